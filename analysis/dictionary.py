@@ -186,6 +186,11 @@ _FAILOVER: Mapping[str, Field] = {
     "losses[].hit_s": Field(NUMBER, "s", "when something was done to it, from the trial's start; else when it ended"),
     "losses[].noticed_s": Field(NUMBER, "s", "when the others noticed"),
     "losses[].recovered_s": Field(NUMBER, "s", "from then to the next change of the weights"),
+    "losses[].lost_updates[][]": Field(
+        COUNT,
+        NO_UNIT,
+        "updates that were lost with a server that was started again from its checkpoint: rank, iteration",
+    ),
     "recoveries[].without[]": Field(NAME, NO_UNIT, "processes that had died"),
     "recoveries[].first": Field(COUNT, NO_UNIT, "iteration with which the others went on"),
     "recoveries[].world": Field(COUNT, "workers", "how many went on"),
@@ -325,7 +330,9 @@ SAMPLES: Mapping[str, Field] = {
         NUMBER, "norm of weights", "the most that their weights can have been apart then (MLfabric, eq. 11)"
     ),
     "fate": Field(
-        COUNT, NO_UNIT, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late"
+        COUNT,
+        NO_UNIT,
+        "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late, 4 lost",
     ),
 }
 """Of ``samples/*.parquet``."""

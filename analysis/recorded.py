@@ -187,13 +187,15 @@ class Recovery:
 @dataclass(frozen=True)
 class Loss:
     """A node without whose processes the others went on by themselves: when it was hit and when they noticed, in
-    seconds from the trial's start, and how long (s) after that weights changed next; None where that is not known."""
+    seconds from the trial's start, and how long (s) after that weights changed next; None where that is not known. And
+    the (rank, iteration) of updates that were lost with a server that was started again."""
 
     node: str
     how: str = ""
     hit_s: float | None = None
     noticed_s: float | None = None
     recovered_s: float | None = None
+    lost_updates: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,12 @@ _RECOVERY: Shape = {
     "scheme": NAME,
     **dict.fromkeys(("called_s", "recovered_s"), NUMBER),
 }
-_LOSS: Shape = {"node": NAME, "how": TEXT, **dict.fromkeys(("hit_s", "noticed_s", "recovered_s"), NUMBER)}
+_LOSS: Shape = {
+    "node": NAME,
+    "how": TEXT,
+    **dict.fromkeys(("hit_s", "noticed_s", "recovered_s"), NUMBER),
+    "lost_updates": [[COUNT]],
+}
 _ATTEMPT: Shape = {"verdict": NAME, "reasons": [TEXT], "started": NAME, "metrics": _METRICS}
 _ACCURACY: Shape = {
     **dict.fromkeys(("test_accuracy", "test_loss", "weights_error", "training_error", "rounding_error"), NOT_NEGATIVE),

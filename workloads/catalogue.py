@@ -14,7 +14,13 @@ from workloads.own.prepared import prepare
 from workloads.profiles import profiles
 from workloads.registry import lookup
 
-TRAINED_ON = {"lenet5": ("digits",), "resnet8": ("digits",), "bert_tiny": ("python_reference",)}
+TRAINED_ON = {
+    "lenet5": ("digits",),
+    "resnet8": ("digits",),
+    "bert_tiny": ("python_reference",),
+    "dlrm_tiny": ("clicks",),
+    "candle_tiny": ("responses",),
+}
 """What each model is trained on."""
 
 

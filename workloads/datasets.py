@@ -1,4 +1,5 @@
-"""Labelled samples to train on, images or text. Loaded once per process and shared by processes forked after that.
+"""Labelled samples to train on: images, text, or rows of values. Loaded once per process and shared by processes
+forked after that.
 
 Importing this does not import torch, so that planning a run can check a data set's name quickly.
 """
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import MissingToolError
-from workloads import text
+from workloads import generated, text
 from workloads.registry import lookup
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ TEST_SHARE = 0.2
 class Dataset:
     """Samples and their labels, and which of the n are for training and testing.
 
-    ``images`` are float32[n, channels, height, width] with labels int64[n], or words int64[n, length] with labels
-    int64[n, length] (:mod:`workloads.text`).
+    ``images`` are float32[n, channels, height, width] with labels int64[n], words int64[n, length] with labels
+    int64[n, length] (:mod:`workloads.text`), or float32[n, values] with labels int64[n] (:mod:`workloads.generated`).
     """
 
     name: str
@@ -84,7 +85,12 @@ def _digits_file() -> Path:
     return Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
 
 
-DATASETS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {"digits": digits, "python_reference": text.python_reference}
+DATASETS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
+    "digits": digits,
+    "python_reference": text.python_reference,
+    "clicks": generated.clicks,
+    "responses": generated.responses,
+}
 
 
 @cache

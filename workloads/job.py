@@ -212,6 +212,8 @@ class WorkerJob:
     jitter: StepJitter | None = None
     checkpoint: Checkpoint | None = None
     """What this process writes to a disk now and then."""
+    again: int | None = None
+    """How many times this process has been started again from its checkpoint; None in a trial where none may be."""
     version: int = VERSION
 
     @property

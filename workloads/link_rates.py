@@ -1,7 +1,7 @@
-"""What the rates of links are while a trial runs, told in a file: the harness writes a line a change, a scheduler
+"""What the rates of links are while a trial runs, told in a file: the harness adds a line a change, a scheduler
 follows.
 
-A line is JSON: ``{"seen_s": when it was seen (time.monotonic), "rates_bps": {directed link: bit/s}}``, of links whose
+A line is JSON: ``{"time": when it was seen (time.monotonic), "rates_bps": {directed link: bit/s}}``, of links whose
 rate is another than in the line before.
 """
 
@@ -18,10 +18,9 @@ MOST_BYTES = 1 << 22
 """A longer line is none of ours."""
 
 
-def line(seen_s: float, rates_bps: Mapping[int, float]) -> str:
-    """As it stands in the file."""
-    told = {str(link): rate_bps for link, rate_bps in sorted(rates_bps.items())}
-    return json.dumps({"seen_s": seen_s, "rates_bps": told}) + "\n"
+def told(seen_s: float, rates_bps: Mapping[int, float]) -> dict[str, Any]:
+    """A line, before it is JSON."""
+    return {"time": seen_s, "rates_bps": {str(link): rate_bps for link, rate_bps in sorted(rates_bps.items())}}
 
 
 class Follower:
@@ -52,7 +51,7 @@ class Follower:
 
     def _told(self, said: Any) -> tuple[float, dict[int, float]]:
         rates_bps = {int(link): float(rate_bps) for link, rate_bps in said["rates_bps"].items()}
-        seen_s = float(said["seen_s"])
+        seen_s = float(said["time"])
         if not all(0 <= link < self._links for link in rates_bps):
             raise ValueError(f"there are {self._links} directed links, and told is of {max(rates_bps)}")
         if not all(0 <= rate_bps < math.inf for rate_bps in (*rates_bps.values(), seen_s)):

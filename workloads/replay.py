@@ -18,7 +18,7 @@ layer before it was due to end, or when its sum was complete, whichever is later
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -33,11 +33,13 @@ from workloads.sync.engine import Engine
 PERIOD = 64
 FORWARD = 1 / 3
 Floats = NDArray[np.float32]
+Part = tuple[Span, Collection[int]]
+"""A span of the gradient, in floats, and the ranks whose sum it becomes."""
 _Integer = TypeVar("_Integer", np.int8, np.int32)
 
 
 class Values:
-    """One rank's gradients and what their sums over all ranks must be.
+    """One rank's gradients and what their sums must be: over all ranks, or each part's over some.
 
     Attributes:
         gradient: float32[floats], what the engine sums in place.
@@ -45,16 +47,26 @@ class Values:
         rank: whose values these are.
     """
 
-    def __init__(self, floats: int, seed: int, rank: int, world: int, tolerance: float = 0.0) -> None:
-        """``tolerance`` is by how much an element of a right sum may be off: 0, unless sums are in fixed point."""
+    def __init__(
+        self, floats: int, seed: int, rank: int, world: int, tolerance: float = 0.0, parts: Sequence[Part] = ()
+    ) -> None:
+        """
+        Args:
+            tolerance: by how much an element of a right sum may be off: 0, unless sums are in fixed point.
+            parts: which ranks' values each span is the sum of; they cover the gradient once. All ranks', if empty. A
+                part of which this rank is none must stay as it was.
+        """
         self.rank = rank
         self._tolerance = tolerance
         sequence = _sequence(floats, seed, world)
         length = floats + PERIOD
         self._mine = sequence[PERIOD * rank : PERIOD * rank + length].copy()
-        self._sum = np.zeros(length, np.int32)
-        for other in range(world):
-            self._sum += sequence[PERIOD * other : PERIOD * other + length]
+        self._sums: list[tuple[Span, NDArray[np.int32]]] = []
+        for (start, stop), ranks in parts or [((0, floats), range(world))]:
+            total = np.zeros(stop - start + PERIOD, np.int32)
+            for other in ranks if rank in ranks else [rank]:
+                total += sequence[PERIOD * other + start : PERIOD * (other + 1) + stop]
+            self._sums.append(((start, stop), total))
         self.gradient: Floats = np.zeros(floats, np.float32)
         self.received = self.gradient
 
@@ -67,11 +79,17 @@ class Values:
         before."""
 
     def wrong(self, iteration: int) -> int:
-        """How many elements of ``gradient`` differ from the sum over all ranks."""
-        right = self._piece(self._sum, iteration)
+        """How many elements of ``gradient`` differ from what they must be."""
+        begin = iteration % PERIOD
+        return sum(
+            self._differing(self.gradient[start:stop], total[begin : begin + stop - start])
+            for (start, stop), total in self._sums
+        )
+
+    def _differing(self, found: Floats, right: NDArray[np.int32]) -> int:
         if self._tolerance:
-            return int(np.count_nonzero(~(np.abs(self.gradient - right) <= self._tolerance)))  # NaN is wrong, too
-        return int(np.count_nonzero(self.gradient != right))
+            return int(np.count_nonzero(~(np.abs(found - right) <= self._tolerance)))  # NaN is wrong, too
+        return int(np.count_nonzero(found != right))
 
     def _piece(self, sequence: NDArray[_Integer], iteration: int) -> NDArray[_Integer]:
         begin = iteration % PERIOD

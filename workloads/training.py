@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
@@ -106,8 +106,9 @@ def first_weights(training: Training) -> Floats:
     return initial_weights(model(training.model), training.seed)
 
 
-def _data(training: Training, net: Model) -> Dataset:
-    """
+def data_of(training: Training, net: Model) -> Dataset:
+    """The data set that the model is trained on.
+
     Raises:
         SpecError: unknown data set, or one that does not fit. A user's own was tried with its model before.
     """
@@ -122,6 +123,16 @@ def _data(training: Training, net: Model) -> Dataset:
 _made_before_the_fork: dict[tuple[str, int], Floats] = {}
 """Initial weights by model and seed. A process forked after :func:`warm_up` takes them for its own: the kernel copies
 their pages at the first step, not while 64 workers start at once."""
+
+
+def views(tensors: Iterable[tuple[str, tuple[int, ...]]], whole: Tensor) -> dict[str, Tensor]:
+    """By name, each tensor as a view of a flat one that holds them in this order."""
+    start, found = 0, dict[str, Tensor]()
+    for name, shape in tensors:
+        stop = start + prod(shape)
+        found[name] = whole[start:stop].view(shape)
+        start = stop
+    return found
 
 
 class Replica:
@@ -146,7 +157,7 @@ class Replica:
             SpecError: unknown model or data set, or the two do not fit.
         """
         net = network(training)
-        self.data: Dataset = _data(training, net)
+        self.data: Dataset = data_of(training, net)
         self.training = training
         known = _made_before_the_fork.pop((net.name, training.seed), None)
         self.weights = first_weights(training) if known is None else known
@@ -170,7 +181,7 @@ class Replica:
 
     def _viewing_module(self, net: Model) -> nn.Module:
         """The network with weights and ``.grad`` viewing the flat buffers, and a hook on every tensor."""
-        weights, gradients = (self._views(net, flat) for flat in self._flat())
+        weights, gradients = (views(net.tensors(), flat) for flat in self._flat())
         module = self._module(net, weights)
         ends = [stop for _, stop in self.buckets]
         bucket_of = {name: bisect_left(ends, stop) for name, stop in zip(gradients, self._stops(net), strict=True)}
@@ -214,15 +225,6 @@ class Replica:
     def _stops(net: Model) -> list[int]:
         """Where each tensor ends in the flat gradient."""
         return list(accumulate(prod(shape) for _, shape in net.tensors()))
-
-    @staticmethod
-    def _views(net: Model, whole: Tensor) -> dict[str, Tensor]:
-        start, views = 0, dict[str, Tensor]()
-        for name, shape in net.tensors():
-            stop = start + prod(shape)
-            views[name] = whole[start:stop].view(shape)
-            start = stop
-        return views
 
     def samples(self, iteration: int, rank: int, world: int) -> tuple[Tensor, Tensor]:
         """What ``rank`` takes in ``iteration``: images float32[batch, ...] and labels int64[batch], or rows of words

@@ -14,6 +14,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from testbed.base.repeating import Repeating
 
@@ -51,6 +52,15 @@ class Report:
     resent_segments: int | None
 
 
+class _Stops(NamedTuple):
+    """How long sleeps have overrun (s) that lasted until now, and when the one that lasts is due to end. It is replaced
+    as a whole, so that no stop is missed, or counted twice, by another thread that asks while one sleep ends."""
+
+    stalled_s: float
+    halted_s: float
+    due_s: float
+
+
 class Vitals:
     """Watches this process from ``with`` to its end; ``watched`` False only takes the CPU time, which costs nothing."""
 
@@ -58,7 +68,7 @@ class Vitals:
         self._watched, self._snmp = watched, snmp
         self.entered = False
         self._late_s: list[float] = []
-        self._stalled_s, self._halted_s, self._due_s = 0.0, 0.0, math.inf
+        self._stops = _Stops(0.0, 0.0, math.inf)
         self._thread = Repeating("vitals", self._sample())
 
     def __enter__(self) -> Vitals:
@@ -74,7 +84,7 @@ class Vitals:
     ) -> None:
         if self._watched:
             self._thread.close()
-            self._due_s = math.inf
+            self._stops = self._stops._replace(due_s=math.inf)
 
     def report(self) -> Report:
         """Until now."""
@@ -83,7 +93,8 @@ class Vitals:
             return Report(cpu_s, *[None] * 5)
         sent, resent = (now - then for now, then in zip(self._segments(), self._began_segments, strict=True))
         late_s = statistics.median(self._late_s) if self._late_s else None
-        stalled_s = self._stalled_s + _above(STALL_S, time.monotonic() - self._due_s)
+        stops = self._stops
+        stalled_s = stops.stalled_s + _above(STALL_S, time.monotonic() - stops.due_s)
         return Report(cpu_s, late_s, stalled_s, self.halted_s(), sent, resent)
 
     def halted_s(self) -> float | None:
@@ -91,22 +102,24 @@ class Vitals:
         if not self._watched:
             return None
         # Of a brief stop that still lasts, it is not known yet whether it is a wait for a core.
-        return self._halted_s + _above(STALL_S, time.monotonic() - self._due_s)
+        stops = self._stops
+        return stops.halted_s + _above(STALL_S, time.monotonic() - stops.due_s)
 
     def _segments(self) -> tuple[int, int]:
         return segments(self._snmp.read_text())
 
     def _sample(self) -> Generator[float, None, None]:
         """It sleeps by itself, as the worker does, so it never asks to wait."""
-        waited_s = _waited_s()
+        waited_s, stalled_s, halted_s = _waited_s(), 0.0, 0.0
         while True:
-            self._due_s = time.monotonic() + PERIOD_S
+            due_s = time.monotonic() + PERIOD_S
+            self._stops = _Stops(stalled_s, halted_s, due_s)
             time.sleep(PERIOD_S)
-            late_s = time.monotonic() - self._due_s
+            late_s = time.monotonic() - due_s
             before_s, waited_s = waited_s, _waited_s()
             self._late_s.append(late_s)
-            self._stalled_s += _above(STALL_S, late_s)
-            self._halted_s += _above(HALT_S, late_s - (waited_s - before_s))
+            stalled_s += _above(STALL_S, late_s)
+            halted_s += _above(HALT_S, late_s - (waited_s - before_s))
             yield 0.0
 
 

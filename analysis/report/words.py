@@ -186,7 +186,8 @@ def _scale(run: Run) -> str:
     if run.played is None:
         return ""
     model, scale, rate_bps = run.played
-    if (run.resolved.get("sweep") or {}).keys() & {"workload.model", "workload.scale", "links.rate"}:
+    rates = {one.get("rate_bps") for one in run.resolved.get("arms") or []}
+    if len(rates) > 1 or (run.resolved.get("sweep") or {}).keys() & {"workload.model", "workload.scale", "links.rate"}:
         return (
             "No model was trained: workers summed random values of the gradients' sizes, and the sums were checked. "
             "The scale divides gradients and link rates by the same number, so times are those of the whole models. "

@@ -126,7 +126,7 @@ def _text(asked: Sequence[Asked]) -> str:
 def links_text(asked: Asked) -> str:
     """``18 links of 1 Gbit/s``; of links that have rates of their own, from the slowest to the fastest."""
     rates = [link.rate_bps for link in asked.trial.topology.links]
-    differ = len(asked.trial.spec.links.rates_bps) > 1
+    differ = len(asked.trial.spec.rates_bps(asked.trial.network.arm)) > 1
     text = f"{rate_text(min(rates))} to {rate_text(max(rates))}" if differ else rate_text(asked.load.rate_bps)
     return f"{counted(asked.load.links, 'link')} of {text}"
 
@@ -136,7 +136,8 @@ def changes(asked: Asked) -> list[str]:
     slower links."""
     spec = asked.trial.spec
     slower = [
-        _assigned(key, rate_text(round_down(rate_bps * asked.room))) for key, rate_bps in spec.links.rates_bps.items()
+        _assigned(key, rate_text(round_down(rate_bps * asked.room)))
+        for key, rate_bps in spec.rates_bps(asked.trial.network.arm).items()
     ]
     scale = [f"workload.scale={round_up(spec.workload.scale / asked.room):g}"] if spec.workload.takes_scale else []
     return [*scale, " --set ".join(slower)]

@@ -76,7 +76,7 @@ def _found(source: Source, capacity: Capacity, at_least: float) -> float:
     Raises:
         SpecError: there is none.
     """
-    fastest_bps = max(rate_bps for cell in source.grid.cells for rate_bps in cell.spec.links.rates_bps.values())
+    fastest_bps = max(rate_bps for cell in source.grid.cells for rate_bps in cell.spec.rates_bps(cell.arm).values())
     least = max(at_least, fastest_bps / source.spec.place.limits.fastest_bps)
     scale = max(least, fastest_bps / FIRST_BPS)
     for _ in range(TURNS):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from testbed.lab.measurements import Passed, Traffic
 from topologies.addressing import plan
@@ -17,32 +18,44 @@ from topologies.model import Topology
 _Own = Mapping[tuple[str, str, tuple[int, int]], int]
 """Bytes by connection: addresses of both ends, and their ports."""
 _NONE: _Own = {}
+LONGEST = 0.05
+"""Share of the time since the last counts, that these may have taken to read: longer ones are not of one moment."""
+
+
+class _Seen(NamedTuple):
+    """Of a link at a moment of its machine's clock, the bytes that have entered it, and those of each connection."""
+
+    at_s: float
+    entered_bytes: int
+    own: _Own
 
 
 class BackgroundRates:
-    """Follows the traffic of a network with one path between two hosts."""
+    """Follows the traffic of a network with one path between two hosts. What each machine has counted is compared with
+    its own counts, and their times are those of its clock."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._owner = {address: node for (node, _), (address, _) in plan(topology).host.items()}
         self._first = {link for host in topology.hosts for link in topology.ports[host]}
         self._ways: dict[tuple[int, int], tuple[int, ...]] = {}
-        self._before: tuple[float, dict[int, int], Mapping[int, _Own]] | None = None
+        self._before: dict[int, _Seen] = {}
 
-    def since(self, traffic: Traffic, now_s: float) -> dict[int, float]:
-        """By directed link, the rate of other traffic (bit/s, headers included) since the last call; nothing at the
-        first one, nor of a link on which a connection of the trial's has ended meanwhile."""
-        own, before = self._own(traffic), self._before
-        carried = {one.directed_link: self._entered(one) for one in traffic.links}
-        self._before = now_s, carried, own
-        if before is None or now_s <= before[0]:
-            return {}
-        then_s, then, ours = before
-        return {
-            link: max(0.0, 8 * (count - then[link] - new) / (now_s - then_s))
-            for link, count in carried.items()
-            if link in then and (new := _new(ours.get(link, _NONE), own.get(link, _NONE))) is not None
-        }
+    def since(self, traffic: Traffic) -> dict[int, float]:
+        """By directed link of a machine, the rate of other traffic (bit/s, headers included) since its last counts;
+        nothing at the first ones, nor of a link on which a connection of the trial's has ended meanwhile. Counts that
+        took too long to read (:data:`LONGEST`) are passed over."""
+        own, found = self._own(traffic), dict[int, float]()
+        for one in traffic.links:
+            now = _Seen(traffic.at_s, self._entered(one), own.get(one.directed_link, _NONE))
+            before = self._before.get(one.directed_link)
+            if before is not None and traffic.took_s > LONGEST * (now.at_s - before.at_s):
+                continue
+            self._before[one.directed_link] = now
+            rate_bps = None if before is None else _others_bps(before, now)
+            if rate_bps is not None:
+                found[one.directed_link] = rate_bps
+        return found
 
     def _entered(self, one: Passed) -> int:
         return one.left_bytes + (one.waiting_bytes if one.directed_link in self._first else 0)
@@ -67,8 +80,10 @@ class BackgroundRates:
         return known
 
 
-def _new(before: _Own, now: _Own) -> int | None:
-    """The bytes since; None if a connection has ended meanwhile, for nobody tells what it sent last."""
-    if any(now.get(which, -1) < count for which, count in before.items()):
+def _others_bps(before: _Seen, now: _Seen) -> float | None:
+    """What others have sent since; None if a connection of ours has ended meanwhile, for nobody tells what it sent
+    last, or if no time has passed."""
+    if now.at_s <= before.at_s or any(now.own.get(which, -1) < count for which, count in before.own.items()):
         return None
-    return sum(now.values()) - sum(before.values())
+    ours_bytes = sum(now.own.values()) - sum(before.own.values())
+    return max(0.0, 8 * (now.entered_bytes - before.entered_bytes - ours_bytes) / (now.at_s - before.at_s))

@@ -136,6 +136,10 @@ class Feed:
             self.running = [process for process in self.running if process not in ended]
             self.failed = [*self.failed, *(exit for exit in exits if exit.status != 0)]
 
+    def runs_again(self, process: str) -> None:
+        """A process that has ended was started again, and goes on writing to its file."""
+        self.running = [*self.running, process]
+
     def forgive(self, exits: Collection[Exit]) -> None:
         """The trial goes on without these processes."""
         self.failed = [exit for exit in self.failed if exit not in exits]

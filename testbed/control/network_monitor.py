@@ -5,7 +5,7 @@ later as the trial's perturbations have changed them. A link that carries nothin
 what the kernel has counted on a link less what it has counted of the trial's own connections
 (:mod:`testbed.control.background_rates`).
 
-It writes into a file of the trial's work folder (:mod:`workloads.link_rates`). The scheduler follows that file, and
+It tells in a file of the trial's work folder (:mod:`workloads.link_rates`). The scheduler follows that file, and
 decides how late it learns of a change.
 """
 
@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from testbed.control.background_rates import BackgroundRates
 from testbed.control.feed import Feed
@@ -22,55 +20,44 @@ from testbed.control.registry import Context
 from testbed.execution.job_files import SYNC_PORT
 from testbed.perturb.conductor import Record
 from topologies.model import Topology
-from workloads.link_rates import NAME, line
+from workloads.link_rates import NAME, told
 
 EVERY_S, SELDOM_S = 0.1, 1.0
 """Between two looks; the latter where they take long."""
 MOST_SHARE = 0.05
-"""Of the time, what looks may take: where they take longer, there are fewer."""
+"""Of the time, what a machine may take to read: where it takes longer, there are fewer looks."""
 NOTICED = 0.05
 """Other traffic that takes a smaller share of a link is not told of, nor is a smaller change: each change has the
-scheduler plan anew. Counts that took a larger share of the time since the last ones to read are not of one moment, and
-are left out."""
+scheduler plan anew."""
 LEFT = 0.1
 """Other traffic leaves this share of a link at least. TCP gives each flow a share, and a scheduler that is told of none
 sends nothing any more."""
 
 
 class NetworkMonitor:
-    """A controller; use in ``with``."""
+    """A controller."""
 
     def __init__(self, context: Context) -> None:
         self._topology, self._records, self._lab = context.trial.topology, context.records, context.lab
         self._path = context.files.work / NAME
         self._ports = range(SYNC_PORT, SYNC_PORT + len(self._topology.nodes))
         self._rates, self._taken = BackgroundRates(self._topology), dict[int, float]()
-        self._told, self._read_s = nominal(self._topology), 0.0
-
-    def __enter__(self) -> Self:
-        self._file = self._path.open("x", buffering=1)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
+        self._told = nominal(self._topology)
 
     def look(self, feed: Feed) -> float:
         """Tell of links that have another rate since the last look. Before the trial begins, links carry bursts that
         measure them, and nothing is said of other traffic."""
         begun_s = time.monotonic()
-        traffic = None if feed.begun_s is None else self._lab.traffic(self._ports)
-        took_s = time.monotonic() - begun_s
-        if traffic is not None and took_s <= NOTICED * (begun_s - self._read_s):
-            self._read_s = begun_s
-            self._taken |= self._rates.since(traffic, begun_s + took_s / 2)
+        found = () if feed.begun_s is None else self._lab.traffic(self._ports)
+        for one in found:
+            self._taken |= self._rates.since(one)
         now = left(shaped(self._topology, self._records), self._taken, self._told)
         changed = {link: rate_bps for link, rate_bps in now.items() if rate_bps != self._told[link]}
         if changed:
-            self._file.write(line(time.monotonic(), changed))
+            self._lab.tell(self._path, told(time.monotonic(), changed))
             self._told = now
-        return min(SELDOM_S, max(EVERY_S - took_s, took_s / MOST_SHARE))
+        reading_s, waited_s = max((one.took_s for one in found), default=0.0), time.monotonic() - begun_s
+        return min(SELDOM_S, max(EVERY_S - waited_s, waited_s, reading_s / MOST_SHARE))
 
 
 def nominal(topology: Topology) -> dict[int, float]:

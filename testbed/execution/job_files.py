@@ -22,6 +22,7 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.arrivals import SETTLE
 from workloads.checkpoint import Checkpoint
+from workloads.failover import write_whole
 from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
 
 SYNC_PORT = 10_000
@@ -62,11 +63,15 @@ def _write(job: Job, files: Files, congestion_control: str, probing: Probing) ->
     files.generation(0, job.name).mkdir()
     if job.own:
         job.own.place(files.prepared(job.name))
-    torch = job.work.uses_torch or job.kind.uses_torch(job.plan)
+    torch = _uses_torch(job)
     for one in worker_jobs(job, files, congestion_control, probing):
         path = files.job(one.name)
         one.save(path)
         yield Launch(one.name, one.node, str(path), str(files.log(one.name)), torch=torch)
+
+
+def _uses_torch(job: Job) -> bool:
+    return job.work.uses_torch or job.kind.uses_torch(job.plan)
 
 
 def _probing(trial: Trial) -> Probing:
@@ -106,6 +111,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             meeting=None if port is None else _meeting(job, addresses, node, files, port),
             jitter=_jitter(job, node) if name in ranks else None,
             checkpoint=_checkpoint(job, node, ranks.get(name), files.checkpoint(name)),
+            again=0 if job.returns else None,
         )
 
 
@@ -122,7 +128,16 @@ def _checkpoint(job: Job, node: int, rank: int | None, path: Path) -> Checkpoint
         return None
     total = job.iterations if rank is not None else job.iterations * job.world
     share = None if asked.spread is None or rank is None else (asked.spread, job.world, rank)
-    return Checkpoint(asked.every, asked.rate_bytes_per_s / job.work.scale, str(path), total, share)
+    rate_bytes_per_s = asked.rate_bytes_per_s / job.work.scale
+    return Checkpoint(asked.every, rate_bytes_per_s, str(path), total, share, resumes=bool(job.returns))
+
+
+def again(process: str, job: Job, files: Files) -> Launch:
+    """Write what a process is to do that is started again from its checkpoint; what the lab is to launch."""
+    path = files.job(process)
+    before = WorkerJob.load(path)
+    write_whole(path, replace(before, probes=(), again=(before.again or 0) + 1).text())
+    return Launch(process, before.node, str(path), str(files.log(process)), torch=_uses_torch(job))
 
 
 def training(job: Job, files: Files) -> Task:

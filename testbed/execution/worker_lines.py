@@ -18,16 +18,24 @@ _FINITE = Form(
 )
 _MOMENT = Form("moment", lambda value: is_number(value) and 0 <= value < 1e12)
 _LOSS = Form("number", is_number)
+_PAIRS = Form(
+    "list of pairs of counts",
+    lambda value: (
+        isinstance(value, list)
+        and all(isinstance(one, list) and len(one) == 2 and all(COUNT.has(number) for number in one) for one in value)
+    ),
+)
 _LOST = Form(
     "list of lost nodes",
     lambda value: (
         isinstance(value, list)
         and all(
             isinstance(one, list)
-            and len(one) == 3
+            and len(one) in (3, 4)
             and type(one[0]) is int
             and _MOMENT.has(one[1])
             and (one[2] is None or _MOMENT.has(one[2]))
+            and all(_PAIRS.has(updates) for updates in one[3:])
             for one in value
         )
     ),

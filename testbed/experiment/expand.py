@@ -17,6 +17,7 @@ from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.experiment.own_links import with_own
+from testbed.experiment.restarts import check_restarts
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import together
@@ -157,6 +158,7 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folde
     check_perturbations(arm, spec, topology, plan, folder)
     found = Job("", network, scheme_text, plan, least, sent, spec.workload)
     _check_checkpoint(found)
+    check_restarts(found)
     _check_timeout(found)
     return found
 
@@ -308,7 +310,7 @@ class _Cells:
         """The trials of cells that share a spec."""
         spec, at = group[0].spec, point_text(self._shared(group))
         before = len(self._problems)
-        for key, rate_bps in spec.links.rates_bps.items():
+        for key, rate_bps in spec.rates_bps(group[0].arm).items():
             self._said(key, at, partial(spec.place.limits.check_rate, round(rate_bps / spec.workload.scale)))
         folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from testbed.base.units import rate_text
 from testbed.spec import Arm
 from testbed.spec.axes import EXPRESSIONS
 from testbed.spec.grid import PlannedCell, point_words
@@ -36,7 +37,8 @@ def name(cell: PlannedCell, scheme: str) -> str:
     in_name = () if label else EXPRESSIONS  # network and scheme have the values of their own sweeps
     rest = {key: value for key, value in cell.written.items() if key.split(".")[0] not in in_name}
     point = [_words(word.replace(" ", ""))[:_LONGEST_VALUE].strip("-") for word in point_words(rest)]
-    return "-".join([label or _unlabelled(cell.arm, scheme), *([f"b{cell.batch}"] if cell.batch else []), *point])
+    arm = cell.arm.model_copy(update={"rate_bps": None}) if "arm.rate" in cell.written else cell.arm
+    return "-".join([label or _unlabelled(arm, scheme), *([f"b{cell.batch}"] if cell.batch else []), *point])
 
 
 def distinct(found: Sequence[Trial]) -> list[Trial]:
@@ -47,7 +49,8 @@ def distinct(found: Sequence[Trial]) -> list[Trial]:
 
 def _unlabelled(arm: Arm, scheme: str) -> str:
     """``ring-star9-C1`` for ring on star(hosts=9) under C1."""
-    titles = [*(one.title for one in arm.perturb), *([arm.checkpoint.title] if arm.checkpoint else [])]
+    rate = [] if arm.rate_bps is None else [rate_text(arm.rate_bps)]
+    titles = [*rate, *(one.title for one in arm.perturb), *([arm.checkpoint.title] if arm.checkpoint else [])]
     under = (_words(title)[:_LONGEST_VALUE].strip("-") for title in titles)
     return "-".join([_short(arm.scheme or scheme), _short(arm.topology), *filter(None, under)])
 

@@ -180,6 +180,15 @@ class Lab(Protocol):
             SpecError: this place cannot show such folders to them.
         """
 
+    def tell(self, path: Path, said: Mapping[str, Any]) -> None:
+        """Add a line of JSON to a file below the shared ``work``, which is not in a node's own folder, while processes
+        run that read it. ``time`` in it is a moment of this process (``time.monotonic``); processes read it on their
+        own clock.
+
+        Raises:
+            LabError: a machine is lost.
+        """
+
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         """Build the network, with routes between each (source, destination) pair of hosts, and read it back.
 
@@ -277,9 +286,9 @@ class Lab(Protocol):
     def counters(self) -> list[Counters]:
         """Bytes, packets and drops per directed link; of those that the lab does not make, none."""
 
-    def traffic(self, ports: range) -> Traffic | None:
-        """What links carry, and what TCP connections with one of these ports have sent and received of it; None where
-        this place cannot tell.
+    def traffic(self, ports: range) -> Sequence[Traffic]:
+        """What links carry, and what TCP connections with one of these ports have sent and received of it, by machine
+        that counts; nothing where this place cannot tell.
 
         Raises:
             MissingToolError: the kernel tells nothing of connections.

@@ -46,10 +46,19 @@ class Passed(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What links carry and whose it is, at one moment."""
+    """What links carry and whose it is, as one machine has counted both at one moment.
+
+    Attributes:
+        links: of that machine.
+        streams: the ends there.
+        at_s: when it was read, by that machine's clock (``time.monotonic``).
+        took_s: what reading took.
+    """
 
     links: tuple[Passed, ...]
     streams: tuple[Stream, ...]
+    at_s: float
+    took_s: float
 
 
 class Waited(NamedTuple):

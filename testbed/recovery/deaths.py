@@ -27,11 +27,13 @@ class Death:
 @dataclass(frozen=True)
 class Noticed:
     """The others have lost a node's processes: when they noticed that, and when weights were changed next (None if they
-    were not); in seconds on the clock of samples."""
+    were not); in seconds on the clock of samples. ``updates`` are those that were lost with it, as (rank, iteration),
+    if it was started again."""
 
     node: int
     at_s: float
     commit_s: float | None
+    updates: tuple[tuple[int, int], ...] = ()
 
     @property
     def recovered_s(self) -> float | None:
@@ -206,6 +208,7 @@ def _loss(loss: Loss, names: Sequence[str], start_s: float) -> dict[str, Any]:
         "hit_s": since(loss.ended_s if loss.hit_s is None else loss.hit_s),
         "noticed_s": since(noticed.at_s) if noticed else None,
         "recovered_s": None if recovered_s is None else round(recovered_s, 6),
+        "lost_updates": [list(one) for one in noticed.updates] if noticed else [],
     }
 
 

@@ -5,6 +5,9 @@ one that serves tells of it in its last line, under ``lost``: the node, when its
 changed next after that. Until then nobody here knows whether a process that stands still is lost to the others. So a
 process that is still there when the server has told that its node is lost is killed: the trial must end.
 
+Others are started again from their last checkpoint when they were killed (:meth:`workloads.kinds.base.Kind.returns`).
+That happens as often as needed, if no other process is lost: a new one would wait for it in vain.
+
 A process that ended because it has lost a neighbour is one that the others have lost, or it must explain itself: if
 nobody on its node died, and nobody tells that the node was lost, its error is the trial's.
 """
@@ -12,12 +15,13 @@ nobody on its node died, and nobody tells that the node was lost, its error is t
 from __future__ import annotations
 
 import math
+import os
 import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from testbed.control.feed import Feed
-from testbed.execution import supervise
+from testbed.execution import job_files, supervise
 from testbed.execution.files import Files
 from testbed.execution.worker_lines import check_said
 from testbed.lab.base import Lab
@@ -34,6 +38,8 @@ class Bystander:
     def __init__(self, job: Job, files: Files, lab: Lab) -> None:
         self._job, self._files, self._lab = job, files, lab
         self._gone: list[Exit] = []
+        self._returned: list[Exit] = []
+        """Of processes that were started again."""
         self._killed: set[str] = set()
         self._read = 0
         self._noticed: list[Noticed] = []
@@ -45,8 +51,10 @@ class Bystander:
             WorkerError: no worker is left; names one that may not be lost, if that has failed, too.
         """
         mine = [exit for exit in feed.failed if exit.process in self._job.survives and self._is_loss(exit)]
-        feed.forgive(mine)
-        self._gone += mine
+        if not self._returned:  # who was started again needs all others
+            feed.forgive(mine)
+            self._gone += mine
+        self._start_again(feed)
         running = [process for process in feed.running if process in self._job.processes]
         gone = {exit.process for exit in self._gone}
         if gone.issuperset(self._job.workers):
@@ -54,6 +62,21 @@ class Bystander:
         if len(running) + len(gone) < len(self._job.processes):  # somebody has ended well
             self._fence(feed, running)
         return math.inf
+
+    def _start_again(self, feed: Feed) -> None:
+        """Start those again that were killed and have a checkpoint, if all others are there."""
+        killed = [exit for exit in feed.failed if exit.process in self._job.returns and exit.status < 0]
+        if len(killed) < len(feed.failed) or self._gone or not self._workers_run(feed):
+            return
+        for exit in killed:
+            if os.path.lexists(self._files.checkpoint(exit.process)):
+                self._lab.launch([job_files.again(exit.process, self._job, self._files)])
+                feed.forgive([exit])
+                feed.runs_again(exit.process)
+                self._returned.append(exit)
+
+    def _workers_run(self, feed: Feed) -> bool:
+        return {*self._job.workers} <= {*feed.running}
 
     def _is_loss(self, exit: Exit) -> bool:
         """Whether it was killed, or has ended because it had lost a neighbour."""
@@ -68,7 +91,7 @@ class Bystander:
         self._noticed += noticed(line.said for line in new if line.process in serving)
         lost = {one.node for one in self._noticed}
         for process in running:
-            if self._job.processes[process] in lost and process not in self._killed:
+            if self._job.processes[process] in lost and process in self._job.survives and process not in self._killed:
                 self._killed.add(process)
                 self._lab.signal(process, signal.SIGKILL)
 
@@ -78,15 +101,19 @@ class Bystander:
         Raises:
             WorkerError: a process has lost a neighbour that nobody else has lost.
         """
-        lost = {one.node for one in self._noticed} | {exit.node for exit in self._gone if exit.status < 0}
+        lost = {one.node for one in self._noticed} | {exit.node for exit in self._all_gone if exit.status < 0}
         unexplained = [exit for exit in self._gone if exit.node not in lost]
         if unexplained:
             raise supervise.died(unexplained, [], self._files)
         found = [self._loss(node, records) for node in sorted(lost)]
         return undisturbed(self._job, found)
 
+    @property
+    def _all_gone(self) -> list[Exit]:
+        return [*self._gone, *self._returned]
+
     def _loss(self, node: int, records: Sequence[Record]) -> Loss:
-        exits = [exit for exit in self._gone if exit.node == node]
+        exits = [exit for exit in self._all_gone if exit.node == node]
         hows = {exit.process: self._how(exit) for exit in exits}
         told = next((one for one in self._noticed if one.node == node), None)
         at_s = min((exit.ended_s for exit in exits), default=None)
@@ -96,6 +123,8 @@ class Bystander:
     def _how(self, exit: Exit) -> str:
         if exit.process in self._killed:
             return "was lost to the others"
+        if exit in self._returned:
+            return f"{supervise.ending(exit.status)} and was started again"
         return supervise.ending(exit.status) if exit.status < 0 else "left"
 
 
@@ -103,11 +132,16 @@ def noticed(lines: Iterable[Mapping[str, Any]]) -> list[Noticed]:
     """What processes tell in their last lines of nodes that they have lost, on our clock. A line that is not as it
     should be counts for nothing here; the trial is refused for it when its samples are read."""
     return [
-        Noticed(node, at_s + ahead_s, None if commit_s is None else commit_s + ahead_s)
+        Noticed(
+            node,
+            at_s + ahead_s,
+            None if commit_s is None else commit_s + ahead_s,
+            tuple((rank, iteration) for found in updates for rank, iteration in found),
+        )
         for line in lines
         if line["kind"] == "done" and line.get("lost") and _is_right(line)
         for ahead_s in [line["time"] - line["clock_s"]]
-        for node, at_s, commit_s in line["lost"]
+        for node, at_s, commit_s, *updates in line["lost"]
     ]
 
 

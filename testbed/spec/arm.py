@@ -8,7 +8,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Group, Line, one_line, refuse
+from testbed.base.groups import Group, Line, Rate, one_line, refuse
+from testbed.base.units import rate_text
 from testbed.spec.checkpoint import Checkpoint
 from testbed.spec.perturb import Perturbations
 from topologies import build as topologies
@@ -41,6 +42,9 @@ class Arm(Group):
     """The network: a family and its parameters, or a function in a Python file of yours."""
     scheme: SchemeText = Field("", examples=["ring"])
     """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command."""
+    rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
+    """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
+    Links that have a rate of their own in ``links`` keep it."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """Perturbations of this arm, in addition to those of the experiment."""
     checkpoint: Checkpoint | None = Field(None, examples=["{every: 30, rate: 180 MB/s}"])
@@ -48,7 +52,10 @@ class Arm(Group):
 
     @property
     def title(self) -> str:
-        """The label, or scheme, network and perturbations where none is given."""
+        """The label, or scheme and network where none is given; then what else it has of its own."""
+        rate = "" if self.rate_bps is None else f" at {rate_text(self.rate_bps)}"
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
         kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
-        return self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + under + kept
+        return (
+            self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + rate + under + kept
+        )

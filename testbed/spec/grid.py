@@ -43,7 +43,7 @@ class PlannedCell:
     """One arm at one point with one batch size: what is measured ``repeats`` times.
 
     Attributes:
-        spec: the whole spec at this point, but for fields that the arm itself sweeps.
+        spec: the whole spec at this point, but for fields that the arm itself sweeps. Its links have the arm's rate.
         arm: with its own swept fields at this point.
         number: which one of the spec's arms that is.
         batch: 0 where the workload is a command.
@@ -114,6 +114,12 @@ def grid(
     if finder.problems:
         raise together(finder.problems)
     return _Grid(settings, axes, name, overridden, has_begun=has_begun).made()
+
+
+def _with_rate_of(arm: Arm, spec: Spec) -> Spec:
+    if arm.rate_bps is None:
+        return spec
+    return spec.model_copy(update={"links": spec.links.model_copy(update={"rate_bps": arm.rate_bps})})
 
 
 def at_point(error: SpecError, at: str) -> SpecError:
@@ -190,13 +196,16 @@ class _Grid:
         return spec.model_copy(update={"arms": arms}) if self._axes else spec
 
     def _labelled(self, arm: Arm, number: int) -> Arm:
-        """An arm that sweeps its network or scheme is called as it is written, at all points."""
+        """An arm that sweeps its network, scheme or rate has one title at all points: network and scheme as written."""
         written = self._settings["arms"][number]  # type: ignore[index]  # it has axes, so it is there
-        texts = {
-            key: re.sub(r",\s+", ",", " ".join(str(written.get(key, "")).replace("'", "").split()))
-            for key in ("topology", "scheme")
-        }
-        title = arm.model_copy(update=texts).title
+        scheme, topology, rate = (
+            re.sub(r",\s+", ",", " ".join(str(written.get(key, "")).replace("'", "").split()))
+            for key in ("scheme", "topology", "rate")
+        )
+        as_written: dict[str, object] = {"scheme": scheme, "topology": topology}
+        if any(axis.name == "arm.rate" for axis in self._own[number]):
+            as_written |= {"topology": f"{topology} at {rate}", "rate_bps": None}
+        title = arm.model_copy(update=as_written).title
         return arm.model_copy(
             update={"label": title if len(title) <= LONGEST_LABEL else f"{title[: LONGEST_LABEL - 1]}…"}
         )
@@ -205,6 +214,7 @@ class _Grid:
         shared = list(zip(self._shared, values, strict=True))
         batches = spec.workload.batch
         variants = [self._variants(spec, i) for i in range(len(spec.arms))]
+        specs = {arm.rate_bps: _with_rate_of(arm, spec) for many in variants for arm, _ in many}
         labels = [one.get("label", "") for one in self._settings["arms"]]  # type: ignore[attr-defined]  # valid by now
         for batch in batches:
             for number, arm, own in ((number, *one) for number, many in enumerate(variants) for one in many):
@@ -213,7 +223,7 @@ class _Grid:
                 known = plain | {LABEL: arm.title} | ({BATCH: batch} if batch else {})
                 if self._holds(conditions, known):
                     written = {name: str(value) for name, value in point.items()}
-                    yield PlannedCell(spec, arm, number, batch, plain, written, labels[number])
+                    yield PlannedCell(specs[arm.rate_bps], arm, number, batch, plain, written, labels[number])
 
     def _variants(self, spec: Spec, number: int) -> list[tuple[Arm, list[tuple[Axis, Value]]]]:
         """An arm at each point of its own fields."""

@@ -87,12 +87,6 @@ class Links(Group):
         """By target, the links that are not like all others."""
         return self.__pydantic_extra__ or {}
 
-    @property
-    def rates_bps(self) -> dict[str, int]:
-        """By the key that gives it, each rate: that of all links, and those of some."""
-        own = {f"links.{name}.rate": one.rate_bps for name, one in self.own.items() if one.rate_bps is not None}
-        return {"links.rate": self.rate_bps, **own}
-
     @model_validator(mode="after")
     def _can_be(self) -> Links:
         for delay_s in (self.delay_s, *(one.delay_s for one in self.own.values() if one.delay_s is not None)):

@@ -125,6 +125,13 @@ class Spec(_WithLabs):
         """Keys that only other labs have, which installed packages add: the spec means the same without them."""
         return set(LAB_OPTIONS) - OF_BUILT_IN - {self.lab}
 
+    def rates_bps(self, arm: Arm) -> dict[str, int]:
+        """By the key that gives it, each rate in an arm's network: that of all links, and those of some."""
+        titles = [one.title for one in self.arms]
+        key = "links.rate" if arm.rate_bps is None else f"arms.{titles.index(arm.title)}.rate"
+        own = {f"links.{name}.rate": one.rate_bps for name, one in self.links.own.items() if one.rate_bps is not None}
+        return {key: self.links.rate_bps if arm.rate_bps is None else arm.rate_bps, **own}
+
     @property
     def least_repeats(self) -> int:
         """How often every trial runs in any case."""
@@ -154,10 +161,17 @@ class Spec(_WithLabs):
     def _arms_differ(self) -> Spec:
         seen: dict[Any, int] = {}
         for i, arm in enumerate(self.arms):
-            for identity in ((arm.topology, arm.scheme, str(arm.perturb), str(arm.checkpoint)), arm.title):
+            for identity in (
+                (arm.topology, arm.scheme, arm.rate_bps or self.links.rate_bps, str(arm.perturb), str(arm.checkpoint)),
+                arm.title,
+            ):
                 first = seen.setdefault(identity, i)
                 if first != i:
-                    what = "label" if isinstance(identity, str) else "topology, scheme, perturbations and checkpoints"
+                    what = (
+                        "label"
+                        if isinstance(identity, str)
+                        else "topology, scheme, rate, perturbations and checkpoints"
+                    )
                     raise refuse(
                         f"arms.{first} and arms.{i} have the same {what}",
                         "remove one; use repeats to run an arm more than once",

@@ -92,6 +92,15 @@ class Job:
         known = self.kind.survives(self.plan)
         return frozenset(of_job(self.name, process) for process in known if self.work.survives)
 
+    @cached_property
+    def returns(self) -> frozenset[str]:
+        """The processes that are started again from a checkpoint when they were killed: none unless the others go on
+        without some, the arm has checkpoints on this machine, and a single process repeats what the job does."""
+        can = self.network.arm.checkpoint is not None and self.network.spec.place.is_here and self.work.is_trained
+        if not self.survives or not can:
+            return frozenset()
+        return frozenset(of_job(self.name, process) for process in self.kind.returns(self.plan))
+
     @property
     def knows_bytes(self) -> bool:
         """Whether the plan's bytes are what goes over the wire."""
@@ -135,7 +144,9 @@ class Job:
         if asked.spread is not None:
             return dict.fromkeys(self.plan.workers, self.gradient_bytes * min(1.0, asked.spread / self.world))
         keepers = self.kind.keepers(self.plan)
-        return dict.fromkeys(keepers, self.gradient_bytes / len(keepers))
+        momentum: float = getattr(self.training, "momentum", 0.0)  # some tasks have none
+        arrays = 2 if self.returns and momentum else 1
+        return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers))
 
     @property
     def checkpoint_s(self) -> float:

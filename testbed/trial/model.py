@@ -94,10 +94,15 @@ class Trial:
         """The processes without which the others of their job go on by themselves."""
         return frozenset[str]().union(*(job.survives for job in self.jobs))
 
+    @property
+    def returns(self) -> frozenset[str]:
+        """The processes that are started again when they were killed."""
+        return frozenset[str]().union(*(job.returns for job in self.jobs))
+
     def does_without(self, names: Collection[str]) -> bool:
-        """Whether the others go on without these nodes and processes."""
+        """Whether the trial goes on when these nodes and processes are killed."""
         reached = {one for name in names for one in targets.reached(self.topology, self.processes, name)}
-        return self.goes_on or reached & self.processes.keys() <= self.survives
+        return self.goes_on or reached & self.processes.keys() <= self.survives | self.returns
 
     @property
     def jct_theory_s(self) -> float | None:

@@ -65,6 +65,6 @@ def test_images_are_loaded_once() -> None:
 def test_unknown_dataset_names_the_nearest() -> None:
     with pytest.raises(SpecError) as caught:
         load("digit", 1)
-    assert (
-        str(caught.value) == "unknown dataset 'digit'; there is digits, python_reference\n  fix: did you mean 'digits'?"
+    assert str(caught.value) == (
+        "unknown dataset 'digit'; there is clicks, digits, python_reference, responses\n  fix: did you mean 'digits'?"
     )

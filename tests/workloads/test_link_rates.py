@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from workloads.link_rates import Follower, line
+from workloads.link_rates import Follower, told
+
+
+def line(seen_s: float, rates_bps: dict[int, float]) -> str:
+    return json.dumps(told(seen_s, rates_bps)) + "\n"
 
 
 def test_each_line_is_told_once_and_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -22,7 +27,7 @@ def test_each_line_is_told_once_and_only_when_it_is_whole(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "told",
+    "said",
     [
         line(1.0, {4: 1e6}),
         line(1.0, {0: -1.0}),
@@ -31,7 +36,7 @@ def test_each_line_is_told_once_and_only_when_it_is_whole(tmp_path: Path) -> Non
         "nothing\n",
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, told: str) -> None:
-    (tmp_path / "rates").write_text(told)
+def test_what_cannot_be_is_refused(tmp_path: Path, said: str) -> None:
+    (tmp_path / "rates").write_text(said)
     with pytest.raises(ValueError, match=r"directed links|no number|Expecting value"):
         Follower(tmp_path / "rates", 4).new()

@@ -58,15 +58,16 @@ def test_sizes_do_not_need_torch() -> None:
 def test_unknown_model_names_the_nearest() -> None:
     with pytest.raises(SpecError) as caught:
         model("lenet")
-    assert (
-        str(caught.value) == "unknown model 'lenet'; there is bert_tiny, lenet5, resnet8\n  fix: did you mean 'lenet5'?"
+    assert str(caught.value) == (
+        "unknown model 'lenet'; there is bert_tiny, candle_tiny, dlrm_tiny, lenet5, resnet8\n"
+        "  fix: did you mean 'lenet5'?"
     )
 
 
 def test_unknown_model_far_from_any_lists_them() -> None:
     with pytest.raises(SpecError) as caught:
         model("gpt")
-    assert (
-        str(caught.value)
-        == "unknown model 'gpt'; there is bert_tiny, lenet5, resnet8\n  fix: use bert_tiny or lenet5 or resnet8"
+    assert str(caught.value) == (
+        "unknown model 'gpt'; there is bert_tiny, candle_tiny, dlrm_tiny, lenet5, resnet8\n"
+        "  fix: use bert_tiny or candle_tiny or dlrm_tiny or lenet5 or resnet8"
     )

@@ -300,6 +300,12 @@ class Kind(Generic[P]):
         clock. What became of the updates is the affair of :meth:`told`."""
         return ()
 
+    def returns(self, plan: P) -> Collection[str]:
+        """The processes, of :meth:`processes`, that can be started again from a checkpoint of their own when they were
+        killed, and whom the others then find again. They tell of it in their last line, as :meth:`survives` says; with
+        a fourth entry, the lost updates as (rank, iteration)."""
+        return ()
+
     def keepers(self, plan: P) -> Sequence[int]:
         """The nodes that write checkpoints: together they have all weights once. None where nobody can."""
         return ()

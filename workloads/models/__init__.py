@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from workloads.models import bert_tiny, lenet5, resnet8
+from workloads.models import bert_tiny, candle_tiny, dlrm_tiny, lenet5, resnet8
 from workloads.registry import lookup
 
 if TYPE_CHECKING:
@@ -74,6 +74,22 @@ MODELS: dict[str, Model] = {
         bert_tiny.OUTPUTS,
         bert_tiny.LAYERS,
         bert_tiny.build,
+    ),
+    "dlrm_tiny": Model(
+        "dlrm_tiny",
+        "DLRM of eight embedding tables that predicts clicks (TopoOpt 2023, section 2.2), 2,909,282 parameters",
+        dlrm_tiny.INPUT_SHAPE,
+        dlrm_tiny.OUTPUTS,
+        dlrm_tiny.LAYERS,
+        dlrm_tiny.BUILD,
+    ),
+    "candle_tiny": Model(
+        "candle_tiny",
+        "CANDLE of two towers that predicts responses to drugs (TopoOpt 2023, section 2.2), 280,322 parameters",
+        candle_tiny.INPUT_SHAPE,
+        candle_tiny.OUTPUTS,
+        candle_tiny.LAYERS,
+        candle_tiny.BUILD,
     ),
 }
 

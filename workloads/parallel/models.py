@@ -11,6 +11,8 @@ from functools import cache, partial
 from itertools import groupby
 from math import prod
 
+from workloads.models import candle_tiny, dlrm_tiny
+from workloads.models import operators as trained
 from workloads.parallel.operators import FLOAT_BYTES, Model, Operator, model
 from workloads.profiles import profile
 from workloads.profiles.layers import Layer
@@ -168,6 +170,22 @@ def _layers(name: str, inputs: Sequence[Operator], features: int, sizes: Sequenc
     return found
 
 
+def _trained(name: str, operators: Sequence[trained.Operator], assumed: str) -> Model:
+    """A model that we train ourselves."""
+    found = (
+        Operator(
+            one.name,
+            one.inputs,
+            tuple(_floats(prod(shape)) for _, shape in one.tensors),
+            one.multiply_adds,
+            one.output_floats,
+            one.columns,
+        )
+        for one in operators
+    )
+    return Model(name, tuple(found), 64, "section 2.2, small enough to be trained here", (assumed,))
+
+
 def _floats(count: int) -> int:
     return count * FLOAT_BYTES
 
@@ -191,6 +209,8 @@ _BUILDERS: dict[str, Callable[[], Model]] = {
     "resnet50_testbed": partial(_profiled, "resnet50_testbed", _TABLE_4, 20, "resnet50", _RESNET50),
     "bert_testbed": partial(_bert, "bert_testbed", _TABLE_4, 2, (4, 768), (64, 512)),
     "candle_testbed": partial(_candle, "candle_testbed", _TABLE_4, 10, ((4, 4096), (8, 4096))),
+    "dlrm_tiny": partial(_trained, "dlrm_tiny", dlrm_tiny.OPERATORS, "8 tables of 10,000 rows, and all other sizes"),
+    "candle_tiny": partial(_trained, "candle_tiny", candle_tiny.OPERATORS, "all sizes"),
 }
-"""By name: those of section 2.2, of the dedicated cluster (5.3), the shared one (5.4), and the prototype (6)."""
+"""By name: those of section 2.2, of the dedicated cluster (5.3), the shared one (5.4), the prototype (6), and ours."""
 NAMES = tuple(_BUILDERS)

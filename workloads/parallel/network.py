@@ -14,8 +14,8 @@ from topologies.topoopt.found import Found
 from workloads.parallel.strategy import Holders, exchanged
 from workloads.sync.cost import cost_of_flows
 from workloads.sync.flows import flows
-from workloads.sync.forest import ABSENT, Forest, Parents
-from workloads.sync.trees import chains, over
+from workloads.sync.forest import Forest
+from workloads.sync.trees import rings
 
 Routes = tuple[tuple[float, tuple[int, ...]], ...]
 """The part of a transfer that takes each path, and the path's directed links."""
@@ -159,17 +159,7 @@ class Network:
         """Both directions of each of a group's rings, with equal parts of its gradient (as ``multi_ring``)."""
         orders = [list(order) for order in self.rings.get(members) or [members]]
         both = [*orders, *(order[::-1] for order in orders)]
-        reduce = np.concatenate([self._chains(order) for order in both])
-        broadcast = np.concatenate([self._chains(order[::-1]) for order in both])
-        return over(self.topology, reduce, broadcast, workers=members)
-
-    def _chains(self, order: Sequence[int]) -> Parents:
-        """:func:`chains` along some of the servers: row c ends at the c-th of them by number."""
-        members = np.array(sorted(order), dtype=np.int32)
-        parents = chains(np.searchsorted(members, order).tolist())
-        found = np.full((len(members), self.servers), ABSENT, dtype=np.int32)
-        found[:, members] = np.where(parents >= 0, members[parents], parents)
-        return found
+        return rings(self.topology, both)
 
 
 def of_found(found: Found, rate_bps: int, goodput: float = 1.0) -> Network:

@@ -32,6 +32,8 @@ def encode(forest: Forest, run_by: Mapping[str, str]) -> dict[str, NDArray[Any]]
         "window": forest.window,
         **run_by,
     }
+    if forest.members is not None:
+        fields["members"] = forest.members
     return {name: np.asarray(value) for name, value in fields.items()}
 
 
@@ -49,6 +51,7 @@ def decode(fields: Mapping[str, NDArray[Any]], run_by: RunBy | None = None) -> F
         fixed=FixedPoint(**fixed) if fixed else None,
         window=int(fields["window"]),
         run_by=run_by,
+        members=fields.get("members"),
     )
 
 
@@ -95,12 +98,20 @@ def to_json(forest: Forest, run_by: Mapping[str, Any]) -> dict[str, Any]:
         "classes": [
             {
                 "share": int(forest.share[c]),
+                **_members(forest, c),
                 "reduce": _tree(forest.nodes, forest.reduce[c]),
                 "broadcast": _tree(forest.nodes, forest.broadcast[c]),
             }
             for c in range(forest.classes)
         ],
     }
+
+
+def _members(forest: Forest, c: int) -> dict[str, list[str]]:
+    """Of a class that has some of its own."""
+    if forest.members is None:
+        return {}
+    return {"members": [forest.nodes[node] for node in np.flatnonzero(forest.members[c])]}
 
 
 def _tree(nodes: tuple[str, ...], parents: Parents) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from topologies.model import Topology
 from workloads.sync.flows import Flows, broadcasts, flows
-from workloads.sync.forest import Forest, Parents, blocks
+from workloads.sync.forest import ROOT, Forest, Parents, blocks
 
 
 def goodput(mtu_bytes: int) -> float:
@@ -120,7 +120,8 @@ def cost(forest: Forest, topology: Topology, gradient_bytes: float) -> Cost:
 
 def cost_of(traffic: Flows, forest: Forest, topology: Topology) -> Cost:
     """The same, given what is sent along the forest's edges."""
-    return cost_of_flows(traffic, topology, int((depth(forest.reduce) + depth(forest.broadcast)).max()))
+    sends = forest.share > 0
+    return cost_of_flows(traffic, topology, int((depth(forest.reduce) + depth(forest.broadcast))[sends].max()))
 
 
 def cost_of_flows(traffic: Flows, topology: Topology, rounds: int) -> Cost:
@@ -140,18 +141,30 @@ def cost_of_flows(traffic: Flows, topology: Topology, rounds: int) -> Cost:
 
 class Releases:
     """Which bytes of a synchronisation can have left when: a partial sum not before all workers in it had their
-    gradients, and a sum not before the last one."""
+    gradients, and a sum not before the last one, or the last member of its class."""
 
     def __init__(self, forest: Forest, topology: Topology, gradient_bytes: float) -> None:
         self._forest, self._link_count = forest, 2 * len(topology.links)
         class_bytes = gradient_bytes * forest.share / forest.share.sum()
-        self._classes, self._senders = np.nonzero(forest.reduce >= 0)
-        self._sums = _link_bytes(broadcasts(forest, gradient_bytes), topology)
+        # An edge's class, the node whose partial sum lets it go, its sender and its receiver.
+        self._classes, senders = np.nonzero(forest.reduce >= 0)
+        self._summed_at, receivers = senders, forest.reduce[self._classes, senders]
+        self._sums = np.zeros(self._link_count)
+        if forest.members is None:  # then all sums leave at one time, and need not be followed edge by edge
+            self._sums = _link_bytes(broadcasts(forest, gradient_bytes), topology)
+        else:
+            classes, children = np.nonzero(forest.broadcast >= 0)
+            roots = np.argmax(forest.reduce == ROOT, axis=1)
+            self._classes = np.concatenate([self._classes, classes])
+            self._summed_at = np.concatenate([self._summed_at, roots[classes]])
+            senders = np.concatenate([senders, forest.broadcast[classes, children]])
+            receivers = np.concatenate([receivers, children])
         edges: list[int] = []
         links: list[int] = []
         counts: list[float] = []
-        for edge, (one, src) in enumerate(zip(self._classes.tolist(), self._senders.tolist(), strict=True)):
-            for path in topology.paths(src, int(forest.reduce[one, src])):
+        ends = zip(self._classes.tolist(), senders.tolist(), receivers.tolist(), strict=True)
+        for edge, (one, src, dst) in enumerate(ends):
+            for path in topology.paths(src, dst):
                 edges += [edge] * len(path.links)
                 links += path.links
                 counts += [class_bytes[one] * path.weight] * len(path.links)
@@ -159,8 +172,8 @@ class Releases:
         self._edge_bytes = np.array(counts, np.float64)
 
     def edges_s(self, ready_s: Mapping[int, float]) -> NDArray[np.float64]:
-        """float64[edges of all reduce-trees]: when each partial sum can leave, given when each worker (by node) has its
-        gradient."""
+        """float64[edges of all reduce-trees; with members of classes, of broadcast-trees, too]: when each partial sum
+        or sum can leave, given when each worker (by node) has its gradient."""
         forest = self._forest
         release_s = np.full(forest.reduce.shape, -np.inf)
         at = np.repeat([list(ready_s)], forest.classes, axis=0)
@@ -170,7 +183,7 @@ class Releases:
             np.maximum.at(release_s, (rows, at), moments)
             parent = forest.reduce[rows, at]
             rows, moments, at = rows[parent >= 0], moments[parent >= 0], parent[parent >= 0]
-        found: NDArray[np.float64] = release_s[self._classes, self._senders]
+        found: NDArray[np.float64] = release_s[self._classes, self._summed_at]
         return found
 
     def link_bytes(self, edges_s: NDArray[np.float64], from_s: float) -> NDArray[np.float64]:

@@ -228,22 +228,33 @@ class Engine(Loop):
         if connection.word is None:
             connection.word = connection.read_header()
         if connection.word is None:
-            if connection.closed and connection.received < connection.expected:
+            if connection.closed and self._owes(connection):
                 raise lost(connection, "it was closed")
             return False
-        k = connection.word & _CHUNK_MASK
+        return self._take_more(connection, connection.word)
+
+    def _owes(self, connection: Connection) -> bool:
+        """Whether something is to come over a connection."""
+        return connection.received < connection.expected
+
+    def _take_more(self, connection: Connection, word: int) -> bool:
+        """Read more of the message that has this header; returns whether anything came."""
+        k = word & _CHUNK_MASK
         if not connection.admitted and not self._admit(connection, k):
             return connection.held
         came = connection.left == 0
-        if connection.word & _SUM and connection.left:
+        if word & _SUM and connection.left:
             came = connection.read_payload(self._views[k][-connection.left :]) > 0
         elif connection.left:
             came = self._add(connection, k)
         if connection.left == 0:
             self._finish_message(connection, k)
         elif connection.closed:
-            raise lost(connection, "it was closed within a chunk")
+            raise self._cut_off(connection)
         return came
+
+    def _cut_off(self, connection: Connection) -> WorkerError:
+        return lost(connection, "it was closed within a message")
 
     def _admit(self, connection: Connection, k: int) -> bool:
         """Begin to take message k if its gate is open in this round, else hold the connection; and if there is room."""

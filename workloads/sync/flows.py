@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,14 @@ def broadcasts(forest: Forest, gradient_bytes: float) -> Flows:
     """Those of :func:`flows` that carry sums down the broadcast-trees."""
     children, parents, count_bytes = _edges(forest.broadcast, gradient_bytes * forest.share / forest.share.sum())
     return Flows(*_sums(parents, children, count_bytes, len(forest.nodes)))
+
+
+def added(several: Sequence[Flows]) -> Flows:
+    """All of them together, each (sender, receiver) once, sorted."""
+    senders = np.concatenate([one.senders for one in several])
+    receivers = np.concatenate([one.receivers for one in several])
+    count_bytes = np.concatenate([one.count_bytes for one in several])
+    return Flows(*_sums(senders, receivers, count_bytes, int(max(senders.max(), receivers.max())) + 1))
 
 
 def pairs(forest: Forest) -> list[tuple[int, int]]:

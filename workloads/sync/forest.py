@@ -2,7 +2,8 @@
 
 The gradient is cut into classes. Within a class every worker's contribution flows up the reduce-tree, being summed at
 each inner node, to the root; from there the sum flows down the broadcast-tree to every worker. Chunks of a class
-follow each other along the same trees, so every scheme pipelines by itself.
+follow each other along the same trees, so every scheme pipelines by itself. Where a class has members, it is a
+collective among these workers alone: the others neither send nor receive for it, and do not wait for it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ABSENT = -2
 """In a parent array: this node is not part of the tree."""
 
 Parents = NDArray[np.int32]
+Members = NDArray[np.bool_]
 BLOCK = 2**18
 """Entries of parent arrays that are worked on at a time: the arrays that are made meanwhile fit a core's cache."""
 
@@ -60,6 +62,8 @@ class Forest:
         fixed: how gradients become integers where switches add them; None where all add floats.
         window: a worker sends the n-th chunk of a class once it has the sum of the (n - window)-th; 0 for no limit.
         run_by: who runs it in place of our engine; None for our engine, which makes sums.
+        members: bool[C, V], the workers whose contributions each class sums, and that need its sum; None where those
+            are all workers. One class has all of them, be it without a share: barriers go along its trees.
     """
 
     scheme: str
@@ -72,6 +76,7 @@ class Forest:
     fixed: FixedPoint | None = None
     window: int = 0
     run_by: RunBy | None = None
+    members: Members | None = None
 
     @property
     def kind(self) -> str:

@@ -34,6 +34,11 @@ class Loop(Session):
         for descriptor in self._by_descriptor:
             self._epoll.register(descriptor, _EDGE)
 
+    def _register(self, connection: Connection) -> None:
+        """Take in one that has come later."""
+        self._by_descriptor[connection.sock.fileno()] = connection
+        self._epoll.register(connection.sock.fileno(), _EDGE)
+
     @property
     def congestion_control(self) -> str:
         """What the kernel really gave; empty for a node without neighbours."""

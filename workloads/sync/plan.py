@@ -126,15 +126,15 @@ def _gates(chunks: ChunkTable, scaled: list[list[int]]) -> list[int]:
 
 
 def barrier_classes(forest: Forest) -> list[int]:
-    """The classes whose trees a barrier takes: class 0, and others until each node is in a tree of one.
+    """The classes whose trees a barrier takes: the first with all workers, and others until each node is in a tree.
 
-    Workers are in every class; servers that have hosts of their own may be in one class each. A worker that has got the
+    Servers that have hosts of their own may be in one class each. A worker that has got the
     sums of all these classes knows that every node has entered the barrier. A server knows it of the workers only, so
     where there are several classes they go around twice: whoever has entered the second round has left the first.
     """
     member = (forest.reduce != ABSENT) | (forest.broadcast != ABSENT)
-    found = [0]
-    missing = member.any(axis=0) & ~member[0]
+    found = [0 if forest.members is None else int(np.argmax(forest.members.sum(axis=1) == len(forest.workers)))]
+    missing = member.any(axis=0) & ~member[found[0]]
     while missing.any():
         found.append(int(np.argmax(np.count_nonzero(member[:, missing], axis=1))))
         missing &= ~member[found[-1]]

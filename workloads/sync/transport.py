@@ -63,6 +63,40 @@ def connect(
     return sockets
 
 
+def reach(node: int, peer: Peer, names: Sequence[str], congestion_control: str, timeout_s: float) -> socket.socket:
+    """Connect ``node`` to one peer that awaits it (:func:`await_all`).
+
+    Raises:
+        TrialTimeoutError, PrivilegeError, WorkerError: as :func:`connect`.
+    """
+    return _dial(node, peer, names, congestion_control, time.monotonic() + timeout_s, lambda: None)
+
+
+def await_all(
+    peers: Sequence[Peer], names: Sequence[str], congestion_control: str, timeout_s: float
+) -> dict[int, socket.socket]:
+    """Wait for all ``peers`` to connect: those of a process that is started again, so that nobody else listens.
+
+    Raises:
+        TrialTimeoutError, PrivilegeError, WorkerError: as :func:`connect`.
+    """
+    deadline = time.monotonic() + timeout_s
+    listeners = _listen(peers, congestion_control)
+    sockets: dict[int, socket.socket] = {}
+    try:
+        for place, listener in listeners.items():
+            awaited = {peer.node: peer.remote for peer in peers if (peer.local, peer.port) == place}
+            sockets |= Reception(listener, awaited, names).until(deadline, lambda: None)
+    except BaseException:
+        for sock in sockets.values():
+            sock.close()
+        raise
+    finally:
+        for listener in listeners.values():
+            listener.close()
+    return sockets
+
+
 def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[tuple[str, int], socket.socket]:
     """A listener by (address, port) at which lower neighbours will knock."""
     listeners: dict[tuple[str, int], socket.socket] = {}

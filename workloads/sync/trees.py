@@ -74,20 +74,41 @@ def chains(order: Sequence[int]) -> Parents:
     return parents
 
 
-def along(topology: Topology, scheme: str, stride: int) -> list[int]:
-    """The hosts 0, p, 2p, ... (mod N), which are all of them if p and N are coprime (TopoOpt, Theorem 1).
+def among(order: Sequence[int], hosts: int) -> Parents:
+    """int32[k, hosts]: :func:`chains` along a closed ring of k of the hosts; row c ends at the c-th of them by number,
+    and the other hosts are absent."""
+    members = np.array(sorted(order), dtype=np.int32)
+    parents = chains(np.searchsorted(members, order).tolist())
+    found = np.full((len(members), hosts), ABSENT, dtype=np.int32)
+    found[:, members] = np.where(parents >= 0, members[parents], parents)
+    return found
+
+
+def rings(topology: Topology, orders: Sequence[Sequence[int]]) -> Forest:
+    """A ring along each order, with equal shares; all orders hold the same hosts, which are the workers. Class r k + c
+    is the chain of ring r that ends at the c-th host by number."""
+    hosts = topology.host_count
+    forward = np.concatenate([among(order, hosts) for order in orders])
+    back = np.concatenate([among(order[::-1], hosts) for order in orders])
+    return over(topology, forward, back, workers=sorted(orders[0]))
+
+
+def along(topology: Topology, scheme: str, stride: int, members: Sequence[int] = ()) -> list[int]:
+    """The 1st, (1+p)-th, (1+2p)-th, ... (mod k) of k members, which are all of them if p and k are coprime (TopoOpt,
+    Theorem 1). Without ``members``, of all hosts.
 
     Raises:
         SchemeError: they are not.
     """
-    size = topology.host_count
+    of = members or topology.hosts
+    size, whose = len(of), "members of a group" if members else f"hosts of {topology.expression}"
     if math.gcd(stride, size) != 1:
         coprime = [str(p) for p in range(1, size) if math.gcd(p, size) == 1]
         raise SchemeError(
-            f"{scheme}: the stride {stride} misses some of the {size} hosts of {topology.expression}",
+            f"{scheme}: the stride {stride} misses some of the {size} {whose}",
             fix=f"take strides that are coprime to {size}: {shortened(coprime, 8)}",
         )
-    return [place * stride % size for place in topology.hosts]
+    return [of[place * stride % size] for place in range(size)]
 
 
 def digit_trees(radices: Sequence[int], order: Sequence[int] | None = None) -> Parents:

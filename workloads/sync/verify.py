@@ -45,6 +45,7 @@ def check_form(forest: Forest, topology: Topology) -> None:
     """
     _check_nodes(forest, topology)
     _check_classes(forest)
+    _check_members(forest)
     _check_memory(forest)
 
 
@@ -88,6 +89,34 @@ def _check_classes(forest: Forest) -> None:
             raise refusal(forest, c, problem, f"use a node, 0 to {size - 1}, ROOT ({ROOT}) or ABSENT ({ABSENT})")
 
 
+def _check_members(forest: Forest) -> None:
+    """Each class's members are workers, and one class has all workers, for barriers."""
+    members = forest.members
+    if members is None:
+        return
+    if members.shape != forest.reduce.shape or members.dtype != np.bool_:
+        raise SchemeError(
+            f"scheme {forest.scheme}: its members are {members.dtype}{list(members.shape)}",
+            fix=f"make them bool{list(forest.reduce.shape)}, classes by nodes",
+        )
+    others = members.copy()
+    others[:, list(forest.workers)] = False
+    for c, node in np.argwhere(others)[:1]:
+        raise refusal(forest, c, f"its member {forest.nodes[node]} is no worker", "let only workers be members")
+    for c in np.flatnonzero(~members.any(axis=1))[:1]:
+        raise refusal(forest, c, "it has no members", "name at least one, or leave the class out")
+    if not (members.sum(axis=1) == len(forest.workers)).any():
+        raise SchemeError(
+            f"scheme {forest.scheme}: no class has all workers as members, so there is no barrier",
+            fix="add a class of share 0 with trees over all workers",
+        )
+    if forest.fixed is not None:
+        raise SchemeError(
+            f"scheme {forest.scheme} has classes with members of their own, and sends gradients as integers",
+            fix="leave out fixed, or let all workers be members of all classes",
+        )
+
+
 def _check_memory(forest: Forest) -> None:
     """A scale is a positive number, and every class has the slots that it needs."""
     fixed = forest.fixed
@@ -124,15 +153,26 @@ def _check_some(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArr
         found = [forest.nodes[node] for node in np.flatnonzero(some[c] == ROOT)]
         problem = f"its {kind}-tree has {len(found)} roots" + (f": {_shown(found)}" if found else "")
         raise refusal(forest, rows.start + c, problem, "mark exactly one node ROOT")
-    for c, rank in np.argwhere(some[:, list(forest.workers)] == ABSENT)[:1]:
-        problem = f"the worker {forest.nodes[forest.workers[rank]]} is absent from its {kind}-tree"
-        raise refusal(forest, rows.start + c, problem, "give it a parent")
+    _check_presence(forest, some, rows, kind)
     root: NDArray[np.intp] = np.argmax(some == ROOT, axis=1)
     for c, node in np.argwhere((_ends(some) != root[:, None]) & (some != ABSENT))[:1]:
         problem = f"{forest.nodes[node]} does not reach the root {forest.nodes[root[c]]} in its {kind}-tree"
         way = _walk(forest, some[c], int(node))
         raise refusal(forest, rows.start + c, f"{problem}: {way}", "lead every node to the root")
     return root
+
+
+def _check_presence(forest: Forest, some: Parents, rows: slice, kind: str) -> None:
+    """All members of a class are in its tree, and no other worker: it would add its gradient."""
+    workers = list(forest.workers)
+    absent = some[:, workers] == ABSENT
+    wanted = np.ones_like(absent) if forest.members is None else forest.members[rows][:, workers]
+    for c, rank in np.argwhere(absent & wanted)[:1]:
+        problem = f"the worker {forest.nodes[workers[rank]]} is absent from its {kind}-tree"
+        raise refusal(forest, rows.start + c, problem, "give it a parent")
+    for c, rank in np.argwhere(~absent & ~wanted)[:1]:
+        problem = f"the worker {forest.nodes[workers[rank]]} is in its {kind}-tree, and is none of its members"
+        raise refusal(forest, rows.start + c, problem, "make it ABSENT there, or a member")
 
 
 def _check_passing(forest: Forest) -> None:

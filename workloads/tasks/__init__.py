@@ -37,6 +37,9 @@ Floats = NDArray[np.float32]
 class Together(Protocol):
     """What several gradients with momentum do to a server's weights in one step, besides what one does."""
 
+    velocity: Floats
+    """How far the weights went last, which they keep on doing in part."""
+
     def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
         """As :func:`workloads.training.descend_together`."""
 

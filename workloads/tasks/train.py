@@ -39,14 +39,14 @@ class Descent:
 
     def __init__(self, work: Training, weights: Floats, world: int) -> None:
         self._work, self.weights, self._world = work, weights, world
-        self._velocity: Floats = np.zeros_like(weights)
+        self.velocity: Floats = np.zeros_like(weights)
 
     def __call__(self, gradient: Floats) -> None:
-        training.descend(self._work, self.weights, self._velocity, gradient, self._world)
+        training.descend(self._work, self.weights, self.velocity, gradient, self._world)
 
     def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
         """As :func:`workloads.training.descend_together`."""
-        training.descend_together(self._work, self.weights, self._velocity, sums, history, self._world)
+        training.descend_together(self._work, self.weights, self.velocity, sums, history, self._world)
 
 
 def floats(task: Task) -> int:

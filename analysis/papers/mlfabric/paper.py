@@ -97,8 +97,8 @@ PAPER = Paper(
             (COPIES, REPLICA, PLAN),
             (
                 "Replicas are measured with 30 workers. Server, replica and scheduler share a link: they are on one "
-                "machine. Workers have a link each. A bound of 5N stands for 20N, which would never be reached in "
-                "so few iterations; figure 9 levels off before. A fifth of the workers sum for the replica.",
+                "machine. Workers have a link each. A bound of 20N is never reached in the few iterations of the "
+                "quick mode; what waits then goes at the end. A fifth of the workers sum for the replica.",
                 "Checkpoints and chain replication are measured with 8 workers; checkpoints after 8 and 160 updates "
                 "stand for 30 and 600. A disk writes 180 MB/s, because 8,000 checkpoints of 100 MB take the paper 76 "
                 "minutes.",

@@ -24,7 +24,7 @@ COPIES = Experiment(
 """Checkpoints and chain replication."""
 REPLICA = Experiment("mlfabric/replica.yaml", (), PLAN.full, ITERATION_TIMES)
 """A replica that shares the server's link. :data:`PLAN` has the same without a replica."""
-BOUNDS = {"N": 30, "5N": 150}
+BOUNDS = {"N": 30, "5N": 150, "20N": 600}
 """By name, in updates; the spec has 30 workers."""
 IDEAL = Asked(
     "mlfabric_a(delay_bound=30)",
@@ -39,11 +39,16 @@ IDEAL = Asked(
 MOST_SAVED = 5.6
 BASE_MIN = 20.0
 """6 epochs of a synchronous trial without disturbances (section 7.3)."""
-REPLICA_MIN, CHAIN_TIMES = 16.0, 30.0
-"""How much longer they take with a replica and the tightest bound, and how many times as much that is at most with
-chain replication."""
+REPLICA_MIN, LOOSE_MIN, CHAIN_TIMES = 16.0, 10.0, 30.0
+"""How much longer they take with a replica, by the tightest and the loosest bound, and how many times the former
+it is at most with chain replication."""
 CHAIN_MOST = 1 + CHAIN_TIMES * REPLICA_MIN / BASE_MIN
-REPLICA_TIMES = {"replica, N": 1 + REPLICA_MIN / BASE_MIN, "replica, 5N": 1 + 10 / BASE_MIN}
+TIGHT_TIMES, LOOSE_TIMES = 1 + REPLICA_MIN / BASE_MIN, 1 + LOOSE_MIN / BASE_MIN
+REPLICA_TIMES: Mapping[str, Stated] = {
+    "replica, N": TIGHT_TIMES,
+    "replica, 5N": (LOOSE_TIMES, TIGHT_TIMES),
+    "replica, 20N": LOOSE_TIMES,
+}
 PAPERS_TIMES: Mapping[str, Stated] = {
     **REPLICA_TIMES,
     "checkpoint, N": 1 + 96 / BASE_MIN,
@@ -63,7 +68,7 @@ def replication(runs: Runs) -> Finding:
         Row(
             f"updates in a transfer to the replica, bound {bound}",
             "",
-            MOST_SAVED if bound == "5N" else None,
+            MOST_SAVED if bound == "20N" else None,
             ideal_replicated(updates),
             measure_means(replica, [f"replica, {bound}"], replicated, number=ITERATION_TIMES),
         )
@@ -79,13 +84,13 @@ def replication(runs: Runs) -> Finding:
             ideal_time(BOUNDS[arm.removeprefix("replica, ")]) if arm in REPLICA_TIMES else None,
             measure_means(run, [base, arm], rounds_s, number=ITERATION_TIMES),
         )
-    least, most = times["replica, 5N"], times["replica, N"]
+    least, most = times["replica, 20N"], times["replica, N"]
     near_paper = [row for row in times.values() if isinstance(row.paper, float)]
     return Finding(
         (*fewer[::-1], *times.values()),
         (
-            rising("a higher bound has more updates in a transfer to the replica", fewer),
-            near(f"5N: as many as in the paper, within {ABOUT:.0%}", fewer[-1], ABOUT),
+            rising("a higher bound has more updates in a transfer to the replica", [fewer[0], fewer[-1]]),
+            near(f"20N: as many as in the paper, within {ABOUT:.0%}", fewer[-1], ABOUT),
             falling("a higher bound costs less time", [most, least]),
             falling("a tight bound costs less than checkpoints as often", [times["checkpoint, N"], most]),
             falling("a loose bound costs more than checkpoints every 20N", [least, times["checkpoint, 20N"]]),

@@ -23,8 +23,8 @@ MOST_PANELS = 12
 MOST_RATES = 8
 """Bars of a figure; of more rates, those next to each other share a bar."""
 ROUNDING = 1e-9
-SHADES = ("#5b6673", "#a7aeb8", "#dcc988", "#8a7434")
-"""Of fates, in their order: grey what was applied, sand what was not."""
+SHADES = ("#5b6673", "#a7aeb8", "#dcc988", "#8a7434", "#b5533c")
+"""Of fates, in their order: grey what was applied, sand what was not, red what was lost."""
 DEFINED = "Counts are of all updates of all repeats, those of the warm-up included."
 RATES_DEFINED = (
     "The rate is that of the link from the worker's host when its update was ready: as the link was shaped at the "

@@ -21,6 +21,10 @@ FIX = "see what prints on standard output there (the user's start-up files), and
 LONGEST_TEXT = 2000
 MOST_OUTPUT_BYTES = 4 << 20
 """Of a command that was run on a host, as the longest line of an agent's."""
+LONGEST_ADDRESS = 15
+"""Of IPv4, as text."""
+MOST_STREAMS = 10_000
+"""Ends of a trial's connections on one host; each host has a few with each other."""
 FAR = 1e12
 """Beyond every time, rate and count of CPU seconds that there can be."""
 
@@ -131,6 +135,22 @@ class Heard(TypedDict):
     said: _Said
 
 
+Bytes = Annotated[int, Field(ge=0, lt=2**63)]
+_Passed = tuple[Bytes, Bytes]
+Address = Annotated[str, Field(max_length=LONGEST_ADDRESS)]
+Port = Annotated[int, Field(ge=0, lt=2**16)]
+
+
+class Metered(TypedDict):
+    """What NICs carry: when that was read by the host's clock and what reading took, by NIC what has left and what
+    waits out of it and into it, and the ends of connections there, as :class:`testbed.lab.measurements.Stream`."""
+
+    at_s: Number
+    took_s: Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
+    nics: list[tuple[_Passed, _Passed]]
+    streams: Annotated[list[tuple[Address, Address, tuple[Port, Port], Bytes, Bytes]], Field(max_length=MOST_STREAMS)]
+
+
 Output = Annotated[str, Field(max_length=MOST_OUTPUT_BYTES)]
 Count = tuple[Whole, Whole, Whole]
 RESULTS: dict[str, Any] = {
@@ -145,6 +165,7 @@ RESULTS: dict[str, Any] = {
     "receive": Whole,
     "send": Whole,
     "counters": list[tuple[Count, Count]],
+    "traffic": Metered,
     "undo": bool,
     "echo": list[Annotated[int, Field(ge=1, lt=2**16)]],
     "ping": list[Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]],

@@ -49,6 +49,10 @@ class Clock:
         now_s = known[-1].at_s if known else 0.0
         return min(known, key=lambda one: one.uncertainty_s + DRIFT * (now_s - one.at_s))
 
+    def their_s(self, local_s: float) -> float:
+        """A moment of our clock on the host's."""
+        return local_s - self.best().offset_s
+
     def local_s(self, their_s: float) -> float:
         """A moment of the host's clock on ours."""
         return their_s + self.best().offset_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import queue
 import threading
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from testbed.base.errors import HostError, LabError
 from testbed.files.shape import is_number
@@ -93,6 +94,15 @@ class Fleet:
         self._files[node, name] = path
         self._rest[node, name] = b""
         self._told_bytes[node, name] = 0
+
+    def tell(self, name: str, said: Mapping[str, Any]) -> None:
+        """Add a line of JSON to the file of that name on every host, with its ``time`` on that host's clock.
+
+        Raises:
+            LabError: a host is lost, or cannot write it.
+        """
+        lines = [json.dumps({**said, "time": one.clock.their_s(said["time"])}) + "\n" for one in self.connections]
+        self.ask_each([HostRequests.put(name, base64.b64encode(one.encode()).decode(), more=True) for one in lines])
 
     def expect(self, process: str, node: int) -> None:
         """A worker is started on a node, which may tell of its end, once."""

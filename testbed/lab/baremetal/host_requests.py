@@ -20,6 +20,7 @@ from testbed.base.errors import HostError
 from testbed.base.process_names import check_name
 from testbed.lab.baremetal import pings, readback, shaper, undoing
 from testbed.lab.baremetal.cpu_readings import CpuReadings
+from testbed.lab.baremetal.meter import HostMeter
 from testbed.lab.baremetal.processes import Processes, program
 from testbed.lab.baremetal.rights import as_root, run_as_user
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
@@ -30,6 +31,9 @@ from testbed.lab.requests import Requests, request
 
 EXTEND_S = 10.0
 """How often the deadline of the undo is put off while the controller is heard."""
+ADDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""How a file is opened that is written to: a link or a pipe in its place, which a worker may have made, is refused. For
+a reader of a pipe we would have to wait."""
 AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "adjust", "counters", "undo"})
 """Requests that work on the network and on ``/run``, and the import of code, whose byte code is kept beside it."""
 
@@ -41,6 +45,7 @@ class HostRequests:
         self._owner, self._processes, self._echoes, self._readings = owner, processes, echoes, readings
         self._wanted: Wanted | None = None
         self._changed: dict[tuple[str, bool], Any] = {}
+        self._meter: HostMeter | None = None
         self._extended_s = 0.0
         self._body: Callable[[Launch], int] | None = None
         self.leaving = False
@@ -78,10 +83,10 @@ class HostRequests:
         """Write a file below the working directory, or add ``more`` to it."""
         place = self._processes.room_for(path)
         if not more:
-            place.unlink(missing_ok=True)  # a pipe in its place would have us wait
-        with place.open("ab") as file:
+            place.unlink(missing_ok=True)
+        with os.fdopen(os.open(place, ADDED), "ab") as file:
             file.write(base64.b64decode(data))
-        place.chmod(mode)
+            os.fchmod(file.fileno(), mode)
 
     @request
     def launch(
@@ -150,6 +155,7 @@ class HostRequests:
     def shaped(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The NICs were shaped so; what is read back of them."""
         self._wanted, self._changed = Wanted.read(wanted), {}
+        self._end_metering()
         self._extended_s = time.monotonic()
         return self.verify()
 
@@ -214,10 +220,28 @@ class HostRequests:
         return readback.counters([nic.name for nic in self._wanted.nics])
 
     @request
+    def traffic(self, first: int, last: int) -> dict[str, Any]:
+        """What NICs carry, and what TCP connections with these ports have of it
+        (:class:`testbed.lab.baremetal.answers.Metered`)."""
+        if self._wanted is None:
+            raise HostError("no NIC is shaped here", fix="build a network first")
+        ports = range(first, last + 1)
+        if self._meter is None or self._meter.ports != ports:
+            self._end_metering()
+            self._meter = HostMeter([nic.name for nic in self._wanted.nics], ports)
+        return self._meter.read()
+
+    def _end_metering(self) -> None:
+        meter, self._meter = self._meter, None
+        if meter is not None:
+            meter.close()
+
+    @request
     def undo(self) -> bool:
         """Undo the shaping, and end what runs."""
         self._processes.kill_all()
         self._wanted = None
+        self._end_metering()
         return shaper.undo(self._owner)
 
     @request

@@ -63,6 +63,7 @@ class BaremetalLab:
         self._network: networks.Placement | None = None
         self._topology: Topology | None = None
         self._started: set[str] = set()
+        self._work: Path | None = None
         self._changes: dict[int, LinkChange] = {}
         self._description: dict[str, Any] = {}
         self._ups = 0
@@ -77,8 +78,9 @@ class BaremetalLab:
     def require(self, topology: Topology, settings: LinkSettings) -> None:
         networks.check(topology, settings, self.inventory)
 
-    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
-        """Nothing to do: each host has a folder of its own, and what is written there is brought here."""
+    def share(self, work: Path, reads: Sequence[Path] = ()) -> None:  # noqa: ARG002 - as every lab's
+        """Each host has a folder of its own, and what is written there is brought here."""
+        self._work = work.absolute()
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self.down()
@@ -303,9 +305,15 @@ class BaremetalLab:
                 found.append(Counters(link, *by_node[node][nic][0 if out else 1]))
         return found
 
-    def traffic(self, ports: range) -> Traffic | None:  # noqa: ARG002 - as every lab's
-        """None: processes on the machines are told of no change while a trial runs."""
-        return None
+    def traffic(self, ports: range) -> Sequence[Traffic]:
+        fleet, topology = self._up(), self._topology
+        assert topology is not None
+        return measuring.traffic(fleet, topology, ports)
+
+    def tell(self, path: Path, said: Mapping[str, Any]) -> None:
+        """Every host is told: who reads it is not known here."""
+        assert self._work is not None
+        self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
 
     def watch_queues(self) -> bool:
         """False: a switch's queues are its own, and those of hosts would be read through SSH."""

@@ -15,7 +15,7 @@ from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.network import Placement
 from testbed.lab.baremetal.racks import under
-from testbed.lab.measurements import Burst, Calibration, Way
+from testbed.lab.measurements import Burst, Calibration, Passed, Stream, Traffic, Way
 from topologies import addressing
 from topologies.model import Topology
 from workloads.job import Probe
@@ -51,6 +51,26 @@ def calibrate(fleet: Fleet, pings: Sequence[Way], bursts: Sequence[Burst], physi
 
 def _used(way: Way, physical: Mapping[str, str]) -> Way:
     return Way(way.src, way.dst, physical[way.local], physical[way.remote])
+
+
+def traffic(fleet: Fleet, topology: Topology, ports: range) -> list[Traffic]:
+    """As :meth:`testbed.lab.base.Lab.traffic`: a host tells of its own NICs and of the ends of connections there."""
+    found = []
+    asked = fleet.ask(HostRequests.traffic(ports[0], ports[-1]))
+    for connection, said, links in zip(fleet.connections, asked, topology.ports, strict=False):
+        with connection.named():
+            answers.as_many(said["nics"], len(links), "counts of NICs")
+        passed = [
+            Passed(link ^ inwards, *counted)
+            for link, nic in zip(links, said["nics"], strict=True)
+            for inwards, counted in enumerate(nic)
+        ]
+        streams = [
+            Stream(fleet.logical.get(local, local), fleet.logical.get(remote, remote), *rest)
+            for local, remote, *rest in said["streams"]
+        ]
+        found.append(Traffic(tuple(passed), tuple(streams), said["at_s"], said["took_s"]))
+    return found
 
 
 def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:

@@ -331,15 +331,15 @@ class Sandbox:
         return readback.counters(self._up(), self._impairing())
 
     @request
-    def traffic(self, ports: range) -> Traffic | None:
-        """What links carry, and what connections with these ports have of it; None if nothing is shaped."""
+    def traffic(self, ports: range) -> list[Traffic]:
+        """What links carry, and what connections with these ports have of it; nothing if nothing is shaped."""
         network = self._up()
         if not network.blueprint.settings.shaped:
-            return None
+            return []
         if self._meter is None or self._meter.ports != ports:
             self._end_metering()
             self._meter = Meter(network, ports)
-        return self._meter.read()
+        return [self._meter.read()]
 
     def _end_metering(self) -> None:
         meter, self._meter = self._meter, None

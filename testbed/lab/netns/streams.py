@@ -154,9 +154,11 @@ class Meter:
         Raises:
             MissingToolError: the kernel tells nothing of connections.
         """
+        begun_s = time.monotonic()
         streams = [stream for node in self._nodes for stream in node.streams.read()]
         passed = [one for node in self._nodes for one in _passed(node)]
-        return Traffic(tuple(passed), tuple(streams))
+        took_s = time.monotonic() - begun_s
+        return Traffic(tuple(passed), tuple(streams), begun_s + took_s / 2, took_s)
 
 
 def _passed(node: _Node) -> Iterator[Passed]:

@@ -6,6 +6,7 @@ module must not import :mod:`testbed.spec`, which imports every kind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,28 @@ from topologies.model import Topology
 if TYPE_CHECKING:
     from testbed.perturb.stragglers import Stragglers, Workers
 
-Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(listed), Field(min_length=1)]
+
+def _names(value: object) -> list[object]:
+    """One name or several, with ranges such as ``h0..h29`` written out."""
+    return [name for one in listed(value) for name in (_from_to(one) if isinstance(one, str) else [one])]
+
+
+def _from_to(text: str) -> list[str]:
+    found = _NAME_RANGE.fullmatch(text)
+    if found is None:
+        return [text]
+    first, last = int(found["first"]), int(found["last"])
+    if not first < last < first + MOST_NAMES:
+        problem = f"{text!r} is no range of at most {MOST_NAMES:,} names"
+        raise refuse(problem, "write it upwards, such as h0..h29")
+    return [f"{found['kind']}{number}" for number in range(first, last + 1)]
+
+
+MOST_NAMES = 4096
+"""Of one range: more nodes than any lab has."""
+_NAME_RANGE = re.compile(r"(?P<kind>[A-Za-z]+)(?P<first>\d{1,9})\.\.(?P=kind)(?P<last>\d{1,9})")
+Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_names), Field(min_length=1)]
+"""Of nodes, processes or links."""
 Slowdown = Annotated[Number, Field(gt=1, le=1000, examples=["2"])]
 
 COMPUTING = "computing"

@@ -34,7 +34,7 @@ def test_what_is_not_survived_is_not_decided() -> None:
     found = failover(measured())
     assert found.verdict == Verdict.UNDECIDED
     assert not with_verdict(found, Verdict.FAILS)
-    assert len(with_verdict(found, Verdict.HOLDS)) == 2 * len(LOST)
+    assert len(with_verdict(found, Verdict.HOLDS)) == 2 * len(LOST) + 1
 
 
 def test_a_late_commit_fails() -> None:
@@ -50,6 +50,14 @@ def test_a_loss_that_nobody_tells_fails() -> None:
 def test_other_weights_fail() -> None:
     found = failover(measured(scheduler=lost("scheduler", [0.1, 0.1], weights_error=1e-9)))
     assert with_verdict(found, Verdict.FAILS) == ["repeated weights that differ, scheduler lost: none, ever"]
+
+
+def test_more_lost_updates_than_since_a_checkpoint_fail() -> None:
+    many = Loss("h6", recovered_s=0.2, lost_updates=[(0, i) for i in range(19)])
+    found = failover(measured(checkpoint=replace(lost("checkpoint", [0.1]), losses=(many, many), events=(KILL, KILL))))
+    assert with_verdict(found, Verdict.FAILS) == [
+        "updates lost with a server that has a checkpoint: at most 18, always"
+    ]
 
 
 def test_what_was_not_run_is_not_decided() -> None:

@@ -113,6 +113,14 @@ def test_a_sweeps_trials_are_named_by_their_point(run: Run) -> None:
     assert words.name(trial) == "PS on fat-tree at batch 16, links.rate 50 Mbit/s, hosts 4"
 
 
+def test_times_of_a_profile_are_over_links_of_a_rate_unless_arms_have_rates_of_their_own(run: Run) -> None:
+    work = {"kind": "profile", "model": "vgg19", "scale": 200.0}
+    resolved = {"workload": work, "links": {"rate_bps": 40_000_000_000}, "arms": [{"rate_bps": None}] * 2}
+    assert "over links of 40" in words.scale(replace(run, resolved=resolved))
+    resolved["arms"] = [{"rate_bps": None}, {"rate_bps": 10**9}]
+    assert "times are those of the whole models" in words.scale(replace(run, resolved=resolved))
+
+
 def test_who_did_it_how_often() -> None:
     assert words.counted(["a", "b", "a"], "won") == "a won 2 and b in 1"
     assert words.counted(["a"], "won") == "a won 1"

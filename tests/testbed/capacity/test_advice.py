@@ -53,6 +53,11 @@ def test_links_that_differ_are_slowed_down_together() -> None:
     assert found.text.endswith(f" or {slower}")
 
 
+def test_an_arms_own_rate_is_slowed_down_where_it_is_given() -> None:
+    text = told(SEVERAL.replace("scheme: bml}", "scheme: bml, rate: 2.1 Gbit/s}"), known()).text
+    assert text.endswith("Take --set arms.1.rate='940 Mbit/s'")
+
+
 def test_what_is_advised_is_carried() -> None:
     slower = FAST.replace("4 Gbit/s", "1.8 Gbit/s")
     for spec in (FAST.replace("scale: 2", "scale: 4.3"), slower):

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from workloads.kinds.fabric.fates import Fate
+
 from ..bench import Bench
 from ..records import check
 
@@ -43,6 +45,11 @@ arms:
     perturb:
       - {{kind: freeze, hosts: [h3], at: 0.4 s, until: 60 s}}
       - {{kind: down, links: [h7], at: 2.2 s, until: 60 s}}
+  - topology: star(hosts=8)
+    scheme: mlfabric_a(delay_bound=12,aggregators=3)
+    label: returns
+    checkpoint: {{every: 10, rate: 180 MB/s}}
+    perturb: [{{kind: kill, nodes: [h6], at: 0.7 s}}, {{kind: kill, nodes: [h6], at: 1.5 s}}]
 failover: {FAILOVER_S} s
 {SETTINGS}
 """
@@ -58,7 +65,6 @@ failover: {FAILOVER_S} s
 """
 TRAINED = """{model: resnet8, dataset: digits, batch: 4, iterations: 8, learning_rate: 0.05, momentum: 0.5,
   compute: {mode: paced, pace: {4: 0.1 s}}}"""
-PROFILE = "{kind: profile, model: resnet50, batch: 32, iterations: 5, scale: 200, compute: {pace: {32: 0.2 s}}}"
 OVER = f"""
 name: over
 links: {{rate: 200 Mbit/s}}
@@ -71,9 +77,10 @@ arms:
 
 
 def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
-    records = {one.record["label"]: one.record for one in bench.run(SPEC, tmp_path)}
-    assert {label: record["error"] for label, record in records.items()} == {"killed": None, "silent": None}
-    hits_s = {"killed": {"h0": 0.4, "h1": 0.7, "h7": 1.0}, "silent": {"h3": 0.4, "h7": 2.2}}
+    outcomes = {one.record["label"]: one for one in bench.run(SPEC, tmp_path)}
+    records = {label: one.record for label, one in outcomes.items()}
+    hits_s = {"killed": {"h0": 0.4, "h1": 0.7, "h7": 1.0}, "silent": {"h3": 0.4, "h7": 2.2}, "returns": {"h6": 1.5}}
+    assert {label: record["error"] for label, record in records.items()} == dict.fromkeys(hits_s)
     for label, record in records.items():
         losses: dict[str, dict[str, Any]] = {loss["node"]: loss for loss in record["failover"]["losses"]}
         assert {node: pytest.approx(loss["hit_s"], abs=0.1) for node, loss in losses.items()} == hits_s[label]
@@ -86,11 +93,20 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
         for name in ("nodes", "bytes on the wire", "lower bound", "staleness"):
             assert check(record, name)["ok"], (label, check(record, name))
 
+    (loss,) = records["returns"]["failover"]["losses"]
+    assert loss["how"] == "h6 was killed by SIGKILL and was started again"
+    assert loss["lost_updates"]
+    returned = outcomes["returns"].samples
+    assert returned is not None
+    assert len(returned) == 60
+    lost = returned[returned["fate"] == Fate.LOST]
+    assert sorted(zip(lost["rank"], lost["iteration"], strict=True)) == sorted(map(tuple, loss["lost_updates"]))
 
-@pytest.mark.parametrize("workload", [TRAINED, PROFILE], ids=["train", "profile"])
-def test_server_and_replica_stand_in_for_each_other(bench: Bench, tmp_path: Path, workload: str) -> None:
-    spec = STAND_INS.replace("WORKLOAD", workload)
-    spec = spec.replace("SCHEME", '"mlfabric_a(delay_bound=12,aggregators=2,divergence_updates=6)"')
+
+def test_server_and_replica_stand_in_for_each_other(bench: Bench, tmp_path: Path) -> None:
+    spec = STAND_INS.replace("WORKLOAD", TRAINED).replace(
+        "SCHEME", '"mlfabric_a(delay_bound=12,aggregators=2,divergence_updates=6)"'
+    )
     records = {one.record["label"]: one.record for one in bench.run(spec, tmp_path)}
     assert {label: record["error"] for label, record in records.items()} == {"server": None, "replica": None}
     for label, record in records.items():
@@ -99,15 +115,13 @@ def test_server_and_replica_stand_in_for_each_other(bench: Bench, tmp_path: Path
         assert loss["recovered_s"] < 1, loss
         for name in ("nodes", "bytes on the wire", "staleness", "divergence"):
             assert check(record, name)["ok"], (label, check(record, name))
-        if workload == TRAINED:
-            assert record["accuracy"]["weights_error"] == 0, label
-            assert record["accuracy"]["weights_equal"], label
+        assert record["accuracy"]["weights_error"] == 0, label
+        assert record["accuracy"]["weights_equal"], label
     metrics = records["server"]["metrics"]
     assert metrics["takeover_lost"] == 0
     assert metrics["takeover_behind"] <= 6
-    if workload == TRAINED:
-        found = records["server"]["accuracy"]
-        assert found["takeover_apart"] <= found["takeover_allowed"] + 1e-3
+    found = records["server"]["accuracy"]
+    assert found["takeover_apart"] <= found["takeover_allowed"] + 1e-3
 
 
 @pytest.mark.parametrize(

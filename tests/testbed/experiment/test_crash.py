@@ -35,7 +35,7 @@ sleeper.kill()
 
 def test_a_run_that_is_hit(tmp_path: Path) -> None:
     """A process of it is killed; Ctrl-C and full disks are in ``test_run.py``, terminals in ``test_terminal.py``."""
-    words = ["--runs", "1", "--seed", "7", "--only", "kill"]
+    words = ["--runs", "1", "--seed", "7", "--only", "kill", "--whole", "12"]
     command = [sys.executable, str(BENCHMARKS / "crash.py"), *words]
     done = subprocess.run(
         command, env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=400, check=False

@@ -52,6 +52,17 @@ def test_other_routes_make_another_trial(tmp_path: Path) -> None:
     assert identity(tmp_path) != before
 
 
+def test_an_arm_at_a_rate_of_its_own_is_the_trial_that_all_links_of_that_rate_make() -> None:
+    """Links that have their own keep it."""
+    own = "links={rate: 200 Mbit/s, h0: {rate: 10 Mbit/s}}"
+    first, second = trials(read(SPEC, "spec.yaml", Path(), [own, "arms.0.rate=1 Gbit/s"]))
+    assert sorted(link.rate_bps for link in first.topology.links) == [10**7, 10**9, 10**9]
+    assert sorted(link.rate_bps for link in second.topology.links) == [10**7, 2 * 10**8, 2 * 10**8]
+    everywhere, _ = trials(read(SPEC, "spec.yaml", Path(), [own, "links.rate=1 Gbit/s"]))
+    assert first.identity == everywhere.identity
+    assert first.job.gst_theory_s == everywhere.job.gst_theory_s
+
+
 FIELDS: dict[str, Any] = {
     "scheme": "another",
     "nodes": ("h0", "h1", "h2", "s1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -114,10 +115,20 @@ def test_what_is_built_is_read_back(lab: Lab) -> None:
 
 def test_it_tells_what_each_link_carries_or_that_it_cannot(lab: Lab) -> None:
     up(lab)
-    for _ in range(2):
-        found = lab.traffic(range(10_000, 10_100))
-        assert found is None or sorted(one.directed_link for one in found.links) == list(range(6))
-        assert found is None or found.streams == ()
+    found = [lab.traffic(range(10_000, 10_100)) for _ in range(2)]
+    for one in found:
+        assert not one or sorted(passed.directed_link for each in one for passed in each.links) == list(range(6))
+        assert not any(each.streams for each in one)
+    assert all(before.at_s < after.at_s for before, after in zip(*found, strict=True))
+
+
+def test_processes_read_what_they_are_told(lab: Lab, tmp_path: Path) -> None:
+    up(lab)
+    path, said = tmp_path / "told.jsonl", [{"time": time.monotonic(), "number": number} for number in range(2)]
+    for one in said:
+        lab.tell(path, one)
+    read = lab.execute(1, ["cat", str(path)], PATIENCE_S).stdout
+    assert list(map(json.loads, read.splitlines())) == said
 
 
 def test_it_watches_queues_or_says_that_it_cannot(lab: Lab) -> None:

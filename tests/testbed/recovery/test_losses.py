@@ -12,7 +12,8 @@ import pytest
 
 from testbed.base.errors import WorkerError
 from testbed.control.feed import Feed
-from testbed.lab.programs import Exit
+from testbed.execution import job_files
+from testbed.lab.programs import Exit, Launch
 from testbed.recovery.losses import Bystander, noticed
 
 PROCESSES = {"h0": 0, "h1": 1, "h0.daemon": 0, "h1.daemon": 1, "h2": 2, "h3": 3}
@@ -30,13 +31,18 @@ class Bench:
         for process in PROCESSES:
             (folder / process).touch()
         self.signals: list[tuple[str, int]] = []
-        job: Any = SimpleNamespace(processes=PROCESSES, workers=["h0", "h1"], survives=PROCESSES.keys() - {"h2"})
+        survives = PROCESSES.keys() - {"h2"}
+        job: Any = SimpleNamespace(processes=PROCESSES, workers=["h0", "h1"], survives=survives, returns={"h2"})
         files: Any = SimpleNamespace(
             samples=self.paths.__getitem__,
             called=lambda process: f"the process {process}",
             log=lambda _: folder / "log",
+            checkpoint=lambda process: folder / f"{process}.checkpoint",
         )
-        lab: Any = SimpleNamespace(signal=lambda process, number: self.signals.append((process, number)))
+        self.launched: list[Launch] = []
+        lab: Any = SimpleNamespace(
+            signal=lambda process, number: self.signals.append((process, number)), launch=self.launched.extend
+        )
         self.feed, self.bystander = Feed(self.paths), Bystander(job, files, lab)
 
     def ends(self, process: str, status: int, **said: object) -> None:
@@ -65,6 +71,39 @@ def test_the_server_is_named_if_all_workers_end_of_its_loss(made: Bench) -> None
         made.ends(process, 1, elsewhere=True)
     with pytest.raises(WorkerError, match="the process h2 was killed by SIGKILL"):
         made.bystander.look(made.feed)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "others", "has_checkpoint"),
+    [(-9, [], False), (1, [], True), (-9, ["h3"], True), (-9, ["h0", "h1"], True)],
+)
+def test_a_server_comes_back_only_from_a_checkpoint_to_all_others(
+    made: Bench, tmp_path: Path, wrong: int, others: list[str], has_checkpoint: bool
+) -> None:
+    if has_checkpoint:
+        (tmp_path / "h2.checkpoint").touch()
+    for process in others:
+        made.ends(process, -9 if process == "h3" else 0)
+    made.ends("h2", wrong)
+    made.bystander.look(made.feed)
+    assert [exit.process for exit in made.feed.failed] == ["h2"]
+    assert made.launched == []
+
+
+def test_a_server_that_comes_back_needs_all_others(
+    made: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "h2.checkpoint").symlink_to("/dev/zero")  # what it is the new process looks at
+    monkeypatch.setattr(job_files, "again", lambda process, _job, _files: Launch(process, 2, "", ""))
+    for _ in range(2):
+        made.ends("h2", -9)
+        made.bystander.look(made.feed)
+        assert made.feed.failed == []
+        assert "h2" in made.feed.running
+    assert [one.process for one in made.launched] == ["h2", "h2"]
+    made.ends("h0.daemon", -9)
+    made.bystander.look(made.feed)
+    assert [exit.process for exit in made.feed.failed] == ["h0.daemon"]
 
 
 def test_who_stands_still_and_is_lost_to_the_others_is_ended(made: Bench) -> None:
@@ -97,3 +136,9 @@ def test_only_the_one_that_serves_is_believed(made: Bench) -> None:
 def test_a_line_that_is_not_as_it_should_be_counts_for_nothing(wrong: dict[str, object]) -> None:
     assert noticed([DONE | wrong]) == []
     assert noticed([{"kind": "done", "lost": [[1, 5.0, 5.5]]}]) == []
+
+
+def test_lost_updates_are_told() -> None:
+    (found,) = noticed([DONE | {"lost": [[2, 5.0, 5.5, [[0, 3], [1, 4]]]]}])
+    assert found.updates == ((0, 3), (1, 4))
+    assert noticed([DONE | {"lost": [[2, 5.0, 5.5, [[0, -3]]]]}]) == []

@@ -200,6 +200,12 @@ CHANGES: dict[str, tuple[str, str]] = {
     "scheme_that_is_wrong": ("scheme: ring", "scheme: ./wrong.py:forgets_one"),
     "more_classes_than_floats": ("scheme: ring", "scheme: ./wrong.py:too_many"),
     "arms_the_same": ("{label: ring, topology: star(hosts=3), scheme: ring}", "{topology: star(hosts=3), scheme: ps}"),
+    "arms_the_same_at_one_rate": (
+        "{label: ring, topology: star(hosts=3), scheme: ring}",
+        "{topology: star(hosts=3), scheme: ps, rate: 200 Mbit/s}",
+    ),
+    "arm_rate_too_high": ("label: ring,", "label: ring, rate: 100000 Gbit/s,"),
+    "arm_rate_without_unit": ("label: ring,", "label: ring, rate: 100,"),
     "label_of_two_lines": ("label: ring", 'label: "ring\\nPS"'),
     "label_with_an_escape": ("label: ring", 'label: "\\e[31mring\\a"'),
     "label_that_turns_what_follows": ("label: ring", 'label: "\\u202egnir"'),
@@ -287,11 +293,25 @@ CHANGES: dict[str, tuple[str, str]] = {
     "empty_value": ("200 Mbit/s", ""),
     "many_mistakes": ("name: small", "\n".join(f"user{i}: x" for i in range(20))),
     "batch_huge": ("batch: [2]", "batch: [10000000]"),
+    **{
+        f"fabric_kills_a_server_with_a_checkpoint_{name}": (
+            "compute: none\narms:\n",
+            f"compute: {{mode: paced, pace: {{2: 0.1 s}}}}\narms:\n  - topology: star(hosts=6)\n    scheme: {scheme}\n"
+            f"    checkpoint: {{every: 4, rate: 1 GB/s}}\n    perturb: [{{kind: kill, nodes: [{nodes}], at: 1 s}}]\n",
+        )
+        for name, scheme, nodes in (
+            ("of_several", "mlfabric_a(servers=2)", "h3"),
+            ("and_a_worker", "mlfabric_a", "h4, h0"),
+        )
+    },
     "not_yaml": ("links: {rate", "links: {{rate"),
     **{
         f"perturb_{name}": ("seed: 1", f"seed: 1\nperturb: [{given}]")
         for name, given in {
             "unknown_name": "C4",
+            "range_downwards": "{kind: down, links: h9..h2, at: 1 s}",
+            "range_too_long": "{kind: down, links: h0..h9999, at: 1 s}",
+            "range_of_no_hosts": "{kind: down, links: h1..h4, at: 1 s}",
             "name_with_a_tab": '{kind: freeze, hosts: h0, name: "to\\tfreeze"}',
             "unknown_kind": "{kind: stragle, probability: 10 %}",
             "without_kind": "{probability: 10 %}",
@@ -401,6 +421,11 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "fabric_checkpoint_longer_than_the_failover_time": (
         "star(hosts=5), scheme: ring}",
         "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 MB/s}}\nfailover: 0.2 s",
+    ),
+    "fabric_kills_a_server_with_a_checkpoint_of_a_profile": (
+        "star(hosts=5), scheme: ring}",
+        "star(hosts=5), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 GB/s}, perturb: [{kind: kill, nodes: [h3], "
+        "at: 1 s}]}",
     ),
     "asynchronous_switches": ("star(hosts=5), scheme: ring", "'star(hosts=5,ina=all)', scheme: async_ps"),
     "asynchronous_beyond_exact_sums": (

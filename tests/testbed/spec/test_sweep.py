@@ -146,6 +146,23 @@ def test_an_arm_without_a_label_is_called_as_it_is_written(tmp_path: Path) -> No
     }
 
 
+def test_an_arms_own_rate_is_in_its_title_and_in_the_spec_of_its_cells() -> None:
+    arms = "arms=[{topology: star(hosts=3), scheme: ps, rate: 1 Gbit/s}, {topology: star(hosts=3), scheme: ps}]"
+    assert [(cell.arm.title, cell.spec.links.rate_bps) for cell in grid(arms).cells] == [
+        ("ps on star(hosts=3) at 1 Gbit/s", 10**9),
+        ("ps on star(hosts=3)", 200_000_000),
+    ]
+
+
+def test_an_arms_rate_is_swept() -> None:
+    star = "topology: star(hosts=3), scheme: ps"
+    arms = f"arms=[{{{star}, rate: [1 Gbit/s, 50 Mbit/s]}}, {{{star}}}]"
+    cells = grid(arms).cells
+    assert [cell.spec.links.rate_bps for cell in cells] == [10**9, 50_000_000, 200_000_000]
+    assert [dict(cell.point) for cell in cells] == [{"arm.rate": 10**9}, {"arm.rate": 50_000_000}, {}]
+    assert len({cell.arm.title for cell in cells}) == 2
+
+
 def test_an_arm_that_is_written_on_several_lines_is_called_on_one(tmp_path: Path) -> None:
     arms = r'arms=[{topology: "star(\n\thosts=2..3\n)\n", scheme: ring}]'
     assert {cell.arm.title for cell in grid(arms, folder=tmp_path).cells} == {"ring on star( hosts=2..3 )"}
@@ -236,7 +253,8 @@ def test_the_grid_is_every_combination_that_the_conditions_leave(
         (["links.mtu=9..1"], "--set: links.mtu: the range '9..1' begins above its end"),
         (
             ["workload.model=[lenet5, lenet]"],
-            "spec.yaml: workload.model: unknown model 'lenet'; there is bert_tiny, lenet5, resnet8 (at model=lenet)",
+            "spec.yaml: workload.model: unknown model 'lenet'; there is bert_tiny, candle_tiny, dlrm_tiny, lenet5, "
+            "resnet8 (at model=lenet)",
         ),
         (["workload.compute=[none, pased]"], "--set: workload.compute.mode: 'pased' is not one of: real, paced, none"),
         (["name=[a, b]"], "--set: name: ['a', 'b'] is not text"),

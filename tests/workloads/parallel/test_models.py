@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from testbed.base.errors import SpecError
 from tests.workloads.parallel.small import CHAIN, TABLES
+from workloads.models import model as trained
 from workloads.parallel.models import NAMES, operators_of
 from workloads.parallel.operators import Model, Operator, cut, model
 from workloads.profiles import profile
@@ -56,6 +61,25 @@ def test_a_block_of_bert_has_twelve_times_the_square_of_its_hidden_size() -> Non
     block = [one for one in found.operators if one.name.startswith("block3.")]
     assert sum(one.weight_bytes for one in block) == 4 * 12 * 1024**2
     assert len(found.operators) == 2 + 2 * 12
+
+
+def test_dlrm_tiny_has_eight_tables_and_a_dense_part() -> None:
+    operators = operators_of("dlrm_tiny").operators
+    tables = [one for one in operators if one.columns]
+    assert [(one.name, one.weight_bytes) for one in tables] == [(f"e{i}", 4 * 10_000 * 32) for i in range(8)]
+    assert sum(one.weight_bytes for one in operators if not one.columns) == pytest.approx(4 * 0.35e6, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["dlrm_tiny", "candle_tiny"])
+def test_operators_are_those_of_the_module_that_is_trained(name: str) -> None:
+    """Layer by layer the same weights, and as many multiply-adds as PyTorch counts."""
+    net, operators = trained(name), operators_of(name).operators
+    for layer, operator in zip(net.layers, operators, strict=True):
+        assert [4 * prod(shape) for _, shape in layer] == list(operator.tensors)
+        assert {tensor.split(".")[0] for tensor, _ in layer} == {operator.name}
+    with FlopCounterMode(display=False) as counted:
+        net.build()(torch.zeros(5, *net.input_shape))
+    assert counted.get_total_flops() == 2 * 5 * sum(one.multiply_adds for one in operators if not one.columns)
 
 
 def test_cut_tables_have_all_rows_and_a_part_of_the_columns() -> None:

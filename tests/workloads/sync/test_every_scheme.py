@@ -96,15 +96,16 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
     return known.get(name, st.just(name))
 
 
-def may_be_refused(scheme: str, net: Topology) -> bool:
+def may_be_refused(scheme: str, net: Topology, floats: int) -> bool:
     """What a scheme cannot use: said by its docstring, and checked in its own tests."""
     racks = [net.nodes[host].rack for host in net.hosts]
+    servers = int(found[1]) if (found := re.search(r"servers=(\d+)", scheme)) else 1
     return (
         (scheme == "hierarchical" and net.family != "fat_tree")
         or (scheme == "bml" and net.family != "bcube")
         or scheme.startswith("bcube(")
         or (scheme.startswith("ps") and "colocated=false" in scheme and net.host_count == 1)
-        or (scheme.startswith(("async_ps", "ssp")) and net.host_count == 1)
+        or (scheme.startswith(("async_ps", "ssp")) and (net.host_count == 1 or floats < servers))
         or (scheme.startswith("atp") and net.params.get("routing") == "ecmp")
         or (scheme == "switchml" and not all(net.nodes[switch].ina for switch in net.switches))
         or (scheme == "switchml" and net.family == "bcube")
@@ -126,7 +127,7 @@ def test_a_forest_is_right_or_refused(name: str, net: Topology, data: st.DataObj
     try:
         forest = build(scheme, net, sizes)
     except SchemeError:
-        assert may_be_refused(scheme, net)
+        assert may_be_refused(scheme, net, sum(sizes))
         return
     verify(forest, net)
     assert adds_up(forest)

@@ -57,6 +57,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     schedulers = [one for one in done if "transfers" in one]
     journal, world = lines(server["journal"], len(plan.workers)), len(plan.workers)
     losses = Losses.told(plan, server)
+    samples = losses.attributed(samples, journal)
     wrong = problem(journal, plan, iterations * world, losses) or _disagreement(journal, samples, losses)
     wrong = wrong or losses.problem(schedulers)
     wrong = wrong or _other_journal(server["journal"], [one["journal"] for one in others])
@@ -151,6 +152,8 @@ class _State:
         rank, iteration, version, options = update.rank, update.iteration, update.version, self._options
         if iteration != self._done[rank]:
             return f"iteration {iteration} of worker {rank} comes after {self._done[rank]} others of it"
+        if line.fate == Fate.LOST:  # computed on weights that are in no history, or answered with such weights
+            return ""
         if not self._known[rank] <= version or version not in self._slowest:
             return f"iteration {iteration} of worker {rank} was computed on version {version}, which it was not given"
         stale = self._version + at - version
@@ -184,6 +187,8 @@ def _disagreement(journal: Sequence[Line], samples: pd.DataFrame, losses: Losses
     """Where workers tell another story than the server. One that was lost may not have told of its last update."""
     entries = [(line.fate, update) for line in journal for update in line.updates]
     known = samples.sort_values("update")
+    lost = known["fate"] == Fate.LOST
+    known.loc[lost, "version"] = 0  # of the weights that were lost the server knows nothing
     columns = ("update", "rank", "iteration", "version", "fate")
     said = list(zip(*(known[name].tolist() for name in columns), strict=True))
     last = {update.rank: at for at, (_, update) in enumerate(entries)}
@@ -217,6 +222,9 @@ def misplaced(
     told = [*zip(holders, servers, strict=True), *((plan.replica, one) for one in done if "copied" in one)]
     received = {node: {*map(tuple, one["received"])} for node, one in told if node not in losses.stand_ins}
     there = [one for one in transfers if one.arrived_s is not None]
+    if losses.has_returned:  # of what came after its checkpoint the server knows nothing
+        size = losses.update_bytes
+        received[plan.server] |= {(one.members[0], count) for one in there if one.members for count in (size, 2 * size)}
     wrong = "" if losses else _lost(transfers)
     return wrong or _other_bytes(there, plan, [one["update_bytes"] for one in servers], received)
 
@@ -256,7 +264,7 @@ def _other_bytes(
 
 def other_order(planned: Sequence[int], journal: Sequence[Line], world: int) -> str:
     """Whether the server has applied updates in another order than the scheduler told it to."""
-    kept = [line for line in journal if line.fate != Fate.DROPPED]
+    kept = [line for line in journal if line.fate not in (Fate.DROPPED, Fate.LOST)]
     came = [update.iteration * world + update.rank for line in kept for update in line.updates]
     for at, (one, other) in enumerate(zip(planned, came, strict=False)):
         if one != other:

@@ -10,14 +10,15 @@ from enum import IntEnum
 class Fate(IntEnum):
     """What became of an update.
 
-    It came straight to the server, or in a sum; it was dropped where it was computed; or it came when it was more stale
-    than the delay bound allows.
+    It came straight to the server, or in a sum; it was dropped where it was computed; it came when it was more stale
+    than the delay bound allows; or it was lost with a server that was started again from a checkpoint.
     """
 
     DIRECT = 0
     AGGREGATED = 1
     DROPPED = 2
     LATE = 3
+    LOST = 4
 
     @property
     def is_applied(self) -> bool:

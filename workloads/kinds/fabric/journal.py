@@ -137,6 +137,24 @@ class Journal:
         self._versions[number] = version
         return self._decide(Unit((number,), (version,), False), Fate.DROPPED)
 
+    def resume(self, steps: Sequence[Step]) -> None:
+        """Begin with what a checkpoint tells was decided."""
+        for step in steps:
+            self._known.update(step.unit.members)
+            self._versions |= zip(step.unit.members, step.unit.versions, strict=True)
+            self._decide(step.unit, step.fate)
+
+    def lose(self, number: int) -> Step:
+        """This update was lost with a server, or was computed on weights that were.
+
+        Raises:
+            ValueError: it is here, or was.
+        """
+        if number in self._known:
+            raise ValueError(f"update {number} is lost, and was here before")
+        self._known.add(number)
+        return self._decide(Unit((number,), (0,), False), Fate.LOST)
+
     def allow(self, updates: int) -> None:
         """So many updates of the order may have their turn."""
         self._allowed = updates

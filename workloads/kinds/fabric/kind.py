@@ -178,6 +178,12 @@ class FabricKind(Kind[Fabric]):
             return {plan.nodes[plan.server], plan.nodes[plan.replica]}
         return self.processes(plan).keys() - {plan.nodes[plan.server]}
 
+    def returns(self, plan: Fabric) -> Collection[str]:
+        """The server, where it is alone."""
+        if self.sums_together or plan.replica is not None or plan.further_servers:
+            return ()
+        return (plan.nodes[plan.server],)
+
     # On a node
 
     def prepare(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from testbed.base.errors import SpecError
 from topologies.model import Topology
-from workloads.job import LARGEST
+from workloads.job import LARGEST, Replay
 from workloads.kinds.base import Asked, Floats, KindOfForests, Told
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, Releases, Shaper, cost
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from workloads.buckets import Gradient
     from workloads.job import WorkerJob
+    from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
@@ -44,6 +46,11 @@ class ForestKind(KindOfForests):
         verify(plan, topology)
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
+        if plan.members is not None and asked.is_trained:
+            raise SpecError(
+                f"scheme {plan.scheme} sums parts of the gradient among some workers, whose weights would differ",
+                fix="play a profile, such as model: alexnet, or leave out members",
+            )
         if plan.fixed is None:
             return
         if asked.priority:
@@ -99,6 +106,20 @@ class ForestKind(KindOfForests):
         from workloads.kinds.forest.node import join
 
         return join(job, plan, part, called_off)
+
+    def values(self, job: WorkerJob, rank: int) -> Values:
+        from workloads.kinds import load
+        from workloads.replay import Values
+        from workloads.sync.groups import summed
+
+        plan = load(Path(job.forest))
+        assert isinstance(plan, Forest)
+        if plan.members is None:
+            return super().values(job, rank)
+        floats, work = job.buckets[-1][1], job.training
+        assert isinstance(work, Replay)  # the one task with values
+        table = cut(plan, floats, job.buckets, job.chunk_bytes)
+        return Values(floats, work.seed, rank, job.world, work.tolerance, summed(plan, table))
 
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         return Told(samples)

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 from topologies.model import Topology
 from workloads.sync.forest import Forest
-from workloads.sync.trees import chains, over
+from workloads.sync.groups import check_members, together
+from workloads.sync.trees import rings
 
 
-def ring(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
+def ring(topology: Topology, tensor_sizes: Sequence[int], *, members: tuple[tuple[int, ...], ...] = ()) -> Forest:
     """Chunked ring over the hosts in the topology's order.
 
     Class c is summed along c+1, c+2, ..., c (scatter-reduce) and its sum travels c, c+1, ..., c-1 (all-gather), so a
     worker only ever sends to its successor; GST >= 2(N-1)/N x T_F.
+
+    ``ring(members=[[0,1,2],[2,3,4,5]])``: a ring a group of hosts, in the order given, all at once. Each has an equal
+    part of the gradient, which only its members sum, so a profile can be played, and no model trained.
 
     The segmented ring of Open MPI and the segments of Gloo's are the same forest: a class's share is sent in chunks
     that follow each other, and the workload's ``chunk_bytes`` is the segment.
@@ -21,4 +25,7 @@ def ring(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
     Source: BML section 2, "Ring AllReduce"; PHub thesis section 1.1.5.
     """
     del tensor_sizes  # equal shares, whatever the tensors are
-    return over(topology, chains(topology.hosts), chains(topology.hosts[::-1]))
+    if not members:
+        return rings(topology, [topology.hosts])
+    check_members(topology, "ring", members)
+    return together(topology, [(rings(topology, [order]), 1) for order in members])

@@ -61,10 +61,11 @@ def test_each_fate_has_its_share_of_an_arms_updates(scheduled: Path) -> None:
         "Aggregated": "36 (20.0%)",
         "Dropped": "18 (10.0%)",
         "Late": "none",
+        "Lost": "none",
     }
     assert "A dropped update was not sent" in question.defined
     (panel,) = question.panels
-    assert len(panel.figure["data"]) == 2 * 4
+    assert len(panel.figure["data"]) == 2 * 5
     assert [key.label for key in question.legend] == ["direct", "aggregated", "dropped", "late"]
 
 

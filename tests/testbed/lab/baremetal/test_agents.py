@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import os
 import secrets
 import termios
 from array import array
@@ -113,6 +114,27 @@ def test_what_is_no_request_is_refused_by_name(begin: Callable[[str], Agent], li
     assert refused["problem"]
     assert "Traceback" not in refused["problem"]
     assert agent.ask("hello")["pid"] == agent.process.pid
+
+
+def test_a_pipe_or_a_link_in_a_files_place_is_refused_and_not_waited_for(
+    begin: Callable[[str], Agent], tmp_path: Path
+) -> None:
+    owner = secrets.token_hex(8)
+    agent, elsewhere = begin(owner), tmp_path / "elsewhere"
+    assert agent.ask("put", path="1/told", data="YQ==", more=True) is None
+    os.mkfifo(tmp_path / owner / "1/pipe")
+    (tmp_path / owner / "1/link").symlink_to(elsewhere)
+    for name in ("pipe", "link"):
+        assert "put: " in agent.answer("put", path=f"1/{name}", data="YQ==", more=True)["problem"]
+    assert agent.ask("put", path="1/told", data="Yg==", more=True) is None
+    assert (tmp_path / owner / "1/told").read_text() == "ab"
+    assert not elsewhere.exists()
+
+
+def test_traffic_is_told_of_ports_and_of_shaped_nics_alone(begin: Callable[[str], Agent]) -> None:
+    agent = begin(secrets.token_hex(8))
+    assert "first is 'a', no int" in agent.answer("traffic", first="a", last=2)["problem"]
+    assert agent.answer("traffic", first=1, last=2)["problem"] == "no NIC is shaped here"
 
 
 def test_a_long_answer_is_refused_and_not_said(begin: Callable[[str], Agent]) -> None:

@@ -14,14 +14,16 @@ import pytest
 
 from testbed.base.errors import HostError, LabError
 from testbed.execution import supervise
-from testbed.lab.baremetal import answers
+from testbed.lab.baremetal import answers, measuring
 from testbed.lab.baremetal import fleet as fleets
 from testbed.lab.baremetal.connection import LONGEST_LINE_BYTES, Connection, Lost
 from testbed.lab.baremetal.fleet import MOST_EVENTS, Fleet
 from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.inventory import Host
 from testbed.lab.baremetal.playbook import PLAYBOOKS
+from testbed.lab.measurements import Passed, Stream
 from tests.patience import PATIENCE_S, until
+from topologies.build import build
 
 MAC = "02:00:00:00:00:01"
 HELLO = '{"id": 0, "result": {"kernel": "6", "python": "3", "cores": 2, "root": true, "pid": 7}}'
@@ -95,6 +97,12 @@ def test_what_a_host_says_moves_no_cursor(connect: Connect) -> None:
     assert caught.value.problem == "node1: a\\x1b[2Jb"
 
 
+METERED: dict[str, Any] = {
+    "at_s": 5.0,
+    "took_s": 0.001,
+    "nics": [[[1, 2], [3, 4]]],
+    "streams": [["10.0.0.1", "10.0.0.2", [10000, 40000], 5, 6]],
+}
 RESULTS: list[tuple[str, Any, bool]] = [
     ("time", 1.5, True),
     ("time", "soon", False),
@@ -104,6 +112,15 @@ RESULTS: list[tuple[str, Any, bool]] = [
     ("counters", [[[1, 2, 3], [4, 5, 6]]], True),
     ("counters", [[[1, 2, 3], [4, 5]]], False),
     ("counters", [[[1, 2, 3], [4, 5, 10**30]]], False),
+    ("traffic", METERED, True),
+    ("traffic", METERED | {"at_s": "soon"}, False),
+    ("traffic", METERED | {"took_s": -1.0}, False),
+    ("traffic", METERED | {"took_s": float("nan")}, False),
+    ("traffic", METERED | {"nics": [[[1, 2]]]}, False),
+    ("traffic", METERED | {"nics": [[[1, 2], [3, -4]]]}, False),
+    ("traffic", METERED | {"streams": [["10.0.0.1", "10.0.0.2" * 9, [1, 2], 3, 4]]}, False),
+    ("traffic", METERED | {"streams": [["10.0.0.1", "10.0.0.2", [1, 70000], 3, 4]]}, False),
+    ("traffic", METERED | {"streams": METERED["streams"] * 10_001}, False),
     ("stopped", ["h0", "a/h3.daemon"], True),
     ("stopped", ["../h0"], False),
     ("stopped", [0], False),
@@ -249,6 +266,26 @@ def test_a_host_speaks_for_itself_alone_and_not_for_ever(fleet: Fleet) -> None:
         tell(fleet, exit="h0", **ended)
     with pytest.raises(HostError, match="more than can have happened"):
         tell_many(fleet)
+
+
+def metered(nics: int = 1, **more: Any) -> dict[str, Any]:
+    counted = [[[10 * nic + 1, 2], [10 * nic + 3, 4]] for nic in range(nics)]
+    return answers.result("traffic", METERED | {"nics": counted} | more)
+
+
+def test_a_hosts_counts_are_of_its_own_nics_at_its_own_time(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    star = build("star(hosts=2)", rate_bps=10**8)
+    fleet.logical = {"10.0.0.1": "plan1"}
+    said = [metered(), metered(at_s=3605.0)]
+    monkeypatch.setattr(fleet, "ask", lambda _: said)
+    here, there = measuring.traffic(fleet, star, range(10, 20))
+    assert here.links == (Passed(0, 1, 2), Passed(1, 3, 4))
+    assert there.links == (Passed(2, 1, 2), Passed(3, 3, 4))
+    assert here.streams == (Stream("plan1", "10.0.0.2", (10000, 40000), 5, 6),)
+    assert (here.at_s, there.at_s, there.took_s) == (5.0, 3605.0, 0.001)
+    said[1] = metered(nics=2)
+    with pytest.raises(LabError, match="node2: it says 2 counts of NICs, asked was for 1"):
+        measuring.traffic(fleet, star, range(10, 20))
 
 
 def test_paths_outside_of_a_folder_are_found() -> None:

@@ -3,7 +3,9 @@ and addresses of their own."""
 
 from __future__ import annotations
 
+import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from ..test_contract import (
     test_a_stopped_worker_is_named_and_goes_on,
     test_down_ends_what_runs,
     test_it_goes_down_and_up_again_as_something_else,
+    test_it_tells_what_each_link_carries_or_that_it_cannot,
     test_links_carry_their_rate_and_count_it,
     test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on,
     test_programs_run_on_their_nodes_and_their_ends_are_told,
@@ -42,6 +45,7 @@ __all__ = [
     "test_a_stopped_worker_is_named_and_goes_on",
     "test_down_ends_what_runs",
     "test_it_goes_down_and_up_again_as_something_else",
+    "test_it_tells_what_each_link_carries_or_that_it_cannot",
     "test_links_carry_their_rate_and_count_it",
     "test_one_process_of_a_node_is_stopped_or_killed_and_the_others_go_on",
     "test_programs_run_on_their_nodes_and_their_ends_are_told",
@@ -111,6 +115,19 @@ def test_pyroute2_reads_what_hosts_have(lab: BaremetalLab) -> None:
     lab._changes.clear()  # of which the agents know
     with pytest.raises(LabError, match=r"out: rate \(bit/s\): .* the kernel has 20000000, as pyroute2 reads it"):
         lab.verify()
+
+
+def test_each_host_reads_what_it_is_told_on_its_own_clock(lab: BaremetalLab, tmp_path: Path) -> None:
+    """Hosts' clocks are hours apart."""
+    lab.share(tmp_path)
+    up(lab)
+    for _ in range(2):
+        lab.tell(tmp_path / "told.jsonl", {"time": time.monotonic(), "rate": 7})
+    script = "cat /var/lib/testbed/work/*/[0-9]*/work/told.jsonl; python3 -c 'import time; print(time.monotonic())'"
+    for node in range(3):
+        *told, now_s = map(json.loads, lab.execute(node, ["sh", "-c", script], PATIENCE_S).stdout.splitlines())
+        assert [one["rate"] for one in told] == [7, 7]
+        assert told[0]["time"] < told[1]["time"] < now_s < told[0]["time"] + PATIENCE_S
 
 
 def test_a_host_that_is_lost_is_named_and_can_be_had_again(lab: BaremetalLab) -> None:

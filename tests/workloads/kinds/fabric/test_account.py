@@ -18,7 +18,7 @@ from workloads.kinds.fabric.plan import Fabric, Options, fabric
 from workloads.kinds.transfers import Carried, Purpose
 from workloads.updates import Step, Update
 
-DIRECT, SUM, DROPPED, LATE = (int(fate) for fate in Fate)
+DIRECT, SUM, DROPPED, LATE, LOST = (int(fate) for fate in Fate)
 ALONE = [[1.0, 1.0]]
 JOURNAL = [
     [DIRECT, [0], [0], ALONE],

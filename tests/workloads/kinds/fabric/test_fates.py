@@ -6,7 +6,7 @@ import pytest
 
 from workloads.kinds.fabric.fates import Fate, Learnt, learn
 
-DIRECT, SUM, DROPPED, LATE = (int(fate) for fate in Fate)
+DIRECT, SUM, DROPPED, LATE, LOST = (int(fate) for fate in Fate)
 ENTRIES = [(0, DIRECT), (4, DROPPED), (2, SUM), (1, SUM), (5, LATE)]
 """Of three workers: 4 and 1 are rank 1's, 5 and 2 rank 2's."""
 

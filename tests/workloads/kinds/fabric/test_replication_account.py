@@ -17,7 +17,7 @@ from workloads.kinds.fabric.journal_lines import lines as journal_lines
 from workloads.kinds.fabric.plan import Fabric, Options, fabric
 from workloads.kinds.fabric.replication_account import Replicated, replicated, with_behind
 
-DIRECT, SUM, DROPPED, LATE = (int(fate) for fate in Fate)
+DIRECT, SUM, DROPPED, LATE, _ = (int(fate) for fate in Fate)
 ALONE = [[1.0, 1.0]]
 JOURNAL = [
     [DIRECT, [0], [0], [[0.5, 0.5]]],

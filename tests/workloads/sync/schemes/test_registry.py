@@ -90,7 +90,7 @@ def test_a_scheme_in_a_users_file(topology: Build, tmp_path: Path) -> None:
             "star(hosts=3)",
             "ps: place is chunks (did you mean 'chunk'?)\n  fix: give place one of chunk, tensor, lpt",
         ),
-        ("ring(size=3)", "star(hosts=3)", "ring has no parameter 'size'\n  fix: write it as ring"),
+        ("ring(size=3)", "star(hosts=3)", "ring has no parameter 'size'\n  fix: write it as ring(members=[])"),
         (
             "bml",
             "star(hosts=9)",

@@ -25,8 +25,9 @@ sum before it has all gradients. Those who still ask for a sum ask for that of t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,7 +37,8 @@ from workloads.kinds.fabric.planning.commits import Commits
 from workloads.kinds.fabric.planning.copying import Copying
 from workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
 from workloads.kinds.fabric.planning.traffic import Traffic, fastest_bps
-from workloads.kinds.fabric.planning.turns import Turn, Turns
+from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.messages import (
     Commit,
     Disband,
@@ -47,6 +49,7 @@ from workloads.kinds.fabric.processes.messages import (
     Hop,
     Note,
     Order,
+    Resume,
     Send,
     SendSums,
     recipients_of,
@@ -67,27 +70,6 @@ is late now and then makes it slower."""
 
 Command = tuple[int, Note]
 """What to tell which node."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What is to be scheduled.
-
-    Attributes:
-        update_bytes: of one update, and of the weights.
-        updates: how many in all.
-        momentum: gamma of eq. 2.
-        seed: of what is drawn.
-        goodput: share of a link's rate that carries payload.
-        learning_rate: the workload's; 1 where it has none.
-    """
-
-    update_bytes: float
-    updates: int
-    momentum: float
-    seed: int
-    goodput: float
-    learning_rate: float = 1.0
 
 
 class Planner:
@@ -136,6 +118,22 @@ class Planner:
         self._lost: set[int] = set()
         self._taken: dict[int, Turn] = {}
         """By rank, turns after which nothing more is known of the worker."""
+
+    def resumed(self, told: Resume, now_s: float) -> Planner:
+        """One that goes on with a server that was started again. Every worker has an update that is still to come, or
+        computes it, or waits for weights."""
+        world, known = len(self._plan.workers), {number for number, _ in told.entries[: told.kept]}
+        planner = Planner(self._plan, self._work)
+        planner.order = [number for number in self.order if number in known]
+        planner.batches, planner._groups, planner._version = self.batches, self._groups, told.version
+        planner.traffic.follow(self.traffic)
+        counts = Counter(number % world for number, _ in told.entries)
+        done = [counts[rank] for rank in range(world)]
+        begun = [count + (rank not in told.waiting) for rank, count in enumerate(done)]
+        given = Given(begun, done, frozenset(), frozenset())
+        planner._turns = Turns.taken_over(given, self._work.updates, self._plan.options.staleness, now_s)
+        planner.decided((), told.version, now_s)
+        return planner
 
     @property
     def next_s(self) -> float:
@@ -238,8 +236,7 @@ class Planner:
         self._forget_side(is_replica=True, now_s=now_s)
 
     def take_over(self, entries: Sequence[Entry], unanswered: Collection[int], now_s: float) -> None:
-        """The server is lost, and its replica serves. It gets all that the server had still to get, or had, as it was
-        to: what is settled for it goes on, and the rest of the order is settled now.
+        """The server is lost, and its replica serves. What is settled for it goes on; the rest is settled now.
 
         Args:
             entries: what is known of the server's decisions besides what :meth:`decided` was told.
@@ -256,8 +253,8 @@ class Planner:
             group = self._gathered(unit, self._copying.settled(unit), (self._plan.replica,))
             self._settled.add(unit, group)
         self._copying, self._plan = None, self._plan.taken_over
-        waiting = {turn.rank for turn in self._asking}
-        self._asking += [self._taken[rank] for rank in unanswered if rank in self._taken and rank not in waiting]
+        asking = {turn.rank for turn in self._asking}
+        self._asking += [self._taken[rank] for rank in unanswered if rank in self._taken and rank not in asking]
         self._give_s = now_s
 
     def _forget_side(self, *, is_replica: bool, now_s: float) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workloads.kinds.fabric.fates import Learnt
+from workloads.kinds.fabric.fates import Fate, Learnt
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Floats
 from workloads.kinds.fabric.processes.shared import Memory
@@ -81,7 +81,8 @@ class Client(Worker):
         model.put()
 
     def _learnt(self, new: Learnt, held_s: float) -> None:
-        told = {"update": new.at, "version": self.version, "staleness": new.version - self.version}
+        stale = 0 if new.fate == Fate.LOST else new.version - self.version  # a lost version is no point of time
+        told = {"update": new.at, "version": self.version, "staleness": stale}
         self._seen = {**told, "fate": int(new.fate), "held_s": held_s}
         self._part.learn(new.applied, (0, len(self._memory.weights)))
         if not new.fate.is_applied:

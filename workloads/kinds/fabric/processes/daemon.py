@@ -7,8 +7,9 @@ the daemon keeps a copy until it has left.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from socket import socket
@@ -21,6 +22,7 @@ from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Exchange, Floats
 from workloads.kinds.fabric.processes.messages import (
     Arrived,
+    Back,
     Disband,
     End,
     Gather,
@@ -28,9 +30,12 @@ from workloads.kinds.fabric.processes.messages import (
     Gone,
     Gradient,
     Joined,
+    Lost,
     Note,
     Push,
     Ready,
+    Renewed,
+    Resume,
     Send,
     SendSums,
     Weights,
@@ -64,8 +69,10 @@ class Daemon(NoBuckets, Exchange):
         memory: Memory,
         momentum: float,
         loss_s: float | None = None,
+        seek: Callable[[], socket] | None = None,
     ) -> None:
-        """``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`."""
+        """``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`; ``seek`` finds a server that is started again, where
+        one is."""
         names = dict(enumerate(plan.nodes))
         super().__init__(f"{names[node]}.daemon", names, {**sockets, node: worker})
         self._plan, self._node, self._memory, self._momentum = plan, node, memory, momentum
@@ -84,7 +91,12 @@ class Daemon(NoBuckets, Exchange):
         """What weights told last of the journal: number of its first entry, and entries."""
         self._is_answered = True
         self._goes_on, self._has_ended = True, False
-        self._loses_after_s = loss_s
+        self._loses_after_s, self._seek = loss_s, seek
+        self._least_history, self._is_away = 0, False
+        """What was sent before is void; and whether it is not known yet how to go on."""
+        self._base, self._lost_above = 0, math.inf
+        """The version of the worker's weights, and above which it was lost."""
+        self._kept_entries: int | None = None
 
     @property
     def _goes_on_alone(self) -> bool:
@@ -102,7 +114,8 @@ class Daemon(NoBuckets, Exchange):
             TrialTimeoutError: nothing moved for ``silence_s``.
             WorkerError: a process is gone, or sent what it cannot have.
         """
-        self._watch(self._losable_nodes, self._loses_after_s)
+        returning = () if self._seek is None else (self._plan.server,)
+        self._watch(self._losable_nodes, self._loses_after_s, returning)
         self._until(lambda: not self._goes_on and not self._sending(), silence_s)
         self._has_ended = True
         self._say(self._head, End())
@@ -162,7 +175,11 @@ class Daemon(NoBuckets, Exchange):
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         from_scheduler = connection.node == self._plan.scheduler
-        if isinstance(note, Push) and connection.node == self._node:
+        if isinstance(note, Resume) and from_scheduler and self._is_away:
+            self._resume(note)
+        elif self._is_void(connection, note):
+            return
+        elif isinstance(note, Push) and connection.node == self._node:
             self._take_update(note)
         elif isinstance(note, Send) and from_scheduler:
             self._at(time.monotonic() + note.wait_s, partial(self._send, connection, note, self._plan))
@@ -192,7 +209,15 @@ class Daemon(NoBuckets, Exchange):
         self._pushed, self._is_answered, number = note, False, self._number(note)
         if self._plan.replica is not None:  # unless it is lost, or serves
             self._kept[number] = note.version, self._memory.update.copy()
-        if self._plan.scheduler in self._former:
+        if not self._is_away:
+            self._offer(note)
+
+    def _offer(self, note: Push) -> None:
+        """Say that there is an update."""
+        number = self._number(note)
+        if note.version > self._lost_above:
+            self._say(self._plan.server, Lost(number))
+        elif self._plan.scheduler in self._former:
             self._send_straight(note)
         else:
             self._say(self._plan.scheduler, Ready(number, note.version, note.norm))
@@ -200,12 +225,15 @@ class Daemon(NoBuckets, Exchange):
     def _send_straight(self, note: Push) -> None:
         """Nobody says when, so now."""
         self._pace(self._plan.server, 0)
-        told = Gradient((self._number(note),), (note.version,), ((1.0, 1.0),), -1, 1)
+        number, history = self._number(note), self._least_history
+        told = Gradient((number,), (note.version,), ((1.0, 1.0),), -1, 1, history=history)
         self._say(self._plan.server, told, self._memory.update)
 
     def _has_lost(self, node: int) -> None:
         """Without the scheduler nothing is summed, and the update goes straight to the server, if it may not be there:
         the server ignores what it has."""
+        if node == self._plan.server and self._seek is not None:
+            self._await_server(self._seek)
         if node != self._plan.scheduler:
             return
         self._disbanded |= self._groups.keys() | self._early.keys()
@@ -229,9 +257,50 @@ class Daemon(NoBuckets, Exchange):
         unanswered = self._number(self._pushed) if self._pushed is not None and waits else -1
         self._say(self._plan.scheduler, Joined(unanswered, *self._told))
 
-    def _is_void(self, note: Send, plan: Fabric) -> bool:
+    def _is_for_the_lost(self, note: Send, plan: Fabric) -> bool:
         """Whether what the scheduler said under ``plan`` was for one that is lost since."""
         return plan is not self._plan and (note.target in plan.to_replica) == (plan.replica in self._former)
+
+    # A server that is started again.
+
+    def _await_server(self, seek: Callable[[], socket]) -> None:
+        """Find the new server, and say where the worker is. Nothing else counts until the scheduler says how to go on.
+
+        Raises:
+            WorkerError: the worker has ended with the old server's weights.
+            TrialTimeoutError: the server does not come.
+        """
+        lost_s, worker = time.monotonic(), self._plan.nodes[self._node]
+        if not self._goes_on:
+            raise WorkerError(
+                f"the server was lost when the worker on {worker} had ended, with weights that are lost with it",
+                fix="kill the server earlier",
+            )
+        self._least_history += 1
+        self._is_away, self._later = True, []
+        self._groups, self._early, self._came_of = {}, {}, {}
+        self._has_again(self._plan.server, seek())
+        number = self._rank
+        if self._pushed is not None:
+            number = self._number(self._pushed) + (len(self._plan.workers) if self._is_answered else 0)
+        self._say(self._plan.server, Back(number, time.monotonic() - lost_s))
+
+    def _resume(self, note: Resume) -> None:
+        self._is_away, self._least_history, self._kept_entries = False, note.history, note.kept
+        self._lost_above = note.version if self._base > note.version else math.inf
+        early = [one for found in self._early.values() for one in found if one[1].history >= note.history]
+        self._early = {}
+        for one in early:
+            self._early.setdefault(one[1].group, []).append(one)
+        self._say(self._plan.scheduler, Renewed(note.history))
+        if self._pushed is not None and not self._is_answered and self._rank not in note.waiting:
+            self._offer(self._pushed)
+
+    def _is_void(self, connection: Connection, note: Note) -> bool:
+        """Whether this was said before the server was started again."""
+        if isinstance(note, Weights | Gradient):
+            return note.history < self._least_history
+        return self._is_away and connection.node == self._plan.scheduler and not isinstance(note, End)
 
     def _number(self, note: Push) -> int:
         return note.iteration * len(self._plan.workers) + self._rank
@@ -240,12 +309,12 @@ class Daemon(NoBuckets, Exchange):
         """The update's time has come; it was told under ``plan``. After a loss it may have been decided meanwhile: then
         its worker has gone on, and nobody waits for it, unless it is kept."""
         is_over = self._pushed is not None and note.update < self._number(self._pushed)
-        if self._plan.scheduler in self._former or self._is_void(note, plan):
+        if self._plan.scheduler in self._former or self._is_for_the_lost(note, plan):
             return
         if self._goes_on_alone and is_over and note.update not in self._kept:
             return
         version, floats = self._update(connection, note)
-        told = Gradient((note.update,), (version,), ((1.0, 1.0),), note.group, 1, note.shard)
+        told = Gradient((note.update,), (version,), ((1.0, 1.0),), note.group, 1, note.shard, self._least_history)
         if note.target == self._node:
             self._collect(self._node, told, floats)
         else:
@@ -312,7 +381,8 @@ class Daemon(NoBuckets, Exchange):
         del self._groups[note.group]
         versions = tuple(group.versions[number] for number in note.members)
         self._pace(note.target, group.go.rate_bps)
-        told = Gradient(note.members, versions, note.shares, note.group, group.sums.count, note.shard)
+        count, history = group.sums.count, self._least_history
+        told = Gradient(note.members, versions, note.shares, note.group, count, note.shard, history)
         self._say(note.target, told, group.sums.floats)
 
     def _disband(self, group: int) -> None:
@@ -350,7 +420,9 @@ class Daemon(NoBuckets, Exchange):
             if not self._is_read_in_place(note):
                 np.copyto(self._memory.weights[self._spans[note.shard]], floats)
             _, held_s, goes_on = recipients[self._node]
-            given = Given(note.version, note.begin, note.begin_version, note.entries, held_s, goes_on)
+            given = Given(
+                note.version, note.begin, note.begin_version, note.entries, held_s, goes_on, self._kept_entries
+            )
             self._came_of[note.shard] = given
             self._give(connection)
         elif not self._goes_on_alone:
@@ -364,6 +436,7 @@ class Daemon(NoBuckets, Exchange):
         if any(other != given for other in others):
             raise self._misfit(connection, f"shards of other weights: {self._came_of}")
         self._came_of, self._is_answered, self._goes_on = {}, True, given.goes_on
+        self._base, self._lost_above, self._kept_entries = given.version, math.inf, None
         self._say(self._node, given)
 
     def _pass_on(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:

@@ -81,6 +81,7 @@ class Exchange(Framed):
     def __init__(self, name: str, names: Mapping[int, str], sockets: Mapping[int, socket]) -> None:
         """``names`` are those of the processes at the other ends, by their node."""
         super().__init__(name, [Connection(peer, names[peer], sock) for peer, sock in sockets.items()])
+        self._names = names
         self._by_node = {connection.node: connection for connection in self._connections}
         self._announced: dict[int, tuple[Note, Floats]] = {}
         self._later: list[tuple[float, int, Callable[[], None]]] = []
@@ -97,16 +98,19 @@ class Exchange(Framed):
         """Whether something came in this step, besides signs of life."""
         self._former: dict[int, tuple[int, Sent]] = {}
         """By neighbour that was lost, what was sent to it."""
+        self._returning: Collection[int] = ()
+        self._earlier: dict[int, tuple[int, Sent]] = {}
+        """By neighbour that was lost and is back, what was sent to it before."""
 
     @property
     def wire_bytes(self) -> int:
-        former = sum(count for count, _ in self._former.values())
+        former = sum(count for count, _ in (*self._former.values(), *self._earlier.values()))
         return former + super().wire_bytes
 
     @property
     def sent(self) -> dict[int, Sent]:
-        former = {node: told for node, (_, told) in self._former.items()}
-        return super().sent | former
+        known = super().sent | {node: told for node, (_, told) in self._former.items()}
+        return known | {node: known[node] + told for node, (_, told) in self._earlier.items()}
 
     @abstractmethod
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
@@ -160,7 +164,8 @@ class Exchange(Framed):
         try:
             return super()._move() or done
         except LostError as error:
-            if math.isinf(self._loss_s) or (error.node not in self._losable and self._awaits(error.node)):
+            losable = error.node in self._losable or error.node in self._returning
+            if math.isinf(self._loss_s) or (not losable and self._awaits(error.node)):
                 raise
             self._lose(error.node)
             return True
@@ -171,19 +176,20 @@ class Exchange(Framed):
         moved = super()._step(timeout_s)
         if math.isinf(self._loss_s):
             return moved
-        former = sum(count for count, _ in self._former.values())
+        former = sum(count for count, _ in (*self._former.values(), *self._earlier.values()))
         told_bytes = former + sum(one.sent_bytes for one in self._connections) - HEADER_BYTES * self._signs
         has_told, self._told_bytes = told_bytes > self._told_bytes, max(told_bytes, self._told_bytes)
         return self._has_come or has_told
 
     # Neighbours that are lost.
 
-    def _watch(self, losable: Collection[int], loss_s: float | None) -> None:
+    def _watch(self, losable: Collection[int], loss_s: float | None, returning: Collection[int] = ()) -> None:
         """From now on these neighbours may be lost; others are when nothing comes from them for ``loss_s``, too, and
-        that is the end. None where the loss of any is the end."""
+        that is the end. None where the loss of any is the end. Those that are ``returning`` are started again when they
+        end; their silence is the end."""
         if loss_s is None:
             return
-        self._losable, self._loss_s = losable, loss_s
+        self._losable, self._loss_s, self._returning = losable, loss_s, returning
         self._look_s = time.monotonic()
         self._heard_s = dict.fromkeys(self._by_node, self._look_s)
 
@@ -231,6 +237,17 @@ class Exchange(Framed):
     def _has_lost(self, node: int) -> None:
         """What follows from that."""
 
+    def _has_again(self, node: int, sock: socket) -> None:
+        """A neighbour that was lost is back. Not to be called while connections are looked through."""
+        count, told = self._former.pop(node)
+        before, told_before = self._earlier.get(node, (0, Sent()))
+        self._earlier[node] = count + before, told + told_before
+        connection = Connection(node, self._names[node], sock)
+        self._connections = [*self._connections, connection]
+        self._by_node[node] = connection
+        self._heard_s[node] = time.monotonic()
+        self._register(connection)
+
     # What comes.
 
     def _take(self, connection: Connection) -> bool:
@@ -259,8 +276,8 @@ class Exchange(Framed):
         else:
             try:
                 note = decode(bytes(room))
-            except (ValueError, TypeError) as error:
-                raise self._misfit(connection, f"{bytes(room[:80])!r}") from error
+            except ValueError as error:
+                raise self._misfit(connection, error) from error
             floats = self._room(connection, note)
             if floats is None:
                 self._came(connection, note, None)

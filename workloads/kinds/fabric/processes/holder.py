@@ -105,7 +105,9 @@ class Holder(NoBuckets, Exchange):
     def _room(self, connection: Connection, note: Note) -> Floats | None:
         if not isinstance(note, Gradient):
             return None
-        if note.sums not in (1, 2) or note.shard != self._shard:
+        members = len(note.members)
+        is_whole = 0 < members == len(note.versions) == len(note.shares)
+        if note.sums not in (1, 2) or note.shard != self._shard or not is_whole:
             raise self._misfit(connection, note)
         return np.empty(note.sums * len(self._weights), np.float32)
 

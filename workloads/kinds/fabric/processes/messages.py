@@ -6,12 +6,17 @@ An update is known by its number: iteration times the number of workers, plus ra
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeAlias, get_args
+import reprlib
+from collections.abc import Callable, Container, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from types import NoneType, UnionType
+from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 LONGEST_BYTES = 1 << 24
 """Of a note; room is made for it before it is read."""
+_FAR = 2**63
+"""Whole numbers of notes are below it."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ class Gradient:
         shares: what each counts in what follows, as :class:`Gather` has it; of an update alone, once.
         group, shard: as in :class:`Send`.
         sums: how many sums follow.
+        history: how many times the server had been started again when this was sent.
     """
 
     members: tuple[int, ...]
@@ -98,6 +104,7 @@ class Gradient:
     group: int
     sums: int
     shard: int = 0
+    history: int = 0
 
 
 @dataclass(frozen=True)
@@ -184,6 +191,7 @@ class Weights:
         recipients: as in :class:`Give`, of this node and of those that it passes the weights on to.
         onward: how it passes them on.
         shard: which part of the weights.
+        history: as in :class:`Gradient`.
         server: the node whose weights they are; after the loss of one, its weights may still be on their way.
     """
 
@@ -194,12 +202,14 @@ class Weights:
     recipients: tuple[tuple[int, float, bool], ...]
     onward: tuple[Hop, ...]
     shard: int = 0
+    history: int = 0
     server: int = -1
 
 
 @dataclass(frozen=True)
 class Given:
-    """A daemon's to its worker: the shared memory has new weights; as :class:`Weights`."""
+    """A daemon's to its worker: the shared memory has new weights; as :class:`Weights`. ``kept`` is how many entries of
+    the journal are still true if the server was started again since the last ones; None if it was not."""
 
     version: int
     begin: int
@@ -207,6 +217,7 @@ class Given:
     entries: tuple[tuple[int, int], ...]
     held_s: float
     goes_on: bool
+    kept: int | None = None
 
 
 @dataclass(frozen=True)
@@ -260,6 +271,53 @@ class Serve:
 
 
 @dataclass(frozen=True)
+class Back:
+    """To a server that was started again: this process has found it.
+
+    Attributes:
+        update: a daemon's: number of its worker's update that is not answered, or that the worker computes.
+        ago_s: how long ago the old server was lost.
+    """
+
+    update: int
+    ago_s: float
+
+
+@dataclass(frozen=True)
+class Resume:
+    """A server's that was started again to the scheduler, when all have found it; and the scheduler's to daemons: all
+    that was said before is void.
+
+    Attributes:
+        history: how many times a server was started again.
+        kept: how many entries the journal had at the checkpoint.
+        version: of the weights there.
+        waiting: ranks of the workers that only lack weights: their updates were decided before the checkpoint.
+        entries: the journal with what was lost; empty for daemons.
+    """
+
+    history: int
+    kept: int
+    version: int
+    waiting: tuple[int, ...]
+    entries: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Renewed:
+    """A daemon's to the scheduler: all that follows was said after :class:`Resume`."""
+
+    history: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A daemon's to a server that was started again: this update was computed on weights that were lost."""
+
+    update: int
+
+
+@dataclass(frozen=True)
 class End:
     """To the scheduler: this process has nothing left to do. And the scheduler's: nor has anybody else. A server tells
     its replica, after all else. Once the scheduler is lost, the server takes its place."""
@@ -285,6 +343,10 @@ Note: TypeAlias = (
     | Gone
     | Joined
     | Serve
+    | Back
+    | Resume
+    | Renewed
+    | Lost
     | End
 )
 _TYPES: dict[str, type[Note]] = {one.__name__: one for one in get_args(Note)}
@@ -296,18 +358,70 @@ def encode(note: Note) -> bytes:
 
 
 def decode(told: bytes) -> Note:
-    """What :func:`encode` was given.
+    """What :func:`encode` was given. Whoever sent it is not believed: each field is of its type.
 
     Raises:
         ValueError: it is none.
     """
-    name, *values = json.loads(told)
-    made = _TYPES.get(name)
-    if made is None or len(values) != len(fields(made)):
+    try:
+        said = json.loads(told)
+    except RecursionError:
+        said = None
+    name, values = (said[0], said[1:]) if isinstance(said, list) and said else (None, [])
+    made = _TYPES.get(name) if isinstance(name, str) else None
+    if made is None or len(values) != len(_FIELDS[made]):
         raise ValueError(f"no note: {told[:80]!r}")
-    return made(*map(_frozen, values))
+    found = {}
+    for (field, read), value in zip(_FIELDS[made].items(), values, strict=True):
+        try:
+            found[field] = read(value)
+        except ValueError as error:
+            raise ValueError(f"a note {name} whose {field} is {error}") from None
+    return made(**found)
 
 
-def _frozen(value: Any) -> Any:
-    """JSON's lists as tuples."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+_Read: TypeAlias = Callable[[Any], Any]
+"""Gives a value of JSON as a field has it; raises ValueError with what it is instead."""
+
+
+def _reader(kind: Any) -> _Read:
+    """Of a field's type: numbers, truths, tuples of them, and each of these or None."""
+    if get_origin(kind) is UnionType:
+        (there,) = (one for one in get_args(kind) if one is not NoneType)
+        return partial(_or_none, _reader(there))
+    if get_origin(kind) is not tuple:
+        return partial(_simple, kind)
+    first, *rest = get_args(kind)
+    if rest == [...]:
+        return partial(_each, _reader(first))
+    return partial(_all, [_reader(one) for one in get_args(kind)])
+
+
+def _simple(kind: type, value: Any) -> Any:
+    if type(value) is int and kind is not bool and -_FAR <= value < _FAR:  # JSON has 1.0 as 1, too
+        return value
+    if type(value) is not kind or kind is int:
+        raise ValueError(f"{reprlib.repr(value)}, no {kind.__name__}")
+    return value
+
+
+def _or_none(read: _Read, value: Any) -> Any:
+    return None if value is None else read(value)
+
+
+def _each(read: _Read, value: Any) -> Any:
+    if not isinstance(value, list):
+        raise ValueError(f"{reprlib.repr(value)}, no list")
+    return tuple(map(read, value))
+
+
+def _all(reads: Sequence[_Read], value: Any) -> Any:
+    if not isinstance(value, list) or len(value) != len(reads):
+        raise ValueError(f"{reprlib.repr(value)}, no list of {len(reads)}")
+    return tuple(read(one) for read, one in zip(reads, value, strict=True))
+
+
+_FIELDS: dict[type[Note], dict[str, _Read]] = {
+    made: {field: _reader(kind) for field, kind in get_type_hints(made).items()} for made in _TYPES.values()
+}
+"""By type of note, what reads each of its fields."""

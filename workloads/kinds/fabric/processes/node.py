@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workloads import tasks
+from workloads import checkpoint, tasks
 from workloads.checkpoint import Keeper
 from workloads.job import WorkerJob
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes import shared
 from workloads.kinds.fabric.processes.client import Client
 from workloads.kinds.fabric.processes.daemon import Daemon
 from workloads.kinds.fabric.processes.holder import Apply
 from workloads.kinds.fabric.processes.replica import Replica
 from workloads.kinds.fabric.processes.replicated import Replicated
+from workloads.kinds.fabric.processes.returned import Returned, Saved
 from workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
 from workloads.kinds.fabric.processes.server import Server
 from workloads.kinds.fabric.processes.survivor import Survival, Survivor
@@ -52,28 +57,78 @@ def join(
     if job.node in plan.workers:
         worker, memory = shared.await_worker(address, floats, job.start_timeout_s)
     updates = job.training.iterations * job.world
+    if job.again:
+        sockets = transport.await_all(job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
+        return _returned(job, plan, sockets, momentum)
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
+    seek = None if job.again is None else partial(_seek, job, plan)
     if job.node in plan.roots:
         return RootDaemon(plan, job.node, sockets, worker, memory)
     if job.node in plan.workers:
-        return Daemon(plan, job.node, sockets, worker, memory, momentum, job.loss_s)
+        return Daemon(plan, job.node, sockets, worker, memory, momentum, job.loss_s, seek)
     if job.node in plan.servers and makes_sums:
         return SumsServer(plan, job.node, sockets, floats)
     rates = plan.options.rates(learning_rate)
     if job.node in plan.servers:
-        held = _served(job, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
-        keeper = Keeper(job.checkpoint, lambda: held[0])
+        served = _served(job, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
+        keeper = Keeper(job.checkpoint, lambda: served.held[0])
         if job.loss_s is not None and plan.replica is not None:
-            return Replicated(job.loss_s, plan, sockets, held, rates, momentum, keeper)
+            return Replicated(job.loss_s, plan, sockets, served.held, rates, momentum, keeper)
         if job.loss_s is not None:
-            return Survivor(Survival(job.loss_s, updates), plan, sockets, held, rates, keeper)
-        return Server(plan, job.node, sockets, held, rates, momentum, keeper)
+            survivor = Survivor(Survival(job.loss_s, updates), plan, sockets, served.held, rates)
+            survivor.keep(_keeper(job, served, survivor))
+            return survivor
+        return Server(plan, job.node, sockets, served.held, rates, momentum, keeper)
     if job.node == plan.replica:
-        return Replica(plan, sockets, _served(job, momentum, (0, floats)), rates, job.loss_s)
+        return Replica(plan, sockets, _served(job, momentum, (0, floats)).held, rates, job.loss_s)
     seed = job.training.seed
     share = goodput_of(sockets[plan.server])
     told = Follower(Path(job.forest).parent / NAME, 2 * len(plan.links))
-    return Scheduler(plan, sockets, Work(4 * floats, updates, momentum, seed, share, learning_rate), told, job.loss_s)
+    work = Work(4 * floats, updates, momentum, seed, share, learning_rate)
+    return Scheduler(plan, sockets, work, told, job.loss_s, seek)
+
+
+def _seek(job: WorkerJob, plan: Fabric) -> socket:
+    """Find a server that is started again.
+
+    Raises:
+        TrialTimeoutError: it does not come.
+    """
+    (peer,) = [one for one in job.peers if one.node == plan.server]
+    return transport.reach(job.node, peer, plan.nodes, job.congestion_control, job.start_timeout_s)
+
+
+def _returned(job: WorkerJob, plan: Fabric, sockets: Mapping[int, socket], momentum: float) -> Returned:
+    """The server, from its last checkpoint.
+
+    Raises:
+        WorkerError: that is none.
+    """
+    assert job.checkpoint is not None
+    assert job.loss_s is not None
+    floats, updates = job.buckets[-1][1], job.training.iterations * job.world
+    served = _served(job, momentum, (0, floats))
+    arrays, more = checkpoint.read(Path(job.checkpoint.path), floats, len(served.arrays))
+    for array, saved in zip(served.arrays, arrays, strict=True):
+        np.copyto(array, saved)
+    rates = plan.options.rates(float(getattr(job.training, "learning_rate", 1.0)))
+    server = Returned(Survival(job.loss_s, updates), plan, sockets, served.held, rates)
+    server.resume(Saved.decode(more), job.again or 0)
+    server.keep(_keeper(job, served, server))
+    return server
+
+
+def _keeper(job: WorkerJob, served: _Served, server: Survivor) -> Keeper:
+    """What writes the checkpoints of a server that goes on when others are lost; if it may be started again, with all
+    that takes."""
+    if job.checkpoint is None or not job.checkpoint.resumes:
+        return Keeper(job.checkpoint, lambda: served.held[0])
+
+    def more() -> bytes:
+        velocity = b"".join(array.tobytes() for array in served.arrays[1:])
+        return velocity + Saved(tuple(server.journal.steps), tuple(server.came)).encode()
+
+    return Keeper(job.checkpoint, lambda: served.held[0], more, len(server.journal.entries))
 
 
 def _scale(job: WorkerJob, plan: Fabric) -> float:
@@ -85,7 +140,15 @@ def _scale(job: WorkerJob, plan: Fabric) -> float:
     return 1.0 if learning_rate is None else float(learning_rate) / job.world
 
 
-def _served(job: WorkerJob, momentum: float, span: Span) -> tuple[Floats, Apply]:
+@dataclass(frozen=True)
+class _Served:
+    """Weights and what changes them, and the ``arrays`` that it changes: weights, and velocity with momentum."""
+
+    held: tuple[Floats, Apply]
+    arrays: tuple[Floats, ...]
+
+
+def _served(job: WorkerJob, momentum: float, span: Span) -> _Served:
     """A span of the weights, and what changes them."""
     weights, apply = tasks.served(job, span)
 
@@ -97,4 +160,7 @@ def _served(job: WorkerJob, momentum: float, span: Span) -> tuple[Floats, Apply]
         else:
             apply(floats)
 
-    return weights, change
+    if momentum:
+        assert isinstance(apply, tasks.Together)
+        return _Served((weights, change), (weights, apply.velocity))
+    return _Served((weights, change), (weights,))

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from socket import IPPROTO_TCP, TCP_MAXSEG, socket
 from typing import Any
 
 from testbed.base.errors import NeighbourError, WorkerError
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.planner import Command, Planner, Work
+from workloads.kinds.fabric.planning.planner import Command, Planner
 from workloads.kinds.fabric.planning.takeover import Takeover
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.exchange import Exchange, Floats, check_left
-from workloads.kinds.fabric.processes.messages import Arrived, Decided, End, Gone, Joined, Note, Ready
+from workloads.kinds.fabric.processes.messages import (
+    Arrived,
+    Back,
+    Decided,
+    End,
+    Gone,
+    Joined,
+    Note,
+    Ready,
+    Renewed,
+    Resume,
+)
 from workloads.link_rates import Follower
 from workloads.sync.connection import Connection
 from workloads.sync.cost import goodput
@@ -35,13 +48,18 @@ class Scheduler(NoBuckets, Exchange):
         work: Work,
         rates: Follower,
         loss_s: float | None = None,
+        seek: Callable[[], socket] | None = None,
     ) -> None:
-        """``rates`` says what the network monitor sees; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`."""
+        """``rates`` says what the network monitor sees; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`, and
+        ``seek`` finds a server that is started again, where one is."""
         super().__init__(plan.nodes[plan.scheduler], dict(enumerate(plan.nodes)), sockets)
         self._plan = plan
         self._planner, self._updates = Planner(plan, work), work.updates
         self._ended: set[int] = set()
-        self._loses_after_s = loss_s
+        self._loses_after_s, self._seek = loss_s, seek
+        self._is_away = False
+        self._outdated: set[int] = set()
+        """Nodes that may still say what was true before the server was started again."""
         self._rates, self._looked_s = rates, 0.0
         self._took_s: list[float] = []
         """What each batch took to plan."""
@@ -55,7 +73,9 @@ class Scheduler(NoBuckets, Exchange):
             WorkerError: a process is gone, or told what cannot be.
         """
         replica = self._plan.replica
-        self._watch(self._plan.workers if replica is None else (self._plan.server, replica), self._loses_after_s)
+        losable = self._plan.workers if replica is None else (self._plan.server, replica)
+        returning = () if self._seek is None else (self._plan.server,)
+        self._watch(losable, self._loses_after_s, returning)
         self._until(self._has_all, silence_s)
         for server in self._plan.servers if not self._plan.roots else ():
             self._say(server, End())  # first, for daemons that end close their connections with it
@@ -110,7 +130,13 @@ class Scheduler(NoBuckets, Exchange):
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         now_s, node = time.monotonic(), connection.node
         try:
-            if isinstance(note, Ready):
+            if isinstance(note, Resume) and node == self._plan.server and self._is_away:
+                self._resume(note, now_s)
+            elif isinstance(note, Renewed):
+                self._outdated.discard(node)
+            elif node in self._outdated:
+                return
+            elif isinstance(note, Ready):
                 self._check_own(note.update, node)
                 self._planner.ready(note.update, note.version, note.norm, now_s)
             elif isinstance(note, Arrived):
@@ -160,6 +186,9 @@ class Scheduler(NoBuckets, Exchange):
         Raises:
             NeighbourError: no worker is left, or neither server nor replica.
         """
+        if node == self._plan.server and self._seek is not None:
+            self._await_server(self._seek)
+            return
         if self._takeover is None:
             self._planner.lose(node, time.monotonic())
             check_left(self._plan, self._former.keys())
@@ -184,6 +213,20 @@ class Scheduler(NoBuckets, Exchange):
         self._plan = self._plan.taken_over
         for note in takeover.notes:
             self._say(self._plan.server, note)
+
+    def _await_server(self, seek: Callable[[], socket]) -> None:
+        """Find the server that is started again; until it says what it has, nothing is planned."""
+        lost_s = time.monotonic()
+        self._is_away, self._later, self._outdated = True, [], {*self._plan.workers}
+        self._has_again(self._plan.server, seek())
+        self._say(self._plan.server, Back(0, time.monotonic() - lost_s))
+
+    def _resume(self, note: Resume, now_s: float) -> None:
+        """Plan anew, from what the new server has."""
+        self._is_away = False
+        self._planner = self._planner.resumed(note, now_s)
+        for node in self._plan.workers:
+            self._say(node, replace(note, entries=()))
 
     def _teller(self, note: Decided) -> int:
         """The node that may tell this."""
@@ -211,7 +254,7 @@ class Scheduler(NoBuckets, Exchange):
             self._looked_s = time.monotonic()
             self._look_at_rates()
         moved = super()._move()
-        is_halted = self._over or (self._takeover is not None and self._takeover.is_open)
+        is_halted = self._over or self._is_away or (self._takeover is not None and self._takeover.is_open)
         said = [] if is_halted else self._tick()
         for node, note in said:
             if self._takeover:

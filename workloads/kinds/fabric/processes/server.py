@@ -69,8 +69,12 @@ class Server(Holder):
         super().__init__(plan, node, sockets, held, rates, journal)
         self._node, self._newest = node, State(self._weights, -1, 0)
         self._known = dict.fromkeys(plan.workers, 0)
-        self._momentum = momentum
+        self._momentum, self._history = momentum, 0
         self._keeper = keeper or Keeper(None, lambda: self._weights)
+
+    def keep(self, keeper: Keeper) -> None:
+        """Write checkpoints by this one from now on."""
+        self._keeper = keeper
 
     def said(self) -> dict[str, Any]:
         """The journal; ``received``: the number of the first update, and the bytes, of all that came; ``update_bytes``:
@@ -132,7 +136,9 @@ class Server(Holder):
             entries = tuple(self.journal.entries[begin : newest.entries])
             version = newest.version - sum(Fate(fate).is_applied for _, fate in entries)
             told = tuple(recipients[node] for node in nodes)
-            note = Weights(newest.version, begin, version, entries, told, onward, self._shard, self._node)
+            note = Weights(
+                newest.version, begin, version, entries, told, onward, self._shard, self._history, self._node
+            )
             self._known |= dict.fromkeys(nodes, newest.entries)
             self._at(now_s + wait_s, self._sender(first, note, newest.weights, rate_bps))
 

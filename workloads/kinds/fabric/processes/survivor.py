@@ -11,13 +11,12 @@ servers one may have a shard of an update that another one never gets.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from socket import socket
 from typing import Any
 
-from workloads.checkpoint import Keeper
 from workloads.kinds.fabric.journal import Rates, Step
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.turns import Given, Turns
@@ -68,10 +67,9 @@ class Survivor(Server):
         sockets: Mapping[int, socket],
         held: tuple[Floats, Apply],
         rates: Rates,
-        keeper: Keeper | None = None,
     ) -> None:
         """As :class:`.server.Server`."""
-        super().__init__(plan, plan.server, sockets, held, rates, keeper=keeper)
+        super().__init__(plan, plan.server, sockets, held, rates)
         self._survival = survival
         self._losses: list[Loss] = []
         self._begun, self._done = [1] * len(plan.workers), [0] * len(plan.workers)
@@ -111,6 +109,11 @@ class Survivor(Server):
             "came": self._received,
             "gave": self._gave,
         }
+
+    @property
+    def came(self) -> Sequence[tuple[int, tuple[int, ...], int]]:
+        """Of all that came: from whom, numbers of the updates, and bytes."""
+        return self._received
 
     def _told(self, connection: Connection, note: Note) -> None:
         from_scheduler = connection.node == self._plan.scheduler

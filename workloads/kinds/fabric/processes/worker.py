@@ -163,7 +163,8 @@ class Worker(NoBuckets, Exchange):
             raise self._misfit(connection, note)
         mine = self._rank + self._world * self._iteration
         try:
-            new = fates.learn(note.begin, note.begin_version, note.entries, self._known, mine, self._world)
+            known = self._known if note.kept is None else min(self._known, note.kept)
+            new = fates.learn(note.begin, note.begin_version, note.entries, known, mine, self._world)
         except ValueError as error:
             raise self._misfit(connection, f"weights after which {error}") from error
         self._learnt(new, note.held_s)

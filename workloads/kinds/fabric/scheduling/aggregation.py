@@ -10,7 +10,6 @@ What the printed algorithm leaves open is decided in docs/decisions/mlfabric-agg
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,6 @@ from workloads.kinds.fabric.scheduling import components
 from workloads.kinds.fabric.scheduling.cases import Cases, Cuts
 from workloads.kinds.fabric.scheduling.model import Group, Transfer, Update, Way
 from workloads.kinds.fabric.scheduling.network import Load, Network
-from workloads.kinds.fabric.scheduling.residual import TICK_S, moment
 
 
 @dataclass(frozen=True)
@@ -60,26 +58,7 @@ def grouped(updates: Sequence[Update], destination: Destination, network: Networ
     Raises:
         SchemeError: two of the nodes have several paths.
     """
-    if len(destination.targets) == 1:
-        (target,) = destination.targets
-        return Cases(updates, target, destination.aggregators, destination.sums, network).best()
-    return _best(updates, destination, network)
-
-
-def _best(updates: Sequence[Update], destination: Destination, network: Network) -> Cuts:
-    """The groups of the best case, with any number of components."""
-    best = (math.inf, math.inf, 0)
-    cuts: Cuts = (len(updates),)
-    straight = _Lane(updates, destination, network.copy())
-    for direct in range(len(updates) + 1):
-        if direct:
-            straight.send(direct - 1)
-        lane = straight.fork()
-        tried = _cut(lane, direct, best[0])
-        ranked = (moment(lane.last_s), moment(lane.waited_s), -direct)
-        if ranked <= best:
-            best, cuts = ranked, tried
-    return cuts
+    return Cases(updates, destination.targets, destination.aggregators, destination.sums, network).best()
 
 
 class _Lane:
@@ -95,11 +74,6 @@ class _Lane:
         self.last_s = self.waited_s = 0.0
         self.transfers: list[Transfer] = []
 
-    def fork(self) -> _Lane:
-        other = _Lane(self.updates, self.destination, self.network.copy())
-        other.last_s, other.waited_s = self.last_s, self.waited_s
-        return other
-
     def send(self, index: int) -> None:
         """Straight to the target."""
         self._arrived(self._send(index, self.destination.targets), 1)
@@ -107,10 +81,6 @@ class _Lane:
     def collect(self, index: int, aggregator: int) -> list[Transfer]:
         """To an aggregator."""
         return self._send(index, [aggregator] * len(self.destination.targets))
-
-    def end_s(self, index: int, aggregator: int) -> float:
-        """When an aggregator would have it."""
-        return components.end_s(self.updates[index], [aggregator] * len(self.destination.targets), self.network)
 
     def hand_on(self, aggregator: int, members: Sequence[Update], ready_s: Sequence[float]) -> None:
         """The sum of a group to the target; ``ready_s`` says when the aggregator has each component of all."""
@@ -131,29 +101,6 @@ class _Lane:
     def _arrived(self, sent: Sequence[Transfer], count: int) -> None:
         self.last_s = max(self.last_s, *(transfer.end_s for transfer in sent))
         self.waited_s += count * self.last_s
-
-
-def _cut(lane: _Lane, direct: int, most: float) -> Cuts:
-    """Groups of those behind the first ``direct``, which are sent, as alg. 3 takes them one by one. It ends once the
-    case is later than ``most`` (:func:`.residual.moment`)."""
-    aggregators, cuts = lane.destination.aggregators, [direct]
-    if direct < len(lane.updates) and not aggregators:
-        lane.last_s = lane.waited_s = math.inf
-        return ()
-    group = _Collected(lane)
-    for index in range(direct, len(lane.updates)):
-        if moment(lane.last_s) > most:
-            break
-        number = len(cuts) - 1
-        is_bound = group.members and number < len(aggregators) - 1 and (direct or number)
-        if is_bound and lane.end_s(index, aggregators[number]) > lane.last_s + TICK_S:
-            group.hand_on(aggregators[number])
-            group = _Collected(lane)
-            cuts.append(index)
-        group.add(index, aggregators[len(cuts) - 1])
-    if group.members:
-        group.hand_on(aggregators[len(cuts) - 1])
-    return tuple(cuts)
 
 
 class _Collected:

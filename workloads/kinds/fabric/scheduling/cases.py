@@ -5,10 +5,11 @@ is left out does not change the answer, which tests hold against that of trying 
 :class:`~workloads.kinds.fabric.scheduling.network.Network`:
 
 - A case needs no paths, loads and transfers as objects, only the moments at which transfers end.
-- A link that only one transfer passes, such as that of a worker with one update, limits it, but nobody asks what it
+- A link that never limits a transfer is left out (:mod:`.limits`).
+- A link that only one update passes, such as that of a worker with one update, limits it, but nobody asks what it
   leaves.
-- A case ends once something in it is later than the best total so far. With more and more updates that go straight, the
-  last of these is later at some time, and then no other case is left.
+- A case ends once something in it is later than the best total so far, or surely will be. With more and more
+  updates that go straight, the last of these is later at some time, and then no other case is left.
 """
 
 from __future__ import annotations
@@ -21,29 +22,26 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
+from workloads.kinds.fabric.scheduling.limits import Funnel, Limits
 from workloads.kinds.fabric.scheduling.model import Update
-from workloads.kinds.fabric.scheduling.network import Leaf, Network
+from workloads.kinds.fabric.scheduling.network import Network
 from workloads.kinds.fabric.scheduling.residual import TICK_S, Residual, flow, less, moment, send
 
 Cuts = tuple[int, ...]
 """The index of the first update of each group, in the order of aggregators."""
 
-NOWHERE = -1
-"""In place of a switch."""
-
 
 class _Load(NamedTuple):
-    """What is sent.
+    """What is sent, by shard: bits, and when they can leave.
 
-    ``out`` is the only link of its source and ``switch`` the other end, where no other update leaves the source.
-    ``is_host`` says that the source is an aggregator's host, too, whose sum leaves by the same link.
+    ``out`` is the only link of its source; -1 if another update leaves the source, too, or if it has more links.
+    ``is_host`` says that the source is an aggregator's host, whose sum leaves by the same link.
     """
 
     source: int
-    bits: float
-    ready_s: float
+    bits: Sequence[float]
+    ready_s: Sequence[float]
     out: int
-    switch: int
     is_host: bool
 
 
@@ -53,7 +51,7 @@ class _Case:
 
     Attributes:
         links: what each has left.
-        last_s: when the target has all so far.
+        last_s: when the targets have all so far.
         waited_s: the sum of arrivals.
         busy_s: by aggregator, until when its host sends an update that ``links`` do not have.
     """
@@ -63,30 +61,38 @@ class _Case:
     waited_s: float = 0.0
     busy_s: dict[int, float] = field(default_factory=dict)
 
-    def arrived(self, count: int, end_s: float) -> None:
-        self.last_s = max(self.last_s, end_s)
+    def arrived(self, count: int, ends_s: Sequence[float]) -> None:
+        self.last_s = max(self.last_s, *ends_s)
         self.waited_s += count * self.last_s
 
 
 class Cases:
-    """All cases of updates of one component, for one target.
+    """All cases of updates.
 
     Args:
-        aggregators: each once, and not the target.
+        targets: where the components of updates go.
+        aggregators: each once, and none of them is a target.
         sums: how many times the bytes of an update an aggregator sends.
     """
 
     def __init__(
-        self, updates: Sequence[Update], target: int, aggregators: Sequence[int], sums: int, network: Network
+        self, updates: Sequence[Update], targets: Sequence[int], aggregators: Sequence[int], sums: int, network: Network
     ) -> None:
-        self._network, self._target, self._aggregators, self._sums = network, target, aggregators, sums
+        self._targets, self._aggregators, self._sums = targets, aggregators, sums
         self._hosts = set(aggregators)
         self._sends = Counter([*(update.worker for update in updates), *aggregators])
-        self._loads = [self._load(update.worker, 8 * update.sizes_bytes[0], update.ready_s) for update in updates]
-        self._first_s = min((update.ready_s for update in updates), default=0.0)
-        self._remote_bits = self._remote()
+        self._network, self._limits = network, Limits(network, self._sends, {*targets, *aggregators})
+        self._funnels = {node: self._limits.funnel(node) for node in {*targets, *aggregators}}
+        self._loads = [
+            self._load(update.worker, [8 * size for size in update.sizes_bytes], [update.ready_s] * len(targets))
+            for update in updates
+        ]
         self._straight = [self._after(_Case(network.residuals()))]
         self._limit_s = sys.float_info.max
+        self._first_s = min((update.ready_s for update in updates), default=0.0)
+        self._remote_bits = self._remote()
+        self._rates_bps = [self._most_bps(node) for node in aggregators]
+        self._left_bps = list(accumulate(reversed(self._rates_bps)))[::-1]
 
     def best(self) -> Cuts:
         """The groups of the best case; the first one begins behind those that go straight."""
@@ -120,7 +126,7 @@ class Cases:
         states = self._straight
         while len(states) <= direct and states[-1].last_s <= self._limit_s:
             case = self._after(states[-1])
-            case.arrived(1, self._send(case, self._loads[len(states) - 1], self._target))
+            case.arrived(1, self._send_on(case, self._loads[len(states) - 1]))
             states.append(case)
         return direct < len(states) and states[direct].last_s <= self._limit_s
 
@@ -137,87 +143,123 @@ class Cases:
             if first == count:
                 break
             bound_s = case.last_s + TICK_S if number < last and (direct or number) else math.inf
-            if bound_s == math.inf and self._least_s(first, aggregator) > self._limit_s:
+            if self._least_s(first, number, bound_s == math.inf) > self._limit_s:
                 return None
             end, ready_s = self._collect(case, first, aggregator, bound_s, is_exact)
-            if ready_s > self._limit_s:
+            if max(ready_s) > self._limit_s:
                 return None
-            if case.busy_s.get(aggregator, 0.0) > ready_s:
+            if case.busy_s.get(aggregator, 0.0) > ready_s[0]:
                 return self._try(direct, is_exact=True)
-            bits = self._sums * max([load.bits for load in self._loads[first:end]])
-            case.arrived(end - first, self._send(case, self._load(aggregator, bits, ready_s), self._target))
+            bits = [self._sums * max(of) for of in zip(*[load.bits for load in self._loads[first:end]], strict=True)]
+            case.arrived(end - first, self._send_on(case, self._load(aggregator, bits, ready_s)))
             if case.last_s > self._limit_s:
                 return None
             cuts.append(end)
         return case, tuple(cuts[:-1] or cuts)
 
-    def _collect(self, case: _Case, first: int, aggregator: int, bound_s: float, is_exact: bool) -> tuple[int, float]:
-        """A group from its first update on: the index behind its last, and when the aggregator has all of it.
+    def _collect(
+        self, case: _Case, first: int, aggregator: int, bound_s: float, is_exact: bool
+    ) -> tuple[int, Sequence[float]]:
+        """A group from its first update on: the index behind its last, and when the aggregator has all of it, by shard.
 
         It ends before an update that would be there after the bound, or after one that is beyond the limit.
         """
-        leaf = self._own(case.links, aggregator)
-        links, loads, limit_s, latest_s = case.links, self._loads, self._limit_s, 0.0
-        switch = leaf.switch if leaf else None
+        links, loads, limit_s, to = case.links, self._loads, self._limit_s, [aggregator] * len(self._targets)
+        funnel = self._funnels[aggregator]
+        near = funnel.sources if funnel and self._is_own(funnel, aggregator) else frozenset[int]()
+        into = self._own(links, funnel)
+        latest_s: Sequence[float] = [0.0] * len(to)
         for index in range(first, len(loads)):
             load = loads[index]
-            if leaf and load.switch == switch and not (load.is_host and (is_exact or load.source == aggregator)):
-                end_s = send(links[leaf.into], links[load.out], load.bits, load.ready_s)
+            if load.out >= 0 and load.source in near and not (load.is_host and (is_exact or load.source == aggregator)):
+                ends_s = _sent(links[into], links[load.out], load)
             else:
-                end_s = self._send(case, load, aggregator, bound_s if index > first else math.inf)
+                ends_s = self._send(case, load, to, bound_s if index > first else math.inf)
+            end_s = max(ends_s) if len(to) > 1 else ends_s[0]
             if end_s > bound_s and index > first:
                 return index, latest_s
             if load.is_host and not is_exact:
                 case.busy_s[load.source] = end_s
-            if end_s > latest_s:
-                latest_s = end_s
-                if end_s > limit_s:
-                    break
+            if len(to) > 1:
+                latest_s = list(map(max, latest_s, ends_s))
+            elif end_s > latest_s[0]:
+                latest_s = ends_s
+            if end_s > limit_s:
+                break
         return len(loads), latest_s
 
-    def _send(self, case: _Case, load: _Load, target: int, bound_s: float = math.inf) -> float:
-        """When a load is there; nothing is reserved if that is after the bound."""
-        if load.source == target:
-            return load.ready_s
-        leaf, links = self._network.leaf(target), case.links
-        if leaf and load.switch == leaf.switch and not load.is_host and bound_s == math.inf:
-            return send(links[leaf.into], links[load.out], load.bits, load.ready_s)
-        path = self._network.path(load.source, target)
-        steps, end_s = flow([links[link] for link in path], load.bits, load.ready_s)
-        if steps and end_s <= bound_s:
-            for link in path:
-                links[link] = less(links[link], steps, end_s)
-        return end_s
+    def _send_on(self, case: _Case, load: _Load) -> list[float]:
+        """The same, to the targets."""
+        target, *others = self._targets
+        funnel = self._funnels[target]
+        is_alone = load.out >= 0 and load.source != target and not load.is_host
+        if funnel and not others and is_alone and load.source in funnel.sources:
+            return _sent(case.links[funnel.link], case.links[load.out], load)
+        return self._send(case, load, self._targets)
+
+    def _send(self, case: _Case, load: _Load, targets: Sequence[int], bound_s: float = math.inf) -> list[float]:
+        """When the shards of a load are there; nothing is reserved if one of them is after the bound."""
+        links, taken, ends_s = case.links, dict[int, Residual](), []
+        for target, bits, ready_s in zip(targets, load.bits, load.ready_s, strict=True):
+            path = self._limits.of(load.source, target)
+            steps, end_s = (
+                flow([taken.get(link, links[link]) for link in path], bits, ready_s) if path else ((), ready_s)
+            )
+            for link in path if steps else ():
+                taken[link] = less(taken.get(link, links[link]), steps, end_s)
+            ends_s.append(end_s)
+        if max(ends_s) <= bound_s:
+            for link, residual in taken.items():
+                links[link] = residual
+        return ends_s
 
     def _after(self, case: _Case) -> _Case:
         """A case that goes on from another one."""
         links = case.links.copy()
-        self._own(links, self._target)
+        for target in self._targets:
+            self._own(links, self._funnels[target])
         return _Case(links, case.last_s, case.waited_s)
 
-    def _own(self, links: list[Residual], node: int) -> Leaf | None:
-        """Let :func:`send` change what a node's link has left; its links, if it has one."""
-        leaf = self._network.leaf(node)
-        if leaf:
-            times_s, rates_bps = links[leaf.into]
-            links[leaf.into] = Residual(times_s.copy(), rates_bps.copy())
-        return leaf
+    def _own(self, links: list[Residual], funnel: Funnel | None) -> int:
+        """Let :func:`send` change what a funnel has left; its link, -1 if there is none."""
+        if funnel is None:
+            return -1
+        times_s, rates_bps = links[funnel.link]
+        links[funnel.link] = Residual(times_s.copy(), rates_bps.copy())
+        return funnel.link
 
-    def _load(self, source: int, bits: float, ready_s: float) -> _Load:
+    def _load(self, source: int, bits: Sequence[float], ready_s: Sequence[float]) -> _Load:
         leaf, is_host = self._network.leaf(source), source in self._hosts
         if leaf is None or self._sends[source] > 1 + is_host:
-            return _Load(source, bits, ready_s, NOWHERE, NOWHERE, False)
-        return _Load(source, bits, ready_s, leaf.out, leaf.switch, self._sends[source] > 1)
+            return _Load(source, bits, ready_s, -1, False)
+        return _Load(source, bits, ready_s, leaf.out, self._sends[source] > 1)
 
     def _remote(self) -> list[float]:
         """By index, the bits of updates from there on that no aggregator has on its own host."""
-        bits = [0.0 if load.source in self._hosts else load.bits for load in reversed(self._loads)]
+        bits = [0.0 if load.source in self._hosts else sum(load.bits) for load in reversed(self._loads)]
         return [*list(accumulate(bits))[::-1], 0.0]
 
-    def _least_s(self, first: int, aggregator: int) -> float:
-        """When an aggregator has all updates from one on, at the earliest."""
-        leaf = self._network.leaf(aggregator)
-        if leaf is None or not self._remote_bits[first]:
+    def _least_s(self, first: int, number: int, takes_all: bool) -> float:
+        """When an aggregator, or all from it on, have all updates from one on, at the earliest."""
+        rate_bps = self._rates_bps[number] if takes_all else self._left_bps[number]
+        left = self._remote_bits[first]
+        if not left:
             return 0.0
-        most_bps = max(self._network.residual(leaf.into).rates_bps)
-        return self._first_s + self._remote_bits[first] / most_bps if most_bps else math.inf
+        return self._first_s + left / rate_bps if rate_bps else math.inf
+
+    def _most_bps(self, node: int) -> float:
+        leaf = self._network.leaf(node)
+        return max(self._network.residual(leaf.into).rates_bps) if leaf else math.inf
+
+    def _is_own(self, funnel: Funnel, node: int) -> bool:
+        """Whether no traffic but a node's own passes it."""
+        leaf = self._network.leaf(node)
+        return leaf is not None and leaf.into == funnel.link
+
+
+def _sent(residual: Residual, before: Residual, load: _Load) -> list[float]:
+    """When the shards of a load are there, over its source's link and another one. Each leaves after the one before."""
+    ends_s = [send(residual, before, load.bits[0], load.ready_s[0])]
+    for bits in load.bits[1:]:
+        ends_s.append(send(residual, before, bits, ends_s[-1]))
+    return ends_s

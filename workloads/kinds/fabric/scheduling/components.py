@@ -15,12 +15,7 @@ def reserve(update: Update, targets: Sequence[int], network: Network, is_replica
 
 def end_s(update: Update, targets: Sequence[int], network: Network) -> float:
     """When the slowest component would be there (eq. 18)."""
-    *first, last = _loads(update, targets)
-    if not first:
-        return network.end_s(last)
-    network = network.copy()
-    ends_s = [network.reserve(load).end_s for load in first]
-    return max(*ends_s, network.end_s(last))
+    return network.last_s(_loads(update, targets))
 
 
 def _loads(update: Update, targets: Sequence[int], is_replica: bool = False) -> list[Load]:

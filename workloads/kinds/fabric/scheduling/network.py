@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -131,14 +131,27 @@ class Network:
 
     def end_s(self, load: Load) -> float:
         """When the load is there if it is sent now: t_en of fig. 4(b); infinity where rates stay 0 before it is."""
-        return self._flow(load)[1]
+        return self._flow(load, {})[1]
+
+    def last_s(self, loads: Sequence[Load]) -> float:
+        """When all of some loads are there if they are sent now, one after another."""
+        taken: dict[int, Residual] = {}
+        last_s = -math.inf
+        paths = [self.path(load.source, load.target) for load in loads]
+        for number, (load, path) in enumerate(zip(loads, paths, strict=True)):
+            steps, end_s = self._flow(load, taken)
+            last_s = max(last_s, end_s)
+            shared = [link for link in path if any(link in later for later in paths[number + 1 :])]
+            for link in shared if steps else ():
+                taken[link] = less(taken.get(link, self._residuals[link]), steps, end_s)
+        return last_s
 
     def reserve(self, load: Load) -> Transfer:
         """Send the load: its transfer takes all that the bottleneck has left (fig. 4(c)).
 
         A load from a node to itself is there at once. One that never arrives takes what there is and ends at infinity.
         """
-        flow, end_s = self._flow(load)
+        flow, end_s = self._flow(load, {})
         for link in self.path(load.source, load.target) if flow else ():
             self._residuals[link] = less(self._residuals[link], flow, end_s)
         return Transfer(
@@ -170,11 +183,11 @@ class Network:
                 left = merged((at, max(0.0, rate)) for at, rate in zip(left.times_s, left.rates_bps, strict=False))
             self._residuals[link] = left
 
-    def _flow(self, load: Load) -> tuple[Flow, float]:
+    def _flow(self, load: Load, taken: Mapping[int, Residual]) -> tuple[Flow, float]:
         path = self.path(load.source, load.target)
         if not path:
             return [], load.ready_s
-        return flow([self._residuals[link] for link in path], 8 * load.size_bytes, load.ready_s)
+        return flow([taken.get(link, self._residuals[link]) for link in path], 8 * load.size_bytes, load.ready_s)
 
 
 def _residuals(topology: Topology, rates: Mapping[int, Iterable[tuple[float, float]]]) -> list[Residual]:

@@ -5,8 +5,9 @@ What is reserved never makes a transfer end earlier, so an update ends no earlie
 earlier than the server's link alone allows. NumPy has both bounds of all updates in a few operations, and only those
 whose bound comes first are asked. Nor is one that is no smaller and no faster than another one that waits.
 
-That pays from some fifty updates on; :class:`_Every` asks all. Both have the same answer, up to sizes that differ by
-some bytes. The bounds do not hold with several components: one that is slowed down leaves its worker's link to another.
+That pays from some updates on; :class:`_Every` asks all. Both have the same answer, up to sizes that differ by some
+bytes. With several components only the bounds that the links allow hold: one component that is slowed down leaves its
+worker's link to another, so an update may end earlier than it once would have.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from workloads.kinds.fabric.scheduling.model import Update
 from workloads.kinds.fabric.scheduling.network import Network, Outlet
 from workloads.kinds.fabric.scheduling.residual import TICK_S, TICKS, Residual, moment, when
 
-MANY = 50
-"""From so many updates on, bounds of all are faster than to ask each."""
+MANY, MANY_PARTS = 50, 10
+"""From so many updates on, of one component or of several, bounds of all are faster than to ask each."""
 
 FEW = 20
 """Up to so many updates it is faster to ask each than to look at the server's link for all."""
@@ -65,9 +66,9 @@ class Picker(Protocol):
 def picker(updates: Sequence[Update], deadlines: Sequence[float], servers: Sequence[int], network: Network) -> Picker:
     """For updates that are in the order of their ranks, from a state of the network on."""
     ends = _Ends(updates, servers, network)
-    if len(updates) < MANY or len(servers) > 1 or network.may_stall():
+    if len(updates) < (MANY if len(servers) == 1 else MANY_PARTS) or network.may_stall():
         return _Every(ends, deadlines)
-    return _Bounds(ends, deadlines)
+    return _Bounds(ends, deadlines) if len(servers) == 1 else _PartBounds(ends, deadlines, network)
 
 
 class _Ends:
@@ -157,16 +158,15 @@ class _Bounds:
         at = self._candidates(is_left, network)
         if not len(at):
             return None
-        bounds = self._least[at]
-        if len(at) > FEW:
-            bounds = np.maximum(bounds, self._alone(at, network))
+        bounds = self._bounds(at, network)
         ends: dict[int, float] = {}
         while True:
             first = int(bounds.argmin())
             if first in ends:
                 return Found(int(at[first]), ends[first], last > 0)
             ends[first] = self._ends.end_s(int(at[first]), network)
-            bounds[first] = self._least[at[first]] = moment(ends[first])
+            bounds[first] = moment(ends[first])
+            self._learn(int(at[first]), bounds[first])
 
     def _candidates(self, is_left: Bools, network: Network) -> Indices:
         """Without those that surely end after another one: no smaller, and no faster on the way to the server's link.
@@ -208,21 +208,62 @@ class _Bounds:
         first = int(is_due.argmax())
         return position + first if is_due[first] else 0
 
-    def _alone(self, at: Indices, network: Network) -> Floats | float:
-        """When updates would end if nothing but the server's link limited them, in ticks.
+    def _bounds(self, at: Indices, network: Network) -> Floats:
+        """Before this updates do not end, in ticks."""
+        bounds: Floats = self._least[at]
+        if len(at) > FEW and self._ends.into is not None:
+            link = network.residual(self._ends.into)
+            bounds = np.maximum(bounds, _alone(link, self._from_s[at], self._bits[at]))
+        return bounds
 
-        One that would end up to two ticks after a change of rates ends at the change, as :func:`when` has it.
-        """
-        if self._ends.into is None:
-            return 0.0
-        from_s = self._from_s[at]
-        times_s, rates_bps, carried = _carried(network.residual(self._ends.into), float(from_s.min()))
-        begun = times_s.searchsorted(from_s, "right") - 1
-        bits = carried[begun] + rates_bps[begun] * (from_s - times_s[begun]) + self._bits[at]
-        end = np.maximum(carried.searchsorted(bits - 2 * TICK_S * rates_bps.max()) - 1, 0)
-        more = np.minimum(bits, carried[end + 1]) - carried[end]
-        ends: Floats = np.rint((times_s[end] + more / np.maximum(rates_bps[end], 1.0)) * TICKS)
-        return ends
+    def _learn(self, index: int, bound: float) -> None:
+        """An update ends then, and never earlier."""
+        self._least[index] = bound
+
+
+class _PartBounds(_Bounds):
+    """The same for updates of several components, from a state of the network on."""
+
+    def __init__(self, ends: _Ends, deadlines: Sequence[float], network: Network) -> None:
+        super().__init__(ends, deadlines)
+        leaves = [network.leaf(server) for server in ends.servers]
+        self._into = [leaf.into if leaf else None for leaf in leaves]
+        sent = [[0.0 if one.worker == server else 8.0 for server in ends.servers] for one in ends.updates]
+        self._parts = np.array(sent) * np.array([one.sizes_bytes for one in ends.updates])
+        outs = [network.leaf(one.worker) for one in ends.updates]
+        most_bps = [max(network.residual(leaf.out).rates_bps) if leaf else math.inf for leaf in outs]
+        self._takes_s = self._parts.sum(axis=1) / np.array(most_bps)
+
+    def _candidates(self, is_left: Bools, network: Network) -> Indices:
+        return np.flatnonzero(is_left)
+
+    def _bounds(self, at: Indices, network: Network) -> Floats:
+        """A worker's components leave by one link, and none before some server's link has something left. Each comes by
+        its server's link."""
+        links = [None if link is None else network.residual(link) for link in self._into]
+        free_s = min(0.0 if one is None or one.rates_bps[0] else one.times_s[1] for one in links)
+        bounds: Floats = np.rint((np.maximum(self._from_s[at], free_s) + self._takes_s[at]) * TICKS)
+        for shard, link in enumerate(links):
+            if link:
+                bounds = np.maximum(bounds, _alone(link, self._from_s[at], self._parts[at, shard]))
+        return bounds - (1 + len(links))  # a component may end up to a tick earlier than its bits take
+
+    def _learn(self, index: int, bound: float) -> None:
+        pass
+
+
+def _alone(residual: Residual, from_s: Floats, bits: Floats) -> Floats:
+    """When transfers would end if nothing but one link limited them, each alone, in ticks.
+
+    One that would end up to two ticks after a change of rates ends at the change, as :func:`when` has it.
+    """
+    times_s, rates_bps, carried = _carried(residual, float(from_s.min()))
+    begun = times_s.searchsorted(from_s, "right") - 1
+    bits = carried[begun] + rates_bps[begun] * (from_s - times_s[begun]) + bits
+    end = np.maximum(carried.searchsorted(bits - 2 * TICK_S * rates_bps.max()) - 1, 0)
+    more = np.minimum(bits, carried[end + 1]) - carried[end]
+    ends: Floats = np.rint((times_s[end] + more / np.maximum(rates_bps[end], 1.0)) * TICKS)
+    return ends
 
 
 def _carried(residual: Residual, from_s: float) -> tuple[Floats, Floats, Floats]:

@@ -13,6 +13,9 @@ longer.
 
 Commits of updates that earlier batches have sent may still be to come: what these need goes to the replica, too.
 
+With a loose bound, much waits for the replica, and most batches send it nothing: no commit needs anything of it, and
+before T_last it cannot get anything. So the way there is found once somebody asks for a moment that is late enough.
+
 The replica applies an update after the servers have, so it is never ahead of them. Why it is so, and what is done about
 an update that is beyond the bound by itself, is in docs/decisions/mlfabric-replication.md.
 """
@@ -23,6 +26,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 
 from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
@@ -47,13 +51,11 @@ def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network)
     asked = batch.replication
     assert asked is not None
     waiting = [_whole(update) for update in (*asked.behind, *order)]
-    destination = Destination((asked.replica,), asked.aggregators, batch.momentum, is_replica=True)
-    tentative = aggregate(waiting, destination, network.copy())
-    lead = _Lead(asked, batch.momentum, waiting, tentative)
+    lead = _Lead(asked, batch.momentum, waiting, network.copy())
     commits = list(_commits(way, len(asked.behind), lead))
     until_s = max(lead.allowed_s(len(asked.behind) + len(order)), *(one.arrives_s for one in commits[-1:]), -math.inf)
     frozen = lead.frozen(until_s, len(asked.behind))
-    to_replica = _prefix(tentative, {update.id for update in waiting[:frozen]})
+    to_replica = _prefix(lead.way, {update.id for update in waiting[:frozen]}) if frozen else Way()
     is_late = bool(commits) and until_s > commits[-1].arrives_s + TICK_S
     way, delayed_s = _reserved(way, _last(batch, way) if is_late else (), to_replica, until_s, network)
     commits_s = _committed(way, commits)
@@ -93,15 +95,38 @@ class _Commit:
 
 
 class _Lead(Lead):
-    """That of the updates that wait, and when the replica has how many of them."""
+    """That of the updates that wait, and when the replica has how many of them, if all go there in ``network``."""
 
-    def __init__(self, asked: Replication, momentum: float, waiting: Sequence[Update], way: Way) -> None:
+    def __init__(self, asked: Replication, momentum: float, waiting: Sequence[Update], network: Network) -> None:
         super().__init__(asked.most, asked.most_updates, asked.history, momentum)
         self.add(update.norm for update in waiting)
-        self._held_s = list(accumulate((way.arrivals_s[update.id] for update in waiting), max))
+        self._waiting, self._network = waiting, network
+        self._destination = Destination((asked.replica,), asked.aggregators, momentum, is_replica=True)
+        self._soonest_s = self._first_s()
+
+    def _first_s(self) -> float:
+        """Before this the replica has none of them: the first one comes alone, or in a sum that is no smaller, from the
+        first aggregator."""
+        if not self._waiting:
+            return math.inf
+        first, (replica,) = self._waiting[0], self._destination.targets
+        sources = (first.worker, *self._destination.aggregators[:1])
+        loads = (Load(source, replica, sum(first.sizes_bytes), first.ready_s) for source in sources)
+        return min(self._network.end_s(load) for load in loads)
+
+    @cached_property
+    def way(self) -> Way:
+        """That of all of them."""
+        return aggregate(self._waiting, self._destination, self._network)
+
+    @cached_property
+    def _held_s(self) -> list[float]:
+        return list(accumulate((self.way.arrivals_s[update.id] for update in self._waiting), max))
 
     def held(self, moment_s: float) -> int:
         """How many updates the replica has at a moment, without a gap."""
+        if moment_s < self._soonest_s - 2 * TICK_S:
+            return 0
         return bisect_right(self._held_s, moment_s + TICK_S)
 
     def frozen(self, until_s: float, behind: int) -> int:

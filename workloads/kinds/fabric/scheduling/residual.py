@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from functools import reduce
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 TICK_S = 1e-9
@@ -55,15 +54,16 @@ def flow(residuals: Sequence[Residual], bits: float, ready_s: float) -> tuple[Fl
     steps: Flow = []
     if ready_s == math.inf:
         return steps, math.inf
-    (a_times, a_rates), (b_times, b_rates) = residuals[0], reduce(_lowest, residuals[1:] or residuals)
+    (times_s, rates_bps), others = residuals[0], _lowest(residuals[1:] or residuals, ready_s)
     last_rate, now_s = 0.0, ready_s
-    a, b = bisect_right(a_times, ready_s) - 1, bisect_right(b_times, ready_s) - 1
+    at = bisect_right(times_s, ready_s) - 1
+    others_until_s, others_bps = next(others)
     while True:
-        rate, until_s = a_rates[a], a_times[a + 1]
-        if b_rates[b] < rate:
-            rate = b_rates[b]
-        if b_times[b + 1] < until_s:
-            until_s = b_times[b + 1]
+        rate, until_s = rates_bps[at], times_s[at + 1]
+        if others_bps < rate:
+            rate = others_bps
+        if others_until_s < until_s:
+            until_s = others_until_s
         if until_s - now_s <= TICK_S:
             rate = 0.0
         if rate != last_rate:
@@ -76,15 +76,43 @@ def flow(residuals: Sequence[Residual], bits: float, ready_s: float) -> tuple[Fl
             bits -= rate * (until_s - now_s)
         if until_s == math.inf:
             return steps, math.inf
-        a += a_times[a + 1] == until_s
-        b += b_times[b + 1] == until_s
+        at += times_s[at + 1] == until_s
+        if others_until_s == until_s:
+            others_until_s, others_bps = next(others)
         now_s = until_s
 
 
-def _lowest(a: Residual, b: Residual) -> Residual:
-    """What two links have left, one behind the other."""
-    moments = sorted({*a.times_s[:-1], *b.times_s[:-1]})
-    return merged((at, min(one.rates_bps[bisect_right(one.times_s, at) - 1] for one in (a, b))) for at in moments)
+def _lowest(residuals: Sequence[Residual], from_s: float) -> Iterator[tuple[float, float]]:
+    """What links have left, one behind the other, from a moment on: (until when, bit/s)."""
+    if len(residuals) == 1:
+        ((times_s, rates_bps),) = residuals
+        at = bisect_right(times_s, from_s)
+        return zip(times_s[at:], rates_bps[at - 1 :], strict=True)
+    return _lowest_of_many(residuals, from_s)
+
+
+def _lowest_of_many(residuals: Sequence[Residual], from_s: float) -> Iterator[tuple[float, float]]:
+    """Steps with the same rate are one."""
+    at = [bisect_right(one.times_s, from_s) - 1 for one in residuals]
+    last_bps = min(one.rates_bps[i] for one, i in zip(residuals, at, strict=True))
+    until_s = 0.0
+    while until_s < math.inf:
+        until_s = min(one.times_s[i + 1] for one, i in zip(residuals, at, strict=True))
+        at = [i + (one.times_s[i + 1] == until_s < math.inf) for one, i in zip(residuals, at, strict=True)]
+        bps = min(one.rates_bps[i] for one, i in zip(residuals, at, strict=True))
+        if bps != last_bps or until_s == math.inf:
+            yield until_s, last_bps
+            last_bps = bps
+
+
+def covers(residual: Residual, others: Sequence[Residual]) -> bool:
+    """Whether it always has at least as much left as the others together."""
+    if min(residual.rates_bps) >= sum(max(other.rates_bps) for other in others):
+        return True
+    every = (residual, *others)
+    moments = sorted({at for one in every for at in one.times_s[:-1]})
+    rates = ([one.rates_bps[bisect_right(one.times_s, at) - 1] for one in every] for at in moments)
+    return all(first >= sum(rest) for first, *rest in rates)
 
 
 def less(residual: Residual, steps: Sequence[tuple[float, float]], end_s: float) -> Residual:
@@ -137,6 +165,14 @@ def send(residual: Residual, before: Residual, bits: float, ready_s: float) -> f
     before_times, before_rates = before
     if ready_s == math.inf:
         return math.inf
+    if not rates[0] and ready_s <= times[1] < math.inf:  # used up until then
+        ready_s, rate = times[1], rates[1]
+        at_before = bisect_right(before_times, ready_s)
+        if before_rates[at_before - 1] >= rate:
+            end_s = ready_s + bits / rate
+            if end_s < times[2] - TICK_S and end_s < before_times[at_before] - TICK_S:
+                times[1] = end_s  # the usual case: it takes all there is of a step
+                return end_s
     at = bisect_right(times, ready_s) - 1
     at_before = bisect_right(before_times, ready_s) - 1
     now_s = ready_s

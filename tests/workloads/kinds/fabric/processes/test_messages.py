@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import json
+from typing import get_args, get_type_hints
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from workloads.kinds.fabric.processes.messages import End, Gather, Give, Note, Order, Send, Weights, decode, encode
 
@@ -29,8 +33,59 @@ def test_each_type_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [b"", b"{}", b"[]", b'["Send",1]', b'["Nothing"]', b'["End",0]', b"\xff", b"[[]]", b"1"]
+    "told", [b"", b"{}", b"[]", b'["Send",1]', b'["Nothing"]', b'["End",0]', b"\xff", b"[[]]", b"1", b"[" * 10**6]
 )
 def test_what_is_no_note_is_refused(told: bytes) -> None:
-    with pytest.raises((ValueError, TypeError)):
+    with pytest.raises(ValueError, match=r"no note|JSON|Expecting|codec"):
         decode(told)
+
+
+WRONG = {
+    '["Held","7"]': "a note Held whose count is '7', no int",
+    '["Held",true]': "a note Held whose count is True, no int",
+    '["Held",7.0]': "a note Held whose count is 7.0, no int",
+    f'["Held",{2**63}]': f"a note Held whose count is {2**63}, no int",
+    '["Push",1,2,null]': "a note Push whose norm is None, no float",
+    '["Push",1,2,[]]': r"a note Push whose norm is \[\], no float",
+    '["Order",1,[],[]]': "a note Order whose updates is 1, no list",
+    '["Order",[[1]],[],[]]': r"a note Order whose updates is \[1\], no int",
+    '["Decided",[[1]],0]': r"a note Decided whose entries is \[1\], no list of 2",
+    '["Give",[],[[1,0.5,1]]]': "a note Give whose recipients is 1, no bool",
+}
+
+
+@pytest.mark.parametrize("told", WRONG)
+def test_a_field_of_another_type_is_named(told: str) -> None:
+    with pytest.raises(ValueError, match=WRONG[told]):
+        decode(told.encode())
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.dictionaries(st.text(), st.none()),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(note=st.sampled_from(NOTES), data=st.data())
+@settings(max_examples=25)
+def test_whatever_stands_in_a_field_is_of_its_type_or_refused(note: Note, data: st.DataObject) -> None:
+    """A part of a note, however deep, is replaced by something else."""
+    told = json.loads(encode(note))
+    place = told
+    at = data.draw(st.integers(0, len(place) - 1))
+    while isinstance(place[at], list) and place[at] and data.draw(st.booleans()):
+        place = place[at]
+        at = data.draw(st.integers(0, len(place) - 1))
+    place[at] = data.draw(JSON)
+    try:
+        found = decode(json.dumps(told).encode())
+    except ValueError:
+        return
+    for field, kind in get_type_hints(type(found)).items():
+        TypeAdapter(kind).validate_python(getattr(found, field), strict=True)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from testbed.base.errors import WorkerError
 from topologies.build import build
 from workloads.kinds.fabric.plan import Options, fabric
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.daemon import Daemon
 from workloads.kinds.fabric.processes.messages import Gone, Gradient, Note, Ready
 from workloads.kinds.fabric.processes.scheduler import Scheduler
+from workloads.kinds.fabric.processes.server import Server
 from workloads.kinds.fabric.processes.shared import Memory
 from workloads.link_rates import Follower
 
@@ -72,3 +74,23 @@ def test_an_aggregator_gets_one_update_at_a_time(note: Gradient) -> None:
         assert daemon._room(source, UPDATE) is not None
         with pytest.raises(WorkerError, match="h0, and does not expect it"):
             daemon._room(source, note)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        Gradient((), (), (), 0, 1),
+        Gradient((0,), (), ALONE, 0, 1),
+        Gradient((0,), (0,), (), 0, 1),
+        Gradient((0,), (0,), ALONE, 0, 3),
+        Gradient((0,), (0,), ALONE, 0, 1, 1),
+    ],
+)
+def test_a_server_takes_a_sum_of_something(note: Gradient) -> None:
+    ours, theirs = socket.socketpair()
+    held = np.zeros(3, np.float32), lambda *_: None
+    with theirs, Server(PLAN, PLAN.server, {0: ours}, held, lambda *_: 1.0, 0.0) as server:
+        source = server._by_node[0]
+        assert server._room(source, UPDATE) is not None
+        with pytest.raises(WorkerError, match="h0, and does not expect it"):
+            server._room(source, note)

@@ -29,18 +29,32 @@ def updates(count: int, sizes_mbit: Sequence[float] | None = None) -> tuple[Upda
     return tuple(Update(host + 1, host, (sizes[host] * MBIT / 8,), version=0) for host in range(count))
 
 
-def large(count: int, seed: int) -> tuple[Batch, Network]:
+def large(count: int, seed: int, servers: int = 1) -> tuple[Batch, Network]:
     """A batch of as many updates as hosts, with random sizes, deadlines and rates; a fifth of the hosts aggregate."""
     chance = random.Random(seed)
     shares = {host: chance.choice([10.0, 25.0, 33.0, 50.0, 100.0, 100.0]) for host in range(count)}
     others = {host: chance.choice([10.0, 50.0, 100.0, 100.0, 100.0]) for host in range(count)}
     waiting = [
-        Update(host, host, (chance.uniform(1e6, 1e7),), chance.randint(1, 2 * count), chance.choice([0.0, 0.0, 0.02]))
+        Update(
+            host,
+            host,
+            tuple(chance.uniform(1e6, 1e7) for _ in range(servers)),
+            chance.randint(1, 2 * count),
+            chance.choice([0.0, 0.0, 0.02]),
+        )
         for host in range(count)
     ]
     helpers = tuple(chance.sample(range(count), count // 5))
-    batch = Batch(tuple(waiting), (count,), helpers, version=2 * count, delay_bound=2 * count)
-    return batch, star(count + 1, out=shares, into=others)
+    serving = tuple(range(count, count + servers))
+    batch = Batch(tuple(waiting), serving, helpers, version=2 * count, delay_bound=2 * count)
+    return batch, star(count + servers, out=shares, into=others)
+
+
+def racks(count: int, last_bps: float) -> Network:
+    """Racks of three hosts; the link of the last one has another rate."""
+    topology = build(f"spine_leaf(racks={count},hosts_per_rack=3,spines=1)", rate_bps=100 * MBIT)
+    *links, last = topology.links
+    return Network(replace(topology, links=(*links, replace(last, rate_bps=round(last_bps)))))
 
 
 @st.composite

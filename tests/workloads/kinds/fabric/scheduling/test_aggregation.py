@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 
 from tests.workloads.kinds.fabric.scheduling import plain
-from tests.workloads.kinds.fabric.scheduling.networks import MBIT, SIZE_BYTES, batches, large, star, updates
+from tests.workloads.kinds.fabric.scheduling.networks import MBIT, SIZE_BYTES, batches, large, racks, star, updates
 from topologies.build import build
 from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
 from workloads.kinds.fabric.scheduling.model import Batch, Group, Update, Way
@@ -147,3 +148,18 @@ def test_the_way_to_a_replica_of_many(seed: int):
 def test_hosts_behind_shared_links():
     network = Network(build("spine_leaf(racks=2,hosts_per_rack=4,spines=1)", rate_bps=100 * MBIT))
     check(updates(6), Destination((7,), (6,)), network)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_way_of_many_components(seed: int):
+    batch, network = large(16, seed, servers=2)
+    check(batch.updates, Destination(batch.servers, batch.aggregators, momentum=0.9 * seed), network)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_way_of_many_in_racks(seed: int):
+    """The last rack's server and replica share its link. That of the other racks carries all that their hosts send."""
+    network = racks(4, 25e6 * (2 + seed))
+    waiting = tuple(replace(one, worker=one.id % 9) for one in large(12, seed)[0].updates)
+    aggregate(waiting, Destination((9,), (0, 4)), network)
+    check(waiting, Destination((10,), (1, 5), is_replica=True), network)

@@ -145,7 +145,7 @@ def test_the_order_is_that_of_the_plain_algorithm(asked: tuple[Batch, Network]):
 @settings(max_examples=40)
 def test_to_ask_few_updates_has_the_same_answer(asked: tuple[Batch, Network]):
     batch, network = asked
-    with patch.object(picking, "MANY", 1):
+    with patch.object(picking, "MANY", 1), patch.object(picking, "MANY_PARTS", 1):
         found = order(batch, network)
     assert (ids(found), found.dropped) == plain.order(batch, network)
 
@@ -156,6 +156,13 @@ def test_the_order_of_many(seed: int):
     found = order(batch, network)
     assert (ids(found), found.dropped) == plain.order(batch, network)
     assert {Drop.BLOCKS} <= set(found.dropped.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_many_components(seed: int):
+    batch, network = large(2 * picking.MANY_PARTS, seed, servers=2)
+    found = order(batch, network)
+    assert (ids(found), found.dropped) == plain.order(batch, network)
 
 
 @given(batches())

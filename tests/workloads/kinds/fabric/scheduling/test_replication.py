@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from topologies.build import build
 from topologies.model import Topology
+from workloads.kinds.fabric.scheduling import replication
 from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
 from workloads.kinds.fabric.scheduling.divergence import bound, changes
 from workloads.kinds.fabric.scheduling.model import Batch, Rates, Replicated, Replication, Transfer, Update, Way
@@ -191,6 +193,30 @@ def test_at_every_commit_the_bound_holds_or_an_update_is_beyond_it_alone(batch: 
         assert asked.most is not None
         assert max(changes(asked.history, norms, batch.momentum)[len(asked.behind) :]) > asked.most
     carried(STAR, rates, [*way.transfers, *found.way.transfers])
+
+
+@pytest.mark.parametrize("lags", [{}, LAGS])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_way_that_is_not_planned_would_have_brought_nothing(lags: Rates, momentum: float) -> None:
+    """Of a batch of one update, with more and more that waits for the replica."""
+    behind = [Update(8 + number, worker, (12.5e6,), 0, norm=1) for number, worker in enumerate((2, 3, 4, 2, 3))]
+    asked = [
+        with_bound(
+            replace(FIGURE_3, updates=(U1,), momentum=momentum),
+            behind=tuple(replace(one, ready_s=ready_s) for one in behind[:count]),
+            aggregators=(3, 4)[:sums],
+            most_updates=most,
+        )
+        for count in (0, 1, 5)
+        for sums in (0, 2)
+        for most in (None, 3)
+        for ready_s in (0.0, 0.5, 1.0)
+    ]
+    with patch.object(replication, "aggregate", wraps=aggregate) as plan:
+        found = [replicated(batch, rates=lags) for batch in asked]
+    assert 0 < plan.call_count < len(asked)
+    with patch.object(replication._Lead, "_first_s", return_value=0.0):
+        assert [replicated(batch, rates=lags) for batch in asked] == found
 
 
 def there(transfers: Iterable[Transfer], targets: set[int], ids: list[int]) -> dict[int, float]:

@@ -1,0 +1,127 @@
+"""Which steps a server takes, which boundary tensors cross, and which step is next. Nothing is computed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.workloads.kinds.hybrid.program.in_process import cuts
+from tests.workloads.parallel.small import CHAIN, TABLES
+from workloads.kinds.hybrid.program.agenda import Agenda
+from workloads.kinds.hybrid.program.cut import messages, served, steps
+from workloads.parallel.models import operators_of
+from workloads.parallel.operators import Model, Operator, model
+from workloads.parallel.strategy import Strategy, holder_of, mp_bytes, read
+
+BRANCHES = model(
+    Model(
+        "branches",
+        (
+            Operator("a", (), (8,), 2, 3),
+            Operator("b", ("a",), (12,), 5, 7),
+            Operator("c", ("a",), (4,), 1, 2),
+            Operator("d", ("b", "c"), (16,), 4, 1),
+        ),
+        4,
+    )
+)
+MODELS = [CHAIN, TABLES, BRANCHES, operators_of("dlrm_tiny")]
+
+
+@pytest.mark.parametrize("whole", MODELS, ids=lambda one: str(one.name))
+@settings(max_examples=20)
+@given(data=st.data())
+def test_messages_between_servers_are_t_mp_to_the_byte(whole: Model, data: st.DataObject) -> None:
+    strategy = data.draw(cuts(whole))
+    found = np.zeros((strategy.servers,) * 2, np.int64)
+    every = messages(whole, strategy)
+    assert [message.number for message in every] == list(range(len(every)))
+    for message in every:
+        if not message.is_local:
+            found[message.src, message.dst] += message.bytes
+    assert np.array_equal(found, mp_bytes(whole, strategy))
+
+
+@pytest.mark.parametrize("whole", MODELS, ids=lambda one: str(one.name))
+@settings(max_examples=20)
+@given(data=st.data())
+def test_every_message_has_one_maker_and_one_taker_for_samples_that_both_serve(
+    whole: Model, data: st.DataObject
+) -> None:
+    strategy = data.draw(cuts(whole))
+    every = messages(whole, strategy)
+    made, taken = Counter[int](), Counter[int]()
+    for server in range(strategy.servers):
+        for step in steps(whole, strategy, server, every):
+            for message in step.gives:
+                made[message.number] += 1
+                assert set(message.servers) <= set(step.servers)
+            for message in step.needs:
+                taken[message.number] += 1
+                assert set(message.servers) <= set(step.servers)
+            for other in whole.inputs[step.place] if step.phase == "forward" else whole.consumers[step.place]:
+                parts = [set(one.servers) for one in step.needs if other in (one.producer, one.consumer)]
+                assert sorted(x for part in parts for x in part) == list(step.servers)
+    assert made == taken == Counter(range(len(every)))
+
+
+@given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
+def test_a_holder_serves_neighbours(asked: tuple[int, set[int]]) -> None:
+    servers, holders = asked[0], tuple(sorted(asked[1]))
+    whole = Strategy(servers, (holders,))
+    for holder in holders:
+        whose = served(whole, holders, holder)
+        assert [holder_of(servers, holders)[server] for server in whose] == [holder] * len(whose)
+    assert sum(len(served(whole, holders, holder)) for holder in holders) == servers
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_iterations_end_in_whatever_order_messages_arrive(data: st.DataObject) -> None:
+    """Servers that are ahead send what is for the next iteration."""
+    whole = data.draw(st.sampled_from([CHAIN, TABLES, BRANCHES]))
+    strategy = data.draw(cuts(whole))
+    draw = data.draw(st.randoms(use_true_random=False))
+    every = messages(whole, strategy)
+    lists = [steps(whole, strategy, server, every) for server in range(strategy.servers)]
+    agendas, begun = [Agenda(one) for one in lists], [0] * strategy.servers
+    done: list[list[tuple[str, int]]] = [[] for _ in lists]
+    wire: list[int] = []
+    while True:
+        for server, agenda in enumerate(agendas):
+            if agenda.is_over and begun[server] < 3:
+                agenda.begin(0.0)
+                begun[server] += 1
+        moved = False
+        for server in draw.sample(range(strategy.servers), strategy.servers):
+            if found := agendas[server].next():
+                step, moved = found[0], True
+                done[server].append((step.phase, step.place))
+                wire += [message.number for message in step.gives if not message.is_local]
+                agendas[server].done(step, 0.0)
+        if wire:
+            moved = True
+            number = wire.pop(draw.randrange(len(wire)))
+            agendas[every[number].dst].arrived(number, 0.0)
+        if not moved:
+            break
+    assert begun == [3] * strategy.servers
+    for server, own in enumerate(lists):
+        assert agendas[server].is_over
+        for round_ in range(3):
+            part = done[server][round_ * len(own) : (round_ + 1) * len(own)]
+            assert sorted(part) == sorted((step.phase, step.place) for step in own)
+
+
+def test_what_is_ready_first_is_taken_first() -> None:
+    strategy = read(TABLES, 2, {"e2": [0], "e3": [1], "rest": "all"})
+    every = messages(TABLES, strategy)
+    agenda = Agenda(steps(TABLES, strategy, 0, every))
+    agenda.begin(2.0)
+    first = [agenda.next() for _ in range(4)]
+    assert [(step[0].place, step[1]) for step in first if step] == [(0, 2.0), (1, 2.0), (2, 2.0)]
+    assert first[3] is None

@@ -1,0 +1,161 @@
+"""Hybrid iterations over real TCP: messages and sums of known values, waits, and what is told when a server is lost."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from testbed.base.errors import TrialTimeoutError, WorkerError
+from tests.workloads.kinds.hybrid.test_hybrid_plan import SMALL
+from topologies.model import Topology
+from workloads.kinds.hybrid.exchange import ExchangeEngine
+from workloads.kinds.hybrid.plan import Plan, plan
+from workloads.kinds.hybrid.player import Played, Player
+from workloads.kinds.hybrid.values import MessageValues
+from workloads.parallel.operators import Model, Operator, model
+from workloads.parallel.strategy import Strategy, read
+from workloads.replay import Values
+from workloads.sync.chunks import cut
+from workloads.sync.groups import summed
+from workloads.sync.schemes import build
+
+Build = Callable[..., Topology]
+OnEveryNode = Callable[..., dict[int, object]]
+Sockets = dict[int, socket.socket]
+Works = Callable[[Player, MessageValues, Values, ExchangeEngine], object]
+LIMIT_S = 30.0
+PAIR = model(Model("pair", (Operator("a", (), (400,), 100, 5), Operator("b", ("a",), (800,), 100, 1)), 10))
+
+
+def on_servers(made: Plan, work: Works, pace_s: float = 0.0, limit_s: float = LIMIT_S) -> Callable[..., object]:
+    """What each server does with its player."""
+    table = cut(made.forest, made.gradient_floats, [(0, made.gradient_floats)], 1024)
+    parts = summed(made.forest, table)
+
+    def server(node: int, sockets: Sockets) -> object:
+        messages = MessageValues(made.messages, node, seed=3)
+        sums = Values(made.gradient_floats, 3, node, len(made.forest.workers), parts=parts)
+        wires = {peer: sockets[peer] for peer in made.neighbours(node)}
+        engine = ExchangeEngine(node, made.forest, table, wires, sums.gradient, messages.buffers)
+        engine.barrier(limit_s)
+        return work(Player(made, node, engine, messages, pace_s, limit_s), messages, sums, engine)
+
+    return server
+
+
+def iterations(count: int) -> Works:
+    """Plays so many; returns wrong elements of messages and of sums, and how many were looked at, and bytes."""
+
+    def work(player: Player, messages: MessageValues, sums: Values, engine: ExchangeEngine) -> object:
+        wrong = 0
+        for number in range(count):
+            sums.fill(number)
+            player.iteration(number)
+            wrong += sums.wrong(number)
+        engine.barrier(LIMIT_S)
+        return messages.wrong, wrong, messages.checked, engine.wire_bytes
+
+    return work
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_all_arrives_as_it_was_sent(topology: Build, on_every_node: OnEveryNode, data: st.DataObject) -> None:
+    """Whoever holds what: nothing hangs, no element is wrong, and servers send the plan's bytes and headers."""
+    held = st.sets(st.integers(0, 4), min_size=1).map(lambda found: tuple(sorted(found)))
+    holders = [data.draw(held) for _ in SMALL.operators[1:]]
+    net = topology("star(hosts=5)")
+    made = plan(net, SMALL, Strategy(5, (tuple(range(5)), *holders)))
+    found = on_every_node(build("ps", net, []), list(net.hosts), on_servers(made, iterations(3)))
+    for node in net.hosts:
+        result = found[node]
+        assert isinstance(result, tuple), result
+        wrong_in_messages, wrong_in_sums, checked, wire_bytes = result
+        assert (wrong_in_messages, wrong_in_sums) == (0, 0)
+        came = sum(one.bytes // 4 for one in made.messages if one.dst == node and not one.is_local)
+        assert checked == 3 * came
+        sent = 3 * sum(count for src, _, count in made.flows if src == node)
+        headers = wire_bytes - sent
+        assert 0 <= headers <= 4 * (3 * (len(made.messages) + 2 * (len(made.forest.share) + sent / 1024)) + 40)
+
+
+def test_a_wrong_element_is_counted(topology: Build, on_every_node: OnEveryNode) -> None:
+    """A server that sends the message of another iteration."""
+    net = topology("star(hosts=2)")
+    made = plan(net, SMALL, read(SMALL, 2, {"e0": [0], "rest": "all"}))
+
+    def work(player: Player, messages: MessageValues, sums: Values, _: ExchangeEngine) -> object:
+        for number in range(2):
+            sums.fill(number)
+            player.iteration(2 * number)
+        return messages.wrong / messages.checked
+
+    found = on_every_node(build("ps", net, []), [0, 1], on_servers(made, work))
+    assert all(isinstance(share, float) and 0.4 < share < 0.5 for share in found.values()), found
+
+
+def test_a_server_waits_for_what_others_compute(topology: Build, on_every_node: OnEveryNode) -> None:
+    """``a`` is on server 0 and ``b`` on both; of a pace of 300 ms a forward pass of either takes 50 ms, a backward one
+    100 ms, for each server whose samples it serves. So server 0 computes for 100 + 50 + 100 + 200 ms, and server 1
+    waits for 100 ms before its own 50 + 100 ms. Then it has nothing to do, and the AllReduce waits for server 0."""
+    net = topology("star(hosts=2)")
+    made = plan(net, PAIR, read(PAIR, 2, {"a": [0], "b": "all"}))
+
+    def work(player: Player, messages: MessageValues, sums: Values, engine: ExchangeEngine) -> object:
+        del messages, engine
+        sums.fill(0)
+        player.iteration(0)
+        return player.iteration(1)
+
+    found = on_every_node(build("ps", net, []), [0, 1], on_servers(made, work, pace_s=0.3))
+    first, second = found[0], found[1]
+    assert isinstance(first, Played)
+    assert isinstance(second, Played)
+    assert first.ready_s - first.start_s == pytest.approx(0.45, abs=0.04)
+    assert sum(first.mp_wait_s.values()) < 0.03
+    assert second.mp_wait_s["forward"] == pytest.approx(0.1, abs=0.04)
+    assert second.mp_wait_s["backward"] < 0.03
+    assert second.ready_s - second.start_s == pytest.approx(0.25, abs=0.04)
+    assert abs(first.sum_s - second.sum_s) < 0.03
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_who_is_lost_or_silent_is_named(topology: Build, on_every_node: OnEveryNode, gone: bool) -> None:
+    """A server that ends, or does nothing, before it has sent the output of its operator."""
+    net = topology("star(hosts=2)")
+    made = plan(net, PAIR, read(PAIR, 2, {"a": [0], "b": "all"}))
+
+    def work(player: Player, messages: MessageValues, sums: Values, engine: ExchangeEngine) -> object:
+        sums.fill(0)
+        if messages.buffers.outgoing and 1 in {to for to, _ in messages.buffers.outgoing.values()}:
+            if gone:
+                engine.close()
+            else:
+                engine.poll(2.0)
+            return None
+        return player.iteration(0)
+
+    found = on_every_node(build("ps", net, []), [0, 1], on_servers(made, work, limit_s=1.0))[1]
+    if gone:
+        assert isinstance(found, WorkerError)
+        assert str(found).startswith("lost the connection to h0: it was closed")
+    else:
+        assert isinstance(found, TrialTimeoutError)
+        assert "it waits for messages from h0" in str(found)
+
+
+def test_a_message_that_nobody_expects_is_told(topology: Build, on_every_node: OnEveryNode) -> None:
+    net = topology("star(hosts=2)")
+    made = plan(net, PAIR, read(PAIR, 2, {"a": [0], "b": "all"}))
+    other = replace(made, messages=made.messages[:1])
+
+    def server(node: int, sockets: Sockets) -> object:
+        return on_servers(made if node == 0 else other, iterations(1), limit_s=1.0)(node, sockets)
+
+    found = on_every_node(build("ps", net, []), [0, 1], server)
+    assert any("and does not expect it" in str(one) for one in found.values()), found

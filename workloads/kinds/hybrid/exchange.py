@@ -1,0 +1,115 @@
+"""Messages between operators, in the engine's own loop and over its connections.
+
+A message is a 4-byte header, whose number follows those of the chunks, and floats. It is read straight into the buffer
+of its number, whenever it comes: between two messages of one number there is always one from their receiver, which it
+sends after it has used the first (a gradient for an output, and the next output for a gradient). So messages need no
+rounds and no acknowledgements.
+
+A chunk that cannot be taken yet stops its connection, and the messages behind it. That cannot deadlock where a server
+starts its AllReduces when it has sent all messages of the iteration: no message is behind a chunk of its own iteration,
+and none of the next iteration is sent before this one's AllReduces of its sender are done. Starting earlier, while
+other passes run, would need a second connection to each neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from socket import socket
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.sync.chunks import CHUNK_BITS, ChunkTable
+from workloads.sync.connection import Connection
+from workloads.sync.engine import Engine
+from workloads.sync.forest import Forest
+
+Floats = NDArray[np.float32]
+_NUMBER = (1 << CHUNK_BITS) - 1
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Of one server, by message number: the other server, and the floats that are sent from or received into.
+
+    What is sent has to stay as it is until the answer has come.
+    """
+
+    outgoing: Mapping[int, tuple[int, Floats]]
+    incoming: Mapping[int, tuple[int, Floats]]
+
+
+class ExchangeEngine(Engine):
+    """Sums gradients as :class:`Engine`, and exchanges messages before."""
+
+    def __init__(
+        self,
+        node: int,
+        forest: Forest,
+        chunks: ChunkTable,
+        sockets: Mapping[int, socket],
+        gradient: Floats,
+        buffers: Buffers,
+    ) -> None:
+        super().__init__(node, forest, chunks, sockets, gradient)
+        self._base = len(self._views)
+        self._outgoing = {number: (to, one.data.cast("B")) for number, (to, one) in buffers.outgoing.items()}
+        self._incoming = {number: (of, one.data.cast("B")) for number, (of, one) in buffers.incoming.items()}
+        self._arrived: list[int] = []
+        self._owed = dict.fromkeys(self._incoming, 0)
+        """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
+
+    def expect(self) -> None:
+        """Another iteration begins: each message comes once more."""
+        for number in self._owed:
+            self._owed[number] += 1
+
+    def send(self, number: int) -> None:
+        """Let a message leave."""
+        peer, payload = self._outgoing[number]
+        self._by_node[peer].push(self._base + number, payload)
+        self._move()
+
+    def arrived(self) -> list[int]:
+        """The numbers of messages that have come since this was last asked."""
+        found, self._arrived = self._arrived, []
+        return found
+
+    def wait_message(self, timeout_s: float) -> None:
+        """Move messages until one is there that :meth:`arrived` has not told.
+
+        Raises:
+            TrialTimeoutError: nothing moved for ``timeout_s``; names those waited for.
+            WorkerError: a neighbour is gone.
+        """
+        self._until(lambda: bool(self._arrived), timeout_s)
+
+    def _owes(self, connection: Connection) -> bool:
+        return super()._owes(connection) or connection.node in self._owing()
+
+    def _owing(self) -> set[int]:
+        return {self._incoming[number][0] for number, count in self._owed.items() if count > 0}
+
+    def _awaited(self) -> str:
+        owing = self._owing()
+        names = [connection.name for connection in self._connections if connection.node in owing]
+        return f"for messages from {', '.join(names)}" if names else super()._awaited()
+
+    def _take_more(self, connection: Connection, word: int) -> bool:
+        number = (word & _NUMBER) - self._base
+        if number < 0:
+            return super()._take_more(connection, word)
+        sender, payload = self._incoming.get(number, (None, memoryview(b"")))
+        if sender != connection.node:
+            raise self._misfit(connection, self._base + number)
+        if not connection.admitted:
+            connection.admitted, connection.left = True, len(payload)
+        came = connection.read_payload(payload[-connection.left :]) > 0
+        if not connection.left:
+            connection.word, connection.admitted = None, False
+            self._arrived.append(number)
+            self._owed[number] -= 1
+        elif connection.closed:
+            raise self._cut_off(connection)
+        return came

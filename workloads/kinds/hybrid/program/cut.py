@@ -1,0 +1,122 @@
+"""A model, cut by a strategy: the steps of each server, and the boundary tensors that cross between them.
+
+A server runs an operator that it holds once forward and once backward in an iteration, for all samples that it serves:
+those of a contiguous range of servers. Each edge between two operators moves the first one's outputs forward, and their
+gradients back. Both ends make the same list of messages, so a message's number is all that needs to be said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from workloads.parallel.operators import Model
+from workloads.parallel.strategy import Holders, Strategy, holder_of
+
+Phase = Literal["forward", "backward"]
+PHASES: tuple[Phase, Phase] = ("forward", "backward")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A boundary tensor of each iteration: outputs of ``producer`` for some samples, or their gradient.
+
+    Attributes:
+        number: its place in the list of all, the same on every server.
+        producer, consumer: places of two operators, joined by an edge.
+        src, dst: servers; a message to itself does not leave a server.
+        servers: those whose samples it is of, in order.
+        bytes: in float32.
+    """
+
+    number: int
+    phase: Phase
+    producer: int
+    consumer: int
+    src: int
+    dst: int
+    servers: range
+    bytes: int
+
+    @property
+    def is_local(self) -> bool:
+        return self.src == self.dst
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A pass of an operator on one server, for all samples that it serves.
+
+    Attributes:
+        place: the operator's, in the model.
+        servers: those whose samples it is of.
+        needs: messages that must be there, and ``gives`` those that it makes; local ones are among both.
+        ends: whether nobody takes the operator's output. Then the forward pass finds the loss, and the backward pass
+            needs nothing but that.
+    """
+
+    phase: Phase
+    place: int
+    servers: range
+    needs: tuple[Message, ...]
+    gives: tuple[Message, ...]
+    ends: bool
+
+
+def messages(model: Model, strategy: Strategy) -> tuple[Message, ...]:
+    """All of an iteration. Those between different servers add up to :func:`~workloads.parallel.strategy.mp_bytes`."""
+    found: list[Message] = []
+    for phase in PHASES:
+        for consumer, inputs in enumerate(model.inputs):
+            for producer in inputs:
+                each = model.samples * model.operators[producer].output_bytes
+                for a, b, servers in _shared(strategy, producer, consumer):
+                    src, dst = (a, b) if phase == "forward" else (b, a)
+                    size = len(servers) * each
+                    found.append(Message(len(found), phase, producer, consumer, src, dst, servers, size))
+    return tuple(found)
+
+
+def _shared(strategy: Strategy, producer: int, consumer: int) -> Iterator[tuple[int, int, range]]:
+    """A holder of each, and the servers whose samples both serve: contiguous, for holders are taken in rising order."""
+    pairs = zip(*(holder_of(strategy.servers, strategy.holders[one]) for one in (producer, consumer)), strict=True)
+    for (a, b), group in groupby(enumerate(pairs), key=lambda numbered: numbered[1]):
+        servers = [server for server, _ in group]
+        yield a, b, range(servers[0], servers[-1] + 1)
+
+
+def served(strategy: Strategy, holders: Holders, server: int) -> range:
+    """The servers whose samples a holder serves."""
+    whose = [one for one, holder in enumerate(holder_of(strategy.servers, holders)) if holder == server]
+    return range(whose[0], whose[-1] + 1)
+
+
+def steps(model: Model, strategy: Strategy, server: int, every: Sequence[Message]) -> tuple[Step, ...]:
+    """What one server does in an iteration, in an order that works: forward, then back. ``every`` are all messages."""
+    incoming = [message for message in every if message.dst == server]
+    outgoing = [message for message in every if message.src == server]
+    held = [place for place, holders in enumerate(strategy.holders) if server in holders]
+    return tuple(
+        Step(
+            phase,
+            place,
+            served(strategy, strategy.holders[place], server),
+            tuple(message for message in incoming if message.phase == phase and _taker(message) == place),
+            tuple(message for message in outgoing if message.phase == phase and _maker(message) == place),
+            not model.consumers[place],
+        )
+        for phase in PHASES
+        for place in (held if phase == "forward" else held[::-1])
+    )
+
+
+def _maker(message: Message) -> int:
+    """The operator whose pass makes it."""
+    return message.producer if message.phase == "forward" else message.consumer
+
+
+def _taker(message: Message) -> int:
+    """The operator whose pass needs it."""
+    return message.consumer if message.phase == "forward" else message.producer

@@ -1,0 +1,104 @@
+"""Where each operator's weights lie: in the flat buffers that servers share the layout of, and in what they save."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.parallel.operators import FLOAT_BYTES, Model
+from workloads.parallel.strategy import Holders, Strategy, gradients
+from workloads.parts import Span
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where operators lie in a buffer of all weights, in which each AllReduce group has one span.
+
+    It is the same on all servers, so that a span means the same to all members of a group. A server touches only what
+    it holds; the kernel gives no memory for the rest.
+
+    Attributes:
+        operators: by place in the model; within it, tensors as the operator declares them.
+        groups: by members, the groups of two or more, which come first. Within one, the model's last operator comes
+            first, for its gradient is ready first.
+    """
+
+    operators: tuple[Span, ...]
+    groups: Mapping[Holders, Span]
+
+    @property
+    def floats(self) -> int:
+        """Of all weights."""
+        return max(stop for _, stop in self.operators)
+
+
+def floats(model: Model) -> list[int]:
+    """By operator, the number of its weights."""
+    return [operator.weight_bytes // FLOAT_BYTES for operator in model.operators]
+
+
+def layout(model: Model, strategy: Strategy) -> Layout:
+    """Groups in the order of their last operators, then what single servers hold."""
+    sizes, order = floats(model), range(len(model.operators))[::-1]
+    summed = gradients(model, strategy)
+    spans: dict[int, Span] = {}
+    groups: dict[Holders, Span] = {}
+    at = 0
+    for members in dict.fromkeys(strategy.holders[place] for place in order):
+        if members in summed:
+            begin = at
+            at = _lay(spans, [place for place in order if strategy.holders[place] == members], sizes, at)
+            groups[members] = (begin, at)
+    _lay(spans, [place for place in order if place not in spans], sizes, at)
+    return Layout(tuple(spans[place] for place in order[::-1]), groups)
+
+
+def _lay(spans: dict[int, Span], places: Sequence[int], sizes: Sequence[int], at: int) -> int:
+    for place in places:
+        spans[place] = (at, at + sizes[place])
+        at += sizes[place]
+    return at
+
+
+def saved(strategy: Strategy, server: int, where: Layout, weights: Floats) -> Floats:
+    """What a server saves: float32[weights that it holds], operator by operator, from its flat buffer."""
+    held = [span for span, holders in zip(where.operators, strategy.holders, strict=True) if server in holders]
+    return np.concatenate([weights[start:stop] for start, stop in held] or [weights[:0]])
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What all servers have saved, put together.
+
+    Attributes:
+        weights: float32[parameters] in gradient order, as those of :class:`workloads.training.Replica`.
+        differing: operator and two holders whose replicas are not the same bits. Each is compared with the first.
+    """
+
+    weights: Floats
+    differing: tuple[tuple[str, int, int], ...]
+
+
+def collected(model: Model, strategy: Strategy, files: Sequence[Floats]) -> Collected:
+    """``files`` are what each server has :func:`saved`.
+
+    Raises:
+        ValueError: a server has saved more or fewer weights than it holds.
+    """
+    sizes, parts, differing = floats(model), dict[int, Floats](), []
+    for server, file in enumerate(files):
+        held = [place for place, holders in enumerate(strategy.holders) if server in holders]
+        ends = np.cumsum([sizes[place] for place in held], dtype=np.int64)
+        if len(file) != sum(sizes[place] for place in held):
+            raise ValueError(f"server {server} saved {len(file)} weights, and holds {ends[-1:].sum()}")
+        for place, part in zip(held, np.split(file, ends[:-1]), strict=False):
+            first = parts.setdefault(place, part)
+            if first.tobytes() != part.tobytes():
+                differing.append((model.operators[place].name, strategy.holders[place][0], server))
+    whole = np.concatenate([parts[place] for place in reversed(range(len(sizes)))])
+    return Collected(whole, tuple(differing))

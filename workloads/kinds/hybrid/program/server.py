@@ -1,0 +1,199 @@
+"""What one server computes: the operators that it holds, for the samples that it serves, with PyTorch.
+
+Every edge between operators cuts autograd, also one within a server: an output is copied to where its consumer reads
+it, as a leaf of the consumer's own graph, and the leaf's gradient comes back into the producer's backward pass.
+
+Buffers of boundary tensors stay where they are, so that messages are sent from them and received into them without a
+copy. Nothing has to be acknowledged. Between two messages of one number there is always one from their receiver, which
+it sends after it has used the first: a gradient for an output, and the next output for a gradient.
+
+The gradient is that of the sum over all servers of the mean loss of each server's batch, as in data parallelism with
+one rank a server. So the sum of an operator's gradients over its holders is that of one process, whoever holds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from workloads import training
+from workloads.job import Training
+from workloads.kinds.hybrid.program.cut import Message, Step, messages, served, steps
+from workloads.kinds.hybrid.program.layout import layout, saved
+from workloads.parallel.models import operators_of
+from workloads.parallel.strategy import Strategy
+
+Floats = NDArray[np.float32]
+
+
+@dataclass
+class _Held:
+    """An operator that this server holds.
+
+    Attributes:
+        servers: those whose samples it serves.
+        inputs: by producer, float32[samples, floats] of its outputs.
+        gradients: by consumer, float32[samples, floats] of this operator's output.
+        leaves: the inputs as tensors of this iteration.
+        output: of this iteration, or the loss if nobody takes the output.
+    """
+
+    module: nn.Module
+    servers: range
+    inputs: dict[int, Floats]
+    gradients: dict[int, Floats]
+    leaves: list[Tensor]
+    output: Tensor
+
+    def rows(self, batch: int, servers: range) -> slice:
+        """Where the samples of some of its servers lie."""
+        return slice((servers.start - self.servers.start) * batch, (servers.stop - self.servers.start) * batch)
+
+
+class Server:
+    """Runs the :attr:`steps` of one server, in any order in which their messages are there.
+
+    Attributes:
+        steps: of each iteration.
+        messages: all of them, by number; also those between other servers.
+        weights, gradient, velocity: float32[all weights], as :attr:`layout` says; other servers' parts are untouched.
+        loss: mean over the samples for which this server found it in this iteration; None if it finds none.
+    """
+
+    def __init__(self, task: Training, strategy: Strategy, number: int, first: Floats) -> None:
+        """``first`` are the weights that training begins with, in gradient order. Their type is that of everything:
+        tests train in float64.
+
+        Raises:
+            SpecError: the model has no operators or no module, or does not fit the data set.
+        """
+        self.model = replace(operators_of(task.model), samples=task.batch)
+        self._net = training.network(task)
+        self._data = training.data_of(task, self._net)
+        self._task, self._strategy, self._number = task, strategy, number
+        self.messages = messages(self.model, strategy)
+        self.steps = steps(self.model, strategy, number, self.messages)
+        self.layout = layout(self.model, strategy)
+        self.weights, self.gradient, self.velocity = (np.zeros(self.layout.floats, first.dtype) for _ in range(3))
+        self.loss: float | None = None
+        self._iteration = -1
+        self._out: dict[int, Tensor] = {}
+        held = [place for place, holders in enumerate(strategy.holders) if number in holders]
+        for place, (start, stop) in enumerate(reversed(self._net.buckets())):  # one layer an operator
+            if place in held:
+                self.weights[slice(*self.layout.operators[place])] = first[start:stop]
+        modules = self._modules(held)
+        self._held = {place: self._hold(place, modules[place]) for place in held}
+
+    def _modules(self, held: list[int]) -> dict[int, nn.Module]:
+        """Those of operators, with weights and ``.grad`` viewing the flat buffers."""
+        with torch.device("meta"):
+            whole = self._net.build()
+        weights, gradients = (
+            {
+                name: tensor
+                for place in held
+                for name, tensor in training.views(
+                    self._net.layers[place], torch.from_numpy(flat[slice(*self.layout.operators[place])])
+                ).items()
+            }
+            for flat in (self.weights, self.gradient)
+        )
+        whole.load_state_dict(weights, assign=True, strict=False)
+        for name, parameter in whole.named_parameters():
+            if name in gradients:
+                parameter.grad = gradients[name]
+        return {place: whole.get_submodule(self.model.operators[place].name) for place in held}
+
+    def _hold(self, place: int, module: nn.Module) -> _Held:
+        servers = served(self._strategy, self._strategy.holders[place], self._number)
+        samples = len(servers) * self.model.samples
+
+        def room(one: int) -> Floats:
+            return np.zeros((samples, self.model.operators[one].output_floats), self.weights.dtype)
+
+        inputs = {producer: room(producer) for producer in self.model.inputs[place]}
+        gradients = {consumer: room(place) for consumer in self.model.consumers[place]}
+        return _Held(module, servers, inputs, gradients, [], torch.empty(0))
+
+    def begin(self, iteration: int) -> None:
+        """The steps that follow are of this iteration."""
+        self._iteration, self.loss = iteration, None
+
+    def incoming(self, message: Message) -> Floats:
+        """Where a message is to be written: contiguous, as many bytes as it has."""
+        if message.phase == "forward":
+            held = self._held[message.consumer]
+            return held.inputs[message.producer][held.rows(self.model.samples, message.servers)]
+        held = self._held[message.producer]
+        return held.gradients[message.consumer][held.rows(self.model.samples, message.servers)]
+
+    def outgoing(self, message: Message) -> Floats:
+        """What a message carries once a step has given it, contiguous; it stays until that step is run again."""
+        found: Floats = self._out[message.number].numpy()
+        return found
+
+    def run(self, step: Step) -> None:
+        """Compute a step whose messages are all there."""
+        held = self._held[step.place]
+        if step.phase == "forward":
+            self._forward(held, step)
+            made = {consumer: held.output.detach() for consumer in held.gradients}
+        else:
+            self._backward(held, step)
+            made = {place: _gradient(leaf) for place, leaf in zip(held.inputs, held.leaves, strict=True)}
+        for message in step.gives:
+            other = message.consumer if step.phase == "forward" else message.producer
+            part = made[other][held.rows(self.model.samples, message.servers)]
+            if message.is_local:
+                self.incoming(message)[:] = part.numpy()
+            else:
+                self._out[message.number] = part
+
+    def _forward(self, held: _Held, step: Step) -> None:
+        held.leaves = [torch.from_numpy(values).requires_grad_() for values in held.inputs.values()]
+        held.output = held.module(*(held.leaves or [self._samples(step.servers)[0]]))
+        if step.ends:
+            labels = self._samples(step.servers)[1]
+            held.output = cross_entropy(held.output, labels, reduction="sum") / self.model.samples
+            self.loss = float(held.output.detach()) / len(step.servers)
+
+    def _backward(self, held: _Held, step: Step) -> None:
+        self.gradient[slice(*self.layout.operators[step.place])] = 0
+        if step.ends:
+            held.output.backward()  # type: ignore[no-untyped-call]
+        else:
+            first, *others = held.gradients.values()
+            gradient = sum(map(torch.from_numpy, others), torch.from_numpy(first))
+            held.output.backward(gradient)  # type: ignore[no-untyped-call]
+
+    def _samples(self, servers: range) -> tuple[Tensor, Tensor]:
+        """Samples and labels of some servers in this iteration: float32[n, values], int64[n]."""
+        batch, train = self.model.samples, self._data.train
+        size = batch * self._strategy.servers
+        positions = training.global_batch(self._task.seed, self._iteration, size, len(train))
+        samples, labels = self._data.select(train[positions[servers.start * batch : servers.stop * batch]])
+        return samples.to(torch.from_numpy(self.weights[:0]).dtype), labels
+
+    def descend(self, place: int) -> None:
+        """A step of SGD of one operator, whose gradient is the sum over its holders by now.
+
+        An operator can take it as soon as its own sum is there. Its backward pass has used the weights by then.
+        """
+        span = slice(*self.layout.operators[place])
+        parts = self.weights[span], self.velocity[span], self.gradient[span]
+        training.descend(self._task, *parts, self._strategy.servers)
+
+    def saved(self) -> Floats:
+        """The weights that it holds, see :func:`workloads.kinds.hybrid.program.layout.saved`."""
+        return saved(self._strategy, self._number, self.layout, self.weights)
+
+
+def _gradient(leaf: Tensor) -> Tensor:
+    assert leaf.grad is not None
+    return leaf.grad.contiguous()

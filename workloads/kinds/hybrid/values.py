@@ -1,0 +1,62 @@
+"""Messages of known values: what is sent is made, and what arrives is checked, element by element.
+
+As in :mod:`workloads.replay` they are pieces of one random sequence, which begin at another place for each message and
+each iteration, so that what is left over from another one is wrong in about fifteen of sixteen elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workloads.job import LARGEST
+from workloads.kinds.hybrid.exchange import Buffers, Floats
+from workloads.kinds.hybrid.program.cut import Message
+from workloads.parallel.operators import FLOAT_BYTES
+from workloads.replay import PERIOD
+
+
+class MessageValues:
+    """Of one server.
+
+    Attributes:
+        buffers: where its messages are sent from and received into.
+        checked: elements that were looked at, and how many of them were ``wrong``.
+    """
+
+    def __init__(self, every: Sequence[Message], server: int, seed: int) -> None:
+        self._sequence = _sequence(every, seed)
+        self.buffers = Buffers(
+            {one.number: (one.dst, _room(one)) for one in every if one.src == server and not one.is_local},
+            {one.number: (one.src, _room(one)) for one in every if one.dst == server and not one.is_local},
+        )
+        self.checked = self.wrong = 0
+        self._seen = dict.fromkeys(self.buffers.incoming, 0)
+
+    def make(self, number: int, iteration: int) -> None:
+        """Write the message of an iteration, which is about to leave."""
+        _, buffer = self.buffers.outgoing[number]
+        buffer[:] = self._piece(number, iteration, len(buffer))
+
+    def check(self, number: int) -> None:
+        """Count the wrong elements of a message that has arrived: the first time that of iteration 0, and so on."""
+        _, buffer = self.buffers.incoming[number]
+        right = self._piece(number, self._seen[number], len(buffer))
+        self._seen[number] += 1
+        self.checked += len(buffer)
+        self.wrong += int(np.count_nonzero(buffer != right))
+
+    def _piece(self, number: int, iteration: int, floats: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+        begin = PERIOD * number + iteration % PERIOD
+        return self._sequence[begin : begin + floats]
+
+
+def _room(message: Message) -> Floats:
+    return np.zeros(message.bytes // FLOAT_BYTES, np.float32)
+
+
+def _sequence(every: Sequence[Message], seed: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    """Long enough for the last message's last iteration."""
+    longest = max((one.bytes // FLOAT_BYTES for one in every), default=0)
+    return np.random.default_rng(seed).integers(-LARGEST, LARGEST, longest + PERIOD * (len(every) + 1), dtype=np.int8)
