@@ -91,6 +91,11 @@ METRICS: Mapping[str, Field] = {
         "distance of its weights at the end from the server's, over their norm, as a few random sums tell it; 0 if "
         "they are equal",
     ),
+    "takeover_behind": Field(
+        NUMBER, "updates", "that a server had applied when it was lost, and its replica had not when it took over"
+    ),
+    "takeover_lost": Field(NUMBER, "updates", "those of them that nobody has applied since"),
+    "takeover_bound": Field(NOT_NEGATIVE, WEIGHTS, "how far apart that was at most: the sum of norms of eq. 11"),
 }
 _ACCURACY: Mapping[str, Field] = {
     "test_accuracy": Field(NOT_NEGATIVE, SHARE, "share of the test set that the trained weights classify right"),
@@ -105,6 +110,12 @@ _ACCURACY: Mapping[str, Field] = {
     "coarseness": Field(NOT_NEGATIVE, SHARE, "norm of what fixed point changed in all sums, over theirs; 0 for floats"),
     "coarsest": Field(NOT_NEGATIVE, SHARE, "the most that this may be"),
     "scale_needed": Field(NUMBER, "ratio", "the least power of ten as a scale of fixed point that keeps it well below"),
+    "takeover_apart": Field(
+        NOT_NEGATIVE,
+        WEIGHTS,
+        "distance of a lost server's weights from its replica's when that took over, as repeated; null where none did",
+    ),
+    "takeover_allowed": Field(NOT_NEGATIVE, WEIGHTS, "how much of that the updates explain that the replica lacked"),
     "reference": Field(NAME, NO_UNIT, "what repeated the training"),
     "curve[][]": Field(
         NUMBER,

@@ -62,6 +62,12 @@ class Metrics:
     replica_behind_max: float | None = None
     replica_bytes: float | None = None
     replica_error: float | None = None
+    takeover_behind: float | None = None
+    """Updates that a server had applied when it was lost, and its replica had not when it took over,"""
+    takeover_lost: float | None = None
+    """and those of them that nobody has applied since."""
+    takeover_bound: float | None = None
+    """How far apart that was at most (eq. 11)."""
 
 
 MOST_EXPLAINED = 1e-4
@@ -84,6 +90,9 @@ class Accuracy:
     """How far the weights are from the reference's, as a share of what training changed."""
     rounding_error: float | None = None
     """Of records made before fixed point had a limit: what it was allowed to explain, as a share of the weights."""
+    takeover_apart: float | None = None
+    """How far a lost server's weights were from its replica's."""
+    takeover_allowed: float | None = None
     reference: str | None = None
     checked_sums: int | None = None
     """How many sums of gradients were held against their terms; None in older records."""

@@ -9,8 +9,9 @@ disk. The process is drawn among those of the run that are there, each role as l
 - the harness must have ended within :func:`limit_s`, and everything else ``GONE_S`` later;
 - no process, network namespace, mount, interface or temporary file is left, and net sysctls, routes and firewall are
   as before;
-- the records and samples of finished trials can be read, and a trial that failed names the node that was hit. The one
-  with MLfabric goes on when a process of it is killed, such as its server once that has a checkpoint;
+- the records and samples of finished trials can be read, those of the arms with MLfabric, too, which go on when some
+  processes are killed, a server included, once it has a checkpoint, or if it has a replica; and a trial that failed
+  names the node that was hit;
 - ``testbed run --resume`` ends with exit code 0 and every trial done, and has not touched the finished ones.
 
 All of it happens in private namespaces (:mod:`leftovers`), in which the run is the only thing that can leave something;
@@ -53,13 +54,14 @@ arms:
     scheme: ps(servers=1)
     perturb: [{kind: background, from: h1, to: h2, rate: 20 Mbit/s}, {kind: hog, hosts: h0, at: iteration 3}]
   - {topology: star(hosts=4), scheme: mlfabric_a(aggregators=1), checkpoint: {every: 2, rate: 180 MB/s}}
+  - {topology: star(hosts=6), scheme: "mlfabric_a(aggregators=1,divergence_updates=3)"}
 failover: 1.5 s
 timeout: 2 s
 start_timeout: 6 s
 retries: 0
 quiet: 0 s
 """
-TRIALS = 3
+TRIALS = 4
 COMMAND = [sys.executable, "-m", "testbed", "run"]
 PAUSE_S = 9.0
 """Longer than the timeouts above, and the grace that the harness adds."""

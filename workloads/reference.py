@@ -13,6 +13,7 @@ in docs/decisions/tolerance-of-weights.md.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -68,6 +69,8 @@ class Reference:
         coarseness: norm of what fixed point changed in all sums, over theirs; 0 for floats.
         scale: the least power of ten that keeps the coarseness well below :data:`COARSEST`.
         statistics: what the module keeps besides its weights, of rank 0.
+        takeover_apart: the distance between the weights of a server when it was lost and those of its replica when that
+            took over; None where none was.
     """
 
     weights: NDArray[np.float32]
@@ -75,6 +78,7 @@ class Reference:
     coarseness: float = 0.0
     scale: float = 0.0
     statistics: tuple[Tensor, ...] = ()
+    takeover_apart: float | None = None
 
 
 @cache
@@ -217,32 +221,70 @@ def repeated(
     if any(update.server for update in updates):
         return _repeated_in_parts(training, world, updates, noise, draw)
     replica = Replica(training)
-    newest, velocity = replica.weights.copy(), np.zeros_like(replica.weights)
-    kept = {0: newest.copy()}
-    last_use = {update.version: at for at, update in enumerate(updates)}
-    evaluated = set() if noise else _evaluated(len(updates) // world, _most_evaluated(replica, len(updates)))
-    found, shaken, done = [], _Shaken(noise, draw) if noise else None, 0
+    former, newest = _Server(replica.weights, updates, is_former=True), _Server(replica.weights, updates)
+    evaluated = set() if noise else _evaluated(_count(every) // world, _most_evaluated(replica, _count(every)))
+    found, shaken = [], _Shaken(noise, draw) if noise else None
+    uses = Counter((update.rank, update.iteration) for update in updates)
+    kept: dict[tuple[int, int], Floats] = {}
+    """Gradients that are used twice: by a server that was lost, and by its replica."""
+    at_takeover = newest.weights
+
+    def gradient(update: Update) -> Floats:
+        whose = update.rank, update.iteration
+        if whose in kept:
+            return kept.pop(whose)
+        replica.weights[:] = (former if update.on_former else newest).at_version(update.version)
+        with replica.statistics_of(update.rank):
+            replica.compute(*replica.samples(update.iteration, update.rank, world))
+        if shaken:
+            shaken(replica.gradient, np.abs(replica.gradient))
+        if uses[whose] > 1:
+            kept[whose] = replica.gradient.copy()
+        return replica.gradient
+
     for step in every:
+        server = former if step.by == "former" else newest
         sums = _Together(step, training.momentum)
         for update, share in zip(step.updates, step.shares, strict=True):
-            replica.weights[:] = kept[update.version]
-            with replica.statistics_of(update.rank):
-                replica.compute(*replica.samples(update.iteration, update.rank, world))
-            if shaken:
-                shaken(replica.gradient, np.abs(replica.gradient))
-            if last_use[update.version] == done:
-                del kept[update.version]
-            sums.add(replica.gradient, share)
-            done += 1
-        sums.change(training, newest, velocity, world)
-        if done in last_use:
-            kept[done] = newest.copy()
-        passed = {one for one in evaluated if world * (one + 1) <= done}
+            sums.add(gradient(update), share)
+        sums.change(training, server.weights, server.velocity, world)
+        server.changed(len(step.updates))
+        if step.by == "replica":
+            at_takeover = newest.weights.copy()
+        if step.by:
+            continue
+        passed = {one for one in evaluated if world * (one + 1) <= newest.version}
         if passed:
-            replica.weights[:] = newest
+            replica.weights[:] = newest.weights
             found += [(iteration, replica.evaluate()[0]) for iteration in sorted(passed)]
             evaluated -= passed
-    return Reference(newest, tuple(found), statistics=tuple(replica.module.buffers()))
+    apart = float(np.linalg.norm(former.weights - at_takeover)) if former.version else None
+    return Reference(newest.weights, tuple(found), statistics=tuple(replica.module.buffers()), takeover_apart=apart)
+
+
+def _count(every: Sequence[Step]) -> int:
+    """How many updates the weights have in the end."""
+    return sum(len(step.updates) for step in every if step.by != "former")
+
+
+class _Server:
+    """The weights that one server has, and of its former ones those that are still used."""
+
+    def __init__(self, first: Floats, updates: Sequence[Update], *, is_former: bool = False) -> None:
+        self.weights, self.velocity, self.version = first.copy(), np.zeros_like(first), 0
+        self._uses = Counter(update.version for update in {*updates} if update.on_former == is_former)
+        self._kept = {0: first.copy()}
+
+    def at_version(self, version: int) -> Floats:
+        """Weights of a version on which an update is computed; they are let go after the last one."""
+        self._uses[version] -= 1
+        return self._kept[version] if self._uses[version] else self._kept.pop(version)
+
+    def changed(self, updates: int) -> None:
+        """So many updates were made."""
+        self.version += updates
+        if self._uses[self.version]:
+            self._kept[self.version] = self.weights.copy()
 
 
 class _Together:
@@ -343,6 +385,7 @@ def judged(
         "coarsest": COARSEST,
         "scale_needed": ideal.scale,
         "curve_of": "test_accuracy",
+        "takeover_apart": ideal.takeover_apart,
         "curve": ideal.accuracy if error <= ALIKE else None,
     }
 

@@ -4,7 +4,7 @@ together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -20,6 +20,8 @@ class Update:
     iteration: int
     version: int
     server: int = 0
+    on_former: bool = field(default=False, repr=False)
+    """Whether the weights were those of a server that was lost since (:attr:`Step.by`)."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +35,22 @@ class Step:
         is_sum: whether somebody summed them before.
         is_dropped: whether they changed nothing after all, and are in no version. Their workers have computed them all
             the same, and some tasks keep them (:meth:`workloads.tasks.base.Participant.dropped`).
+        by: who made it, where a server was lost and its replica has served: ``former`` is that server, and ``replica``
+            the replica before it served. All else is empty. Both make the same updates, maybe in other sums.
     """
 
     updates: tuple[Update, ...]
     shares: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
     is_sum: bool = False
     is_dropped: bool = False
+    by: str = ""
 
     @classmethod
     def load(cls, told: Mapping[str, Any]) -> Step:
         """The step whose fields JSON has told."""
         updates = tuple(Update(**one) for one in told["updates"])
         shares = tuple((weights, velocity) for weights, velocity in told["shares"])
-        return cls(updates, shares, told["is_sum"], told["is_dropped"])
+        return cls(updates, shares, told["is_sum"], told["is_dropped"], told["by"])
 
 
 def steps(order: Iterable[Update | Step]) -> Sequence[Step]:

@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -129,6 +130,7 @@ def _take_part(job: WorkerJob, progress: _Progress) -> None:
         _save(job, part)
         return
     with kind.join(job, plan, part, failover.called_off(job)) as session:
+        session.tells(partial(write, notes.samples, "journal"))
         vitals = Vitals(job.watched)
         try:
             _meet(job, progress, session)

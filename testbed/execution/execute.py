@@ -289,7 +289,7 @@ def attributed(job: Job, seen: Observed) -> Told:
     table, course = results.table(seen.of("iteration", job)), seen.courses[job.name]
     if job.kind.sums_together:
         table = phases.attribute(table, course.phases, course.dead, course.behind)
-    return job.kind.told(job.plan, table, seen.of("done", job), job.iterations)
+    return job.kind.told(job.plan, table, [*seen.of("done", job), *seen.of("journal", job)], job.iterations)
 
 
 def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any]:

@@ -86,6 +86,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
         "own": _SKETCHES,
         "summed": _SKETCHES,
     },
+    "journal": {},  # held against the others' accounts by their kind of trial
     "error": {"error": TEXT, "fix": TEXT, "elsewhere": TRUTH},
     "request": {},  # held against its schema by who carries it out
 }

@@ -86,7 +86,8 @@ class Bystander:
         """Kill what runs on nodes that are lost."""
         new = feed.lines(self._read)
         self._read += len(new)
-        serving = self._job.processes.keys() - self._job.survives
+        working = {self._job.processes[worker] for worker in self._job.workers}
+        serving = {process for process, node in self._job.processes.items() if node not in working}
         self._noticed += noticed(line.said for line in new if line.process in serving)
         lost = {one.node for one in self._noticed}
         for process in running:

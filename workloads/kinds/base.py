@@ -159,6 +159,10 @@ class Told:
         transfers: all that were planned one by one; None of a kind that plans none.
         spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
         metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
+        ended_before: ranks that have the weights of a server in the end that was lost, unless all have. The others have
+            those of the server after it, which may have added in another order.
+        most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
+            none was.
     """
 
     samples: pd.DataFrame
@@ -168,6 +172,8 @@ class Told:
     transfers: Sequence[Carried] | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     spoilt_bytes: float = 0.0
+    ended_before: frozenset[int] = frozenset()
+    most_apart: float | None = None
 
 
 class Kind(Generic[P]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -71,6 +71,10 @@ class Session(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+    def tells(self, write: Callable[..., None]) -> None:  # noqa: B027
+        """``write`` adds a line ``journal`` with these fields to the process's samples: for what must be known even if
+        the process is killed."""
 
     def iterations(self, done: int, total: int) -> Iterator[int]:
         """Those that this worker does: all that are left, unless somebody else gives them out."""

@@ -13,7 +13,7 @@ from topologies.build import build as build_topology
 from topologies.model import Topology
 from workloads.kinds.fabric import ideal
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.sync.cost import goodput
 from workloads.sync.schemes import build_plan
 

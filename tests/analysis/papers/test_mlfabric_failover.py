@@ -60,5 +60,15 @@ def test_more_lost_updates_than_since_a_checkpoint_fail() -> None:
     ]
 
 
+def test_a_server_too_far_ahead_fails_and_so_does_an_update_that_is_lost_for_good() -> None:
+    for apart, gone, verdict in ((0.19, 0.0, Verdict.HOLDS), (0.3, 0.0, Verdict.FAILS), (0.1, 1.0, Verdict.FAILS)):
+        server = lost("server", [0.1, 0.1])
+        accuracy = replace(server.accuracy, takeover_apart=apart)
+        metrics = replace(server.metrics, takeover_lost=gone)
+        found = failover(measured(server=replace(server, accuracy=accuracy, metrics=metrics)))
+        (check,) = (check for check in found.checks if check.says.startswith("distance to the replica"))
+        assert check.verdict == verdict, (apart, gone)
+
+
 def test_what_was_not_run_is_not_decided() -> None:
     assert {check.verdict for check in failover({}).checks} == {Verdict.UNDECIDED}

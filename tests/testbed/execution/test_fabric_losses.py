@@ -53,6 +53,18 @@ arms:
 failover: {FAILOVER_S} s
 {SETTINGS}
 """
+STAND_INS = f"""
+name: stand-ins
+links: {{rate: 200 Mbit/s}}
+workload: WORKLOAD
+arms:
+  - {{label: server, perturb: [{{kind: kill, nodes: [h5], at: 0.5 s}}], topology: star(hosts=8), scheme: SCHEME}}
+  - {{label: replica, perturb: [{{kind: kill, nodes: [h6], at: 0.5 s}}], topology: star(hosts=8), scheme: SCHEME}}
+failover: {FAILOVER_S} s
+{SETTINGS}
+"""
+TRAINED = """{model: resnet8, dataset: digits, batch: 4, iterations: 8, learning_rate: 0.05, momentum: 0.5,
+  compute: {mode: paced, pace: {4: 0.1 s}}}"""
 OVER = f"""
 name: over
 links: {{rate: 200 Mbit/s}}
@@ -89,6 +101,27 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
     assert len(returned) == 60
     lost = returned[returned["fate"] == Fate.LOST]
     assert sorted(zip(lost["rank"], lost["iteration"], strict=True)) == sorted(map(tuple, loss["lost_updates"]))
+
+
+def test_server_and_replica_stand_in_for_each_other(bench: Bench, tmp_path: Path) -> None:
+    spec = STAND_INS.replace("WORKLOAD", TRAINED).replace(
+        "SCHEME", '"mlfabric_a(delay_bound=12,aggregators=2,divergence_updates=6)"'
+    )
+    records = {one.record["label"]: one.record for one in bench.run(spec, tmp_path)}
+    assert {label: record["error"] for label, record in records.items()} == {"server": None, "replica": None}
+    for label, record in records.items():
+        (loss,) = record["failover"]["losses"]
+        assert loss["node"] == {"server": "h5", "replica": "h6"}[label]
+        assert loss["recovered_s"] < 1, loss
+        for name in ("nodes", "bytes on the wire", "staleness", "divergence"):
+            assert check(record, name)["ok"], (label, check(record, name))
+        assert record["accuracy"]["weights_error"] == 0, label
+        assert record["accuracy"]["weights_equal"], label
+    metrics = records["server"]["metrics"]
+    assert metrics["takeover_lost"] == 0
+    assert metrics["takeover_behind"] <= 6
+    found = records["server"]["accuracy"]
+    assert found["takeover_apart"] <= found["takeover_allowed"] + 1e-3
 
 
 @pytest.mark.parametrize(

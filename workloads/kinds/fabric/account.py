@@ -17,7 +17,8 @@ from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.journal_lines import FIX, Line, lines
 from workloads.kinds.fabric.losses_account import NOBODY, Losses
 from workloads.kinds.fabric.plan import Fabric, Sent
-from workloads.kinds.fabric.replication_account import Replicated, replicated, with_behind
+from workloads.kinds.fabric.replication_account import Replicated, replicated, until, with_behind
+from workloads.kinds.fabric.takeover_account import TakenOver, taken_over
 from workloads.kinds.transfers import Carried, Purpose
 from workloads.updates import Step, Update
 
@@ -49,6 +50,9 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     Raises:
         WorkerError: the processes' accounts cannot be, or contradict each other.
     """
+    taken = taken_over(plan, done)
+    if taken:
+        done = [taken.server if "served" in one else one for one in done]
     server, *others = [one for one in done if "journal" in one]
     schedulers = [one for one in done if "transfers" in one]
     journal, world = lines(server["journal"], len(plan.workers)), len(plan.workers)
@@ -61,7 +65,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     for scheduler in schedulers:
         wrong = wrong or misplaced(transfers, plan, done, losses)
         wrong = wrong or other_order(losses.kept(scheduler["order"], journal, world), journal, world)
-    found = _replicated(plan, server, journal, done)
+    found = _replicated(plan, server, journal, done, taken)
     wrong = wrong or found.wrong
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
@@ -71,19 +75,29 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     (scheduler,) = schedulers
     return Told(
         with_behind(timed(samples, transfers, plan), found),
-        order(journal),
+        taken.steps if taken else order(journal),
         moved=moved([one[:3] for one in transfers if one.arrived_s is not None], iterations),
         transfers=carried(transfers, plan),
         metrics={**took(scheduler["plans_s"]), **found.metrics, **_to_replica(transfers, plan)},
         spoilt_bytes=losses.spoilt + sum(one.size_bytes for one in transfers if one.arrived_s is None),
+        ended_before=taken.ended_before if taken else frozenset(),
+        most_apart=taken.most_apart if taken else None,
     )
 
 
 def _replicated(
-    plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line], done: Sequence[Mapping[str, Any]]
+    plan: Fabric,
+    server: Mapping[str, Any],
+    journal: Sequence[Line],
+    done: Sequence[Mapping[str, Any]],
+    taken: TakenOver | None,
 ) -> Replicated:
     if plan.replica is None:
         return Replicated()
+    if taken:
+        return taken.replicated
+    if "alone_from" in server:
+        return until(plan, server, journal[: server["alone_from"]])
     (replica,) = [one for one in done if "copied" in one]
     return replicated(plan, server, journal, lines(replica["copied"], len(plan.workers)), replica["lines"])
 
@@ -201,13 +215,12 @@ def misplaced(
     transfers: Sequence[Moved], plan: Fabric, done: Sequence[Mapping[str, Any]], losses: Losses = NOBODY
 ) -> str:
     """Which of the scheduler's transfers did not arrive, went twice, or had other bytes than it has to have; empty if
-    all is well. ``done`` are the processes' last lines. After a loss a transfer may lack, or go twice."""
+    all is well. ``done`` are the processes' last lines. After a loss a transfer may lack, or go twice; what a lost
+    process has received nobody tells."""
     servers = [one for one in done if "journal" in one]
     holders = plan.roots or plan.servers
-    received = {node: {*map(tuple, server["received"])} for node, server in zip(holders, servers, strict=True)}
-    if plan.replica is not None:
-        (replica,) = [one for one in done if "copied" in one]
-        received[plan.replica] = {*map(tuple, replica["received"])}
+    told = [*zip(holders, servers, strict=True), *((plan.replica, one) for one in done if "copied" in one)]
+    received = {node: {*map(tuple, one["received"])} for node, one in told if node not in losses.stand_ins}
     there = [one for one in transfers if one.arrived_s is not None]
     if losses.has_returned:  # of what came after its checkpoint the server knows nothing
         size = losses.update_bytes
@@ -230,7 +243,7 @@ def _other_bytes(
     transfers: Sequence[Moved],
     plan: Fabric,
     sizes_bytes: Sequence[int],
-    received: Mapping[int, Collection[tuple[int, int]]],
+    received: Mapping[int | None, Collection[tuple[int, int]]],
 ) -> str:
     """An update and weights have the model's size, or that of the server's shard. A sum has it once or twice, and what
     goes to a server or the replica has as many bytes as that ``received``: (number of the first update in it, bytes).
@@ -238,8 +251,8 @@ def _other_bytes(
     for one in transfers:
         most = 2 if one.members and not _is_own(one, plan) else 1
         allowed = [times * sizes_bytes[one.shard] for times in range(1, most + 1)]
-        ends = plan.servers_at(one.members[0] // len(plan.workers)) if one.members else ()
-        if one.target in ends or (one.members and one.target == plan.replica):
+        ends = (*plan.servers_at(one.members[0] // len(plan.workers)), plan.replica) if one.members else ()
+        if one.target in ends and one.target in received:
             allowed = [count for count in allowed if (one.members[0], count) in received[one.target]]
         if one.size_bytes not in allowed:
             what = f"updates {list(one.members)}" if one.members else "weights"

@@ -38,7 +38,7 @@ from types import TracebackType
 import numpy as np
 
 from testbed.base.errors import SpecError, WorkerError
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes import own_daemon, replica, server
 from workloads.kinds.fabric.processes.exchange import Floats, check_floats, check_room
 from workloads.kinds.fabric.processes.holder import Apply, Holder

@@ -23,8 +23,8 @@ def judge(seen: Evidence) -> Iterator[Check]:
     if applied.empty:
         return
     yield judge_staleness(int(applied["staleness"].max()), allowed(plan, len(seen.samples)), len(applied))
-    if plan.replica is not None:
-        yield judge_divergence(applied, plan)
+    if plan.replica is not None and not (known := applied[applied["behind"].notna()]).empty:
+        yield judge_divergence(known, plan)
     link_s = seen.iterations * seen.cost.round_s() / seen.goodput
     # Weights are sent to workers whose updates were dropped, too.
     yield judge_updates(applied, seen.least_gst_s, link_s, seen.pace_s, whole(seen.samples))

@@ -18,8 +18,9 @@ from workloads.kinds.base import Demand
 from workloads.kinds.fabric.fates import Entry
 from workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.planner import Planner, Work
+from workloads.kinds.fabric.planning.planner import Planner
 from workloads.kinds.fabric.planning.traffic import Leg
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.messages import Commit, Dropped, Gather, Give, Note, Order, Send, SendSums
 from workloads.kinds.fabric.sums import Share
 

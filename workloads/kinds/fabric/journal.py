@@ -240,22 +240,43 @@ class Journal:
             counts = zip(unit.members, sums.rates(unit.shares, self._momentum), strict=True)
             lead.add(rate * self.norms.get(number, 0.0) for number, rate in counts)
 
+    def let_go(self) -> None:
+        """The replica is lost: nothing waits for it any more."""
+        self._lead = None
+
+    def _entered(self, step: Step) -> list[Entry]:
+        """What a step adds to the entries."""
+        return step.entries
+
     def _decide(self, unit: Unit, fate: Fate) -> Step:
         step = Step(unit, fate, self.version)
         self.steps.append(step)
         self.leads.append(self.replicated)
-        self.entries += step.entries
+        self.entries += self._entered(step)
         self.version += len(unit.members) if fate.is_applied else 0
         return step
 
 
 class Copy(Journal):
-    """A replica's: a unit is applied once the server has decided all that is in it, and as it has decided."""
+    """A replica's: a unit is applied once the server has decided all that is in it, and as it has decided.
+
+    Once the server is lost, the copy is the journal (:meth:`take_over`): it makes up for what the server had done and
+    then decides itself. Entries are the server's as far as anybody knows them, and then its own. A step may be both: a
+    sum for the replica may contain updates that the server had decided, and some that it had not.
+
+    Attributes:
+        inherited: how many entries are the server's; None while that serves.
+        own_from: how many steps had been made when it took over.
+    """
 
     def __init__(self) -> None:
         super().__init__(None)
         self._decided: dict[int, Fate] = {}
+        """What became at the server of updates that were not applied here yet."""
         self._here = 0
+        self._theirs: set[int] = set()
+        self.inherited: int | None = None
+        self.own_from = 0
 
     @property
     def here(self) -> int:
@@ -264,16 +285,61 @@ class Copy(Journal):
             self._here += 1
         return self._here
 
+    @property
+    def is_level(self) -> bool:
+        """Whether it has made up for all that the server had decided."""
+        return not self._decided
+
     def decided(self, entries: Sequence[Entry]) -> None:
-        """This is what became of updates at the server. Those that it dropped were told before."""
+        """This is what became of updates at the server. Those that it dropped are in no order."""
         self._decided |= {number: Fate(fate) for number, fate in entries if fate != Fate.DROPPED}
 
+    def take_over(
+        self, order: Sequence[int], versions: Sequence[int], entries: Sequence[Entry], bound: int | None
+    ) -> None:
+        """The server is lost. ``order`` is all that was to be applied, with the updates' versions, and ``entries`` is
+        what the server is known to have decided.
+
+        Raises:
+            ValueError: they do not go on where the copy is.
+        """
+        told = len(self._order)
+        if list(order[:told]) != self._order:
+            raise ValueError(f"the order was {self._order[-20:]}, and is {list(order[:told])[-20:]}")
+        self.expect(order[told:], versions[told:])
+        fates = dict(entries)
+        if strange := [number for number, _ in self.entries if number not in fates]:
+            raise ValueError(f"the server has told of updates {strange[:20]}, which nobody else knows")
+        done = {number for number, _ in self.entries}
+        self._decided = {}
+        self.decided([(number, fate) for number, fate in entries if number not in done])
+        self._theirs = {*fates}
+        self._known.update(number for number, fate in entries if fate == Fate.DROPPED)
+        self.entries, self.inherited, self.own_from, self._bound = list(entries), len(entries), len(self.steps), bound
+
+    def new(self, step: Step) -> list[Entry]:
+        """Those of a step's entries that the server had not made."""
+        return [entry for entry in step.entries if entry[0] not in self._theirs]
+
+    def _entered(self, step: Step) -> list[Entry]:
+        return self.new(step)
+
     def _fate(self, unit: Unit) -> Fate | None:
-        if not self._decided.keys() >= {*unit.members}:
-            return None
-        fates = {self._decided.pop(number) for number in unit.members}
-        if Fate.LATE not in fates:
-            return Fate.AGGREGATED if unit.is_sum else Fate.DIRECT
-        if len(fates) > 1:
+        told = {number: self._decided[number] for number in unit.members if number in self._decided}
+        fates = {*told.values()}
+        if len(told) < len(unit.members):
+            if self.inherited is None:
+                return None
+            fates.add(self._own_fate(unit, len(told)))
+        if Fate.LATE in fates and fates != {Fate.LATE}:
             raise ValueError(f"the server has discarded a part of updates {list(unit.members)}, and they are summed")
-        return Fate.LATE
+        for number in told:
+            del self._decided[number]
+        if Fate.LATE in fates:
+            return Fate.LATE
+        return Fate.AGGREGATED if unit.is_sum else Fate.DIRECT
+
+    def _own_fate(self, unit: Unit, first: int) -> Fate:
+        """What becomes of a unit's updates from the ``first`` on."""
+        stale = max(self.version + at - unit.versions[at] for at in range(first, len(unit.members)))
+        return Fate.LATE if self._bound is not None and stale >= self._bound else Fate.DIRECT

@@ -168,11 +168,14 @@ class FabricKind(Kind[Fabric]):
         return workers | daemons | {plan.nodes[node]: node for node in plan.others}
 
     def survives(self, plan: Fabric) -> Collection[str]:
-        """All but the server. Where that makes sums, an iteration lacks the gradient of whoever is lost, and nobody
-        could tell what the others have. A replica lacks what a lost daemon had still to send it, and of several servers
-        one may have a shard of an update that another one never gets."""
-        if self.sums_together or plan.replica is not None or plan.further_servers:
+        """All but the server, where it is alone. Server and replica stand in for each other; then the others must stay,
+        for the replica lacks what a lost daemon had still to send it. Where sums are made, an iteration lacks the
+        gradient of whoever is lost, and of several servers one may have a shard of an update that another one never
+        gets."""
+        if self.sums_together or plan.further_servers:
             return ()
+        if plan.replica is not None:
+            return {plan.nodes[plan.server], plan.nodes[plan.replica]}
         return self.processes(plan).keys() - {plan.nodes[plan.server]}
 
     def returns(self, plan: Fabric) -> Collection[str]:

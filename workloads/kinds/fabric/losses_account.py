@@ -20,7 +20,8 @@ class Losses:
 
     Attributes:
         ranks: by worker, how many entries the journal had when that was noticed.
-        others: the nodes of other processes that did not come back.
+        others: the nodes of other processes that did not come back,
+        stand_ins: except a server or its replica, of which the other one is left.
         has_returned: whether the server was started again.
         update_bytes: of one update, and of the weights.
         spoilt: the bytes that may have been sent besides what counts, on any link: of each worker, once a loss, an
@@ -31,6 +32,7 @@ class Losses:
 
     ranks: Mapping[int, int]
     others: frozenset[int] = frozenset()
+    stand_ins: frozenset[int] = frozenset()
     has_returned: bool = False
     update_bytes: int = 0
     spoilt: float = 0.0
@@ -42,10 +44,15 @@ class Losses:
         """From the server's last line."""
         if not server.get("lost"):
             return NOBODY
-        at, size = dict(server["lost_at"]), server["update_bytes"]
+        size = server["update_bytes"]
+        if plan.replica is not None:
+            stand_ins = frozenset(node for node, *_ in server["lost"])
+            return cls({}, stand_ins=stand_ins, update_bytes=size, spoilt=float(len(plan.workers) * 4 * size))
+        at = dict(server["lost_at"])
         return cls(
             {rank: at[node] for rank, node in enumerate(plan.workers) if node in at},
             frozenset(at.keys() - {*plan.workers, plan.server}),
+            frozenset(),
             plan.server in at,
             size,
             float(len(at) * len(plan.workers) * 4 * size),
@@ -54,7 +61,7 @@ class Losses:
         )
 
     def __bool__(self) -> bool:
-        return bool(self.ranks or self.others or self.has_returned)
+        return bool(self.ranks or self.others or self.stand_ins or self.has_returned)
 
     def problem(self, schedulers: Sequence[object]) -> str:
         """Whether a scheduler tells something although it is lost, or nothing although it is not."""

@@ -141,6 +141,17 @@ class Fabric:
         return sorted({self.scheduler, *(node for node in holders if node is not None)})
 
     @property
+    def unreplicated(self) -> Fabric:
+        """The same once the replica is lost."""
+        return replace(self, replica=None, replica_aggregators=())
+
+    @property
+    def taken_over(self) -> Fabric:
+        """The same once the server is lost, and its replica serves."""
+        assert self.replica is not None
+        return replace(self.unreplicated, server=self.replica)
+
+    @property
     def to_replica(self) -> tuple[int, ...]:
         """The nodes to which an update goes that is on its way to the replica."""
         return () if self.replica is None else (self.replica, *self.replica_aggregators)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -20,6 +20,8 @@ from workloads.updates import Update
 MOST_APART = 1e-4
 """Of the weights' norm. A replica sums other updates together than the server, so its roundings are others. Trained
 weights came within 1e-6 of each other."""
+Counted = tuple[Update, bool, float]
+"""An update that was sent, whether it was applied, and the rate at which it was."""
 _SAME_RATE = 1e-6
 """Rates that differ by less, as a share, are one: what a sum says of them is rounded."""
 
@@ -31,12 +33,12 @@ class Replicated:
     Attributes:
         wrong: what is wrong with the accounts; empty if nothing is.
         behind: by (rank, iteration) of an update that was sent, by how many updates the replica was behind when the
-            server had decided it, and the bound of the divergence then (eq. 11).
+            server had decided it, and the bound of the divergence then (eq. 11); None where there is no replica.
         metrics: for the trial.
     """
 
     wrong: str = ""
-    behind: Mapping[tuple[int, int], tuple[int, float]] = field(default_factory=dict)
+    behind: Mapping[tuple[int, int], tuple[int, float]] | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -45,32 +47,38 @@ def replicated(
 ) -> Replicated:
     """``copied`` is the replica's journal, and ``lines`` is what it tells of its weights."""
     off = apart(server["lines"], lines)
-    wrong = _other(journal, copied, server["momentum"]) or _impossible(server["leads"], journal)
+    momentum = server["momentum"]
+    wrong = other(counted(journal, momentum), counted(copied, momentum)) or _impossible(server["leads"], journal)
     if not wrong and off > MOST_APART:
         wrong = f"the replica's weights end {off:.2g} of their norm away from the server's"
     if wrong:
         return Replicated(wrong)
+    found = until(plan, server, journal)
+    return Replicated("", found.behind, {**found.metrics, "replica_error": off})
+
+
+def until(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> Replicated:
+    """How far it was behind at each step of a journal, or of its beginning, while there were server and replica."""
     commits = list(_commits(plan, server, journal))
     metrics = {
         "divergence_max": max((divergence for _, _, divergence in commits), default=0.0),
         "replica_behind_max": float(max((behind for _, behind, _ in commits), default=0)),
-        "replica_error": off,
     }
     behind = {(one.rank, one.iteration): (count, far) for line, count, far in commits for one in line.updates}
     return Replicated("", behind, metrics)
 
 
-def _other(journal: Sequence[Line], copied: Sequence[Line], momentum: float) -> str:
+def other(journal: Iterable[Counted], copied: Iterable[Counted]) -> str:
     """What the replica has done otherwise than the server; empty if nothing."""
-    for at, (one, other) in enumerate(zip_longest(_counted(journal, momentum), _counted(copied, momentum))):
-        if one is None or other is None or one[:2] != other[:2]:
-            return f"update {at} was {one} to the server, and {other} to the replica"
-        if not math.isclose(one[2], other[2], rel_tol=_SAME_RATE):
-            return f"update {at} counted {one[2]} at the server, and {other[2]} at the replica"
+    for at, (one, another) in enumerate(zip_longest(journal, copied)):
+        if one is None or another is None or one[:2] != another[:2]:
+            return f"update {at} was {one} to the server, and {another} to the replica"
+        if not math.isclose(one[2], another[2], rel_tol=_SAME_RATE):
+            return f"update {at} counted {one[2]} at the server, and {another[2]} at the replica"
     return ""
 
 
-def _counted(journal: Sequence[Line], momentum: float) -> Iterator[tuple[Update, bool, float]]:
+def counted(journal: Sequence[Line], momentum: float) -> Iterator[Counted]:
     """Each update that was sent, whether it was applied, and the rate at which it was."""
     for line in journal:
         if line.fate != Fate.DROPPED:
@@ -89,7 +97,7 @@ def _impossible(leads: Sequence[int], journal: Sequence[Line]) -> str:
 def _commits(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> Iterator[tuple[Line, int, float]]:
     """Of each step of what was sent, by how many updates the replica was behind, and the bound of the divergence."""
     lead, norms, world = plan.options.lead(server["momentum"]), dict(map(tuple, server["norms"])), len(plan.workers)
-    for line, had in zip(journal, server["leads"], strict=True):
+    for line, had in zip(journal, server["leads"][: len(journal)], strict=True):
         if line.fate == Fate.DROPPED:
             continue
         if line.fate.is_applied:
@@ -102,9 +110,9 @@ def _commits(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -
 
 
 def with_behind(samples: pd.DataFrame, found: Replicated) -> pd.DataFrame:
-    """The samples with ``behind`` and ``divergence``, NaN of updates that were not sent; as they are without a
-    replica."""
-    if not found.behind:
+    """The samples with ``behind`` and ``divergence``, NaN of updates that were not sent, or decided when one of the two
+    was lost; as they are without a replica."""
+    if found.behind is None:
         return samples
     known = zip(samples["rank"].tolist(), samples["iteration"].tolist(), strict=True)
     rows = [found.behind.get(one, (math.nan, math.nan)) for one in known]

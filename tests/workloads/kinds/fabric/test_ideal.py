@@ -17,7 +17,7 @@ from workloads.kinds.fabric.account import lines, order, problem
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.ideal import MOST_UPDATES, Change, Run, predicted, run
 from workloads.kinds.fabric.plan import Fabric, Options, fabric
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.scheduling import divergence
 from workloads.kinds.fabric.sums import rates
 

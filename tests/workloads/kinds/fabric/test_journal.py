@@ -113,9 +113,50 @@ def test_a_replica_waits_for_nothing_that_was_dropped() -> None:
     copy = Copy()
     copy.expect([4, 5], [0, 0])
     copy.arrive(alone(5))
-    copy.drop(4, 0)
-    copy.decided([(4, int(Fate.DROPPED)), (5, int(Fate.DIRECT))])
-    assert (copy.here, steps(copy)) == (1, [((5,), Fate.DIRECT, 0)])
+    copy.decided([(3, int(Fate.DROPPED)), (4, int(Fate.DIRECT)), (5, int(Fate.DIRECT))])
+    copy.arrive(alone(4))
+    assert (copy.here, [members for members, *_ in steps(copy)]) == (2, [(4,), (5,)])
+
+
+def test_a_replica_that_takes_over_makes_up_for_the_server_and_then_decides() -> None:
+    """The server had applied 4 and 5, dropped 2, and told of 4 only. A sum contains 5 and 6, which is new. Update 7,
+    of which the replica has not heard, is too stale."""
+    copy = Copy()
+    copy.expect([4, 5, 6], [0, 0, 1])
+    copy.arrive(alone(4))
+    copy.decided([(4, int(Fate.DIRECT))])
+    assert steps(copy) == [((4,), Fate.DIRECT, 0)]
+    entries = [(2, int(Fate.DROPPED)), (4, int(Fate.DIRECT)), (5, int(Fate.DIRECT))]
+    copy.take_over([4, 5, 6, 7], [0, 0, 1, 0], entries, 3)
+    assert not copy.is_level
+    copy.arrive(Unit((5, 6), (0, 1), is_sum=True, shares=((1.0, 1.0),) * 2))
+    (step,) = iter(copy.next, None)
+    assert (step.fate, copy.new(step)) == (Fate.AGGREGATED, [(6, int(Fate.AGGREGATED))])
+    assert copy.is_level
+    copy.arrive(alone(7))
+    assert steps(copy) == [((7,), Fate.LATE, 3)]
+    copy.drop(8, 3)
+    assert copy.entries == [*entries, (6, int(Fate.AGGREGATED)), (7, int(Fate.LATE)), (8, int(Fate.DROPPED))]
+    assert (copy.inherited, copy.own_from, copy.version) == (3, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("order", "entries", "problem"),
+    [
+        ([5, 4], [(4, 0)], "the order was"),
+        ([4, 5], [], "which nobody else knows"),
+    ],
+)
+def test_a_replica_takes_over_only_what_goes_on_where_it_is(
+    order: list[int], entries: list[tuple[int, int]], problem: str
+) -> None:
+    copy = Copy()
+    copy.expect([4, 5], [0, 0])
+    copy.arrive(alone(4))
+    copy.decided([(4, int(Fate.DIRECT))])
+    steps(copy)
+    with pytest.raises(ValueError, match=problem):
+        copy.take_over(order, [0, 0], entries, None)
 
 
 def test_a_sum_of_which_the_server_has_discarded_a_part_is_refused() -> None:

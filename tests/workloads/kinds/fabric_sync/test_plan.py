@@ -17,7 +17,7 @@ from topologies.model import Topology
 from workloads.kinds.fabric.ideal import run
 from workloads.kinds.fabric.plan import Options, unsummed
 from workloads.kinds.fabric.plan import fabric as made
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric_sync.plan import SumsCost, cost_of
 from workloads.sync.cost import IDEAL
 

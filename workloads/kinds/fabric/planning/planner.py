@@ -26,18 +26,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from workloads.kinds.fabric.fates import Entry
+from workloads.kinds.fabric.fates import Entry, Fate
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.commits import Commits
 from workloads.kinds.fabric.planning.copying import Copying
 from workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
 from workloads.kinds.fabric.planning.traffic import Traffic, fastest_bps
 from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.messages import (
     Commit,
     Disband,
@@ -69,27 +70,6 @@ is late now and then makes it slower."""
 
 Command = tuple[int, Note]
 """What to tell which node."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What is to be scheduled.
-
-    Attributes:
-        update_bytes: of one update, and of the weights.
-        updates: how many in all.
-        momentum: gamma of eq. 2.
-        seed: of what is drawn.
-        goodput: share of a link's rate that carries payload.
-        learning_rate: the workload's; 1 where it has none.
-    """
-
-    update_bytes: float
-    updates: int
-    momentum: float
-    seed: int
-    goodput: float
-    learning_rate: float = 1.0
 
 
 class Planner:
@@ -136,6 +116,8 @@ class Planner:
         self._open: dict[int, Group] = {}
         """By number, groups whose sums are not known to be at the server."""
         self._lost: set[int] = set()
+        self._taken: dict[int, Turn] = {}
+        """By rank, turns after which nothing more is known of the worker."""
 
     def resumed(self, told: Resume, now_s: float) -> Planner:
         """One that goes on with a server that was started again. Every worker has an update that is still to come, or
@@ -211,10 +193,12 @@ class Planner:
         self._version = version
         for number, _ in entries:
             self._undecided.discard(number)
-            self._turns.decided(number % len(self._plan.workers), now_s)
+            rank = number % len(self._plan.workers)
+            self._turns.decided(rank, now_s)
+            self._taken.pop(rank, None)
         if self._lost:
             self._came_before([number for number, _ in entries])
-        self._asking += self._turns.taken(now_s)
+        self._ask(now_s)
         if self._asking:
             self._give_s = min(self._give_s, now_s)
         if self._copying and self._turns.is_complete:
@@ -243,8 +227,47 @@ class Planner:
         self.traffic.lose(node)
         self._turns.lose(self._plan.workers.index(node))
         self._asking = [turn for turn in self._asking if self._plan.workers[turn.rank] != node]
-        self._asking += self._turns.taken(now_s)
+        self._ask(now_s)
         self._units, self._plan_s = [], now_s
+
+    def lose_replica(self, now_s: float) -> None:
+        """Nothing goes to it any more."""
+        self._copying, self._plan = None, self._plan.unreplicated
+        self._forget_side(is_replica=True, now_s=now_s)
+
+    def take_over(self, entries: Sequence[Entry], unanswered: Collection[int], now_s: float) -> None:
+        """The server is lost, and its replica serves. What is settled for it goes on; the rest is settled now.
+
+        Args:
+            entries: what is known of the server's decisions besides what :meth:`decided` was told.
+            unanswered: ranks that wait for weights, although it is decided what became of their updates.
+        """
+        assert self._copying is not None
+        assert self._plan.replica is not None
+        self.decided(entries, self._version + sum(Fate(fate).is_applied for _, fate in entries), now_s)
+        self._forget_side(is_replica=False, now_s=now_s)
+        self._open = {}
+        aggregators = self._drawn(self._plan.replica_aggregators, self._servers)
+        self._copying.plan_all(aggregators, self.traffic.network(now_s), now_s)
+        for unit in self._copying.units:
+            group = self._gathered(unit, self._copying.settled(unit), (self._plan.replica,))
+            self._settled.add(unit, group)
+        self._copying, self._plan = None, self._plan.taken_over
+        asking = {turn.rank for turn in self._asking}
+        self._asking += [self._taken[rank] for rank in unanswered if rank in self._taken and rank not in asking]
+        self._give_s = now_s
+
+    def _forget_side(self, *, is_replica: bool, now_s: float) -> None:
+        """What goes to the replica, or else to the server, and weights, is not awaited any more."""
+        self._settled.keep(lambda transfer: transfer.is_replica != is_replica)
+        self.traffic.forget(lambda transfer: transfer.is_replica == is_replica)
+        self._units, self._plan_s = [], now_s
+
+    def _ask(self, now_s: float) -> None:
+        """Weights are asked for by those whose turn it is."""
+        turns = self._turns.taken(now_s)
+        self._taken |= {turn.rank: turn for turn in turns}
+        self._asking += turns
 
     def _break(self, groups: Sequence[int], now_s: float) -> None:
         """These groups are not summed. Their members keep their places in the order, which the server knows; so each

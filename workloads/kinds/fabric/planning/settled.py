@@ -89,6 +89,10 @@ class Settled:
         """Updates, alone or in sums, are not sent as settled."""
         self._pieces = [one for one in self._pieces if not any(number in members for number in one.transfer.members)]
 
+    def keep(self, wanted: Callable[[Transfer], bool]) -> None:
+        """Nothing else is sent as settled."""
+        self._pieces = [one for one in self._pieces if wanted(one.transfer)]
+
     def due(self, until_s: float) -> list[Piece]:
         """What is to begin by then, the first one first; it has begun from now on."""
         found = sorted(

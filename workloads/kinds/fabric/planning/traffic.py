@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
@@ -104,6 +104,16 @@ class Traffic:
         self._has_lost = True
         for one in list(self._running):
             if node in (one.source, one.target):
+                del self._running[one]
+
+    def forget(self, lost: Callable[[Transfer], bool]) -> None:
+        """Nobody waits any more for such transfers."""
+        self._has_lost = True
+        for one, running in list(self._running.items()):
+            kept = deque(moved for moved in running if not lost(moved.planned))
+            if kept:
+                self._running[one] = kept
+            else:
                 del self._running[one]
 
     def is_on_its_way(self, source: int, target: int, members: tuple[int, ...]) -> bool:

@@ -27,7 +27,9 @@ from workloads.kinds.fabric.processes.messages import (
     End,
     Gather,
     Given,
+    Gone,
     Gradient,
+    Joined,
     Lost,
     Note,
     Push,
@@ -85,6 +87,8 @@ class Daemon(NoBuckets, Exchange):
         self._came_of: dict[int, Given] = {}
         """What was told with each shard of the weights that the worker gets next."""
         self._disbanded: set[int] = set()
+        self._told: tuple[int, tuple[Entry, ...]] = 0, ()
+        """What weights told last of the journal: number of its first entry, and entries."""
         self._is_answered = True
         self._goes_on, self._has_ended = True, False
         self._loses_after_s, self._seek = loss_s, seek
@@ -110,9 +114,8 @@ class Daemon(NoBuckets, Exchange):
             TrialTimeoutError: nothing moved for ``silence_s``.
             WorkerError: a process is gone, or sent what it cannot have.
         """
-        server = self._plan.server
-        returning = () if self._seek is None else (server,)
-        self._watch({*self._by_node} - {self._node, server}, self._loses_after_s, returning)
+        returning = () if self._seek is None else (self._plan.server,)
+        self._watch(self._losable_nodes, self._loses_after_s, returning)
         self._until(lambda: not self._goes_on and not self._sending(), silence_s)
         self._has_ended = True
         self._say(self._head, End())
@@ -131,6 +134,13 @@ class Daemon(NoBuckets, Exchange):
         self._until(lambda: self.met[self._plan.scheduler] == self._barriers, timeout_s)
         self._say_barrier(self._node)
         self._until(lambda: not self._sending(), timeout_s)
+
+    @property
+    def _losable_nodes(self) -> set[int]:
+        """Server and replica stand in for each other; without a replica, all but the server may be lost."""
+        if self._plan.replica is not None:
+            return {self._plan.server, self._plan.replica}
+        return {*self._by_node} - {self._node, self._plan.server}
 
     @property
     def _head(self) -> int:
@@ -172,7 +182,7 @@ class Daemon(NoBuckets, Exchange):
         elif isinstance(note, Push) and connection.node == self._node:
             self._take_update(note)
         elif isinstance(note, Send) and from_scheduler:
-            self._at(time.monotonic() + note.wait_s, partial(self._send, connection, note))
+            self._at(time.monotonic() + note.wait_s, partial(self._send, connection, note, self._plan))
         elif isinstance(note, Gather) and from_scheduler:
             self._gather(note)
         elif isinstance(note, SendSums) and from_scheduler:
@@ -185,6 +195,8 @@ class Daemon(NoBuckets, Exchange):
             self._take_weights(connection, note, floats)
         elif isinstance(note, Disband) and from_scheduler:
             self._disband(note.group)
+        elif isinstance(note, Gone) and from_scheduler:
+            self._at(time.monotonic(), partial(self._do_without, note.node))
         elif isinstance(note, End) and connection.node in (self._plan.scheduler, self._plan.server):
             self._over = True
         else:
@@ -195,7 +207,7 @@ class Daemon(NoBuckets, Exchange):
     def _take_update(self, note: Push) -> None:
         """The worker has an update."""
         self._pushed, self._is_answered, number = note, False, self._number(note)
-        if self._plan.replica is not None:
+        if self._plan.replica is not None:  # unless it is lost, or serves
             self._kept[number] = note.version, self._memory.update.copy()
         if not self._is_away:
             self._offer(note)
@@ -230,6 +242,24 @@ class Daemon(NoBuckets, Exchange):
             self._send_straight(self._pushed)
         if self._has_ended:
             self._say(self._head, End())
+
+    def _do_without(self, node: int) -> None:
+        """The server is lost, or its replica: what was on its way there is not sent any more. The one that is left gets
+        all else as it was to."""
+        self._lose(node)
+        for group in [number for number, group in self._groups.items() if group.note.target == node]:
+            self._disband(group)
+        if node == self._plan.replica:
+            self._kept, self._plan = {}, self._plan.unreplicated
+            return
+        self._plan, self._came_of = self._plan.taken_over, {}
+        waits = self._pushed is not None and not self._is_answered
+        unanswered = self._number(self._pushed) if self._pushed is not None and waits else -1
+        self._say(self._plan.scheduler, Joined(unanswered, *self._told))
+
+    def _is_for_the_lost(self, note: Send, plan: Fabric) -> bool:
+        """Whether what the scheduler said under ``plan`` was for one that is lost since."""
+        return plan is not self._plan and (note.target in plan.to_replica) == (plan.replica in self._former)
 
     # A server that is started again.
 
@@ -275,11 +305,13 @@ class Daemon(NoBuckets, Exchange):
     def _number(self, note: Push) -> int:
         return note.iteration * len(self._plan.workers) + self._rank
 
-    def _send(self, connection: Connection, note: Send) -> None:
-        """The update's time has come. After a loss it may have been decided meanwhile: then its worker has gone on, and
-        nobody waits for it."""
+    def _send(self, connection: Connection, note: Send, plan: Fabric) -> None:
+        """The update's time has come; it was told under ``plan``. After a loss it may have been decided meanwhile: then
+        its worker has gone on, and nobody waits for it, unless it is kept."""
         is_over = self._pushed is not None and note.update < self._number(self._pushed)
-        if self._plan.scheduler in self._former or (self._goes_on_alone and is_over):
+        if self._plan.scheduler in self._former or self._is_for_the_lost(note, plan):
+            return
+        if self._goes_on_alone and is_over and note.update not in self._kept:
             return
         version, floats = self._update(connection, note)
         told = Gradient((note.update,), (version,), ((1.0, 1.0),), note.group, 1, note.shard, self._least_history)
@@ -290,8 +322,9 @@ class Daemon(NoBuckets, Exchange):
             self._say(note.target, told, floats)
 
     def _update(self, connection: Connection, note: Send) -> tuple[int, Floats]:
-        """The version that an update was computed on, and the shard of it: a copy, if it goes to the replica."""
-        if note.target in self._plan.to_replica and note.update in self._kept:
+        """The version that an update was computed on, and the shard of it: a copy, if it goes to the replica, or to who
+        was that."""
+        if note.update in self._kept and (self._plan.replica is None or note.target in self._plan.to_replica):
             return self._kept.pop(note.update)
         if self._pushed is None or self._number(self._pushed) != note.update or note.target in self._plan.to_replica:
             raise self._misfit(connection, f"{note}, and the worker has {self._pushed}")
@@ -373,6 +406,8 @@ class Daemon(NoBuckets, Exchange):
         Raises:
             WorkerError: the worker does not wait for them, and nobody was lost.
         """
+        if note.server in self._former:
+            return
         recipients = {one[0]: one for one in note.recipients}
         for node, wait_s, rate_bps in note.onward:
             told = replace(note, recipients=(recipients[node],), onward=())
@@ -381,6 +416,7 @@ class Daemon(NoBuckets, Exchange):
             return
         if self._answers(note):
             self._forget_dropped(note.entries)
+            self._told = note.begin, note.entries
             if not self._is_read_in_place(note):
                 np.copyto(self._memory.weights[self._spans[note.shard]], floats)
             _, held_s, goes_on = recipients[self._node]
@@ -404,6 +440,8 @@ class Daemon(NoBuckets, Exchange):
         self._say(self._node, given)
 
     def _pass_on(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
+        if note.server in self._former:
+            return
         self._pace(node, rate_bps)
         self._say(node, note, floats)
 

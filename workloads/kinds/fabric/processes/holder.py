@@ -27,6 +27,11 @@ Apply = Callable[[Floats, bool, int], None]
 """Changes the weights by floats: by one update, or, if they are sums, by so many."""
 
 
+def line(step: Step) -> list[Any]:
+    """A step as a process tells of it: its fate, and of its updates numbers, versions, and what they count in it."""
+    return [int(step.fate), step.unit.members, step.unit.versions, step.unit.shares]
+
+
 class Holder(NoBuckets, Exchange):
     """Applies updates.
 
@@ -46,6 +51,7 @@ class Holder(NoBuckets, Exchange):
         """``held`` are the weights, and what changes them; ``rates`` is as :meth:`.plan.Options.rates`."""
         super().__init__(plan.nodes[node], dict(enumerate(plan.nodes)), sockets)
         self._plan, self._rates, self.journal = plan, rates, journal
+        self._has_replica = plan.replica is not None
         self._weights, self._apply = held
         self._shard = plan.servers.index(node) if node in plan.servers else 0
         self._held: dict[int, Floats] = {}
@@ -75,9 +81,8 @@ class Holder(NoBuckets, Exchange):
         yield total
 
     def _steps(self) -> list[list[Any]]:
-        """The journal: of each step its fate, and of its updates numbers, versions, and what they count in it."""
-        fields = [(int(step.fate), step.unit) for step in self.journal.steps]
-        return [[fate, unit.members, unit.versions, unit.shares] for fate, unit in fields]
+        """The journal."""
+        return [line(step) for step in self.journal.steps]
 
     def _sizes(self) -> list[tuple[int, int]]:
         """Number of the first update, and bytes, of each that came."""
@@ -85,7 +90,7 @@ class Holder(NoBuckets, Exchange):
 
     def _lines(self) -> list[float]:
         """What tells how far the weights are from the other's, where there is a replica."""
-        return [] if self._plan.replica is None else lines(self._weights)
+        return lines(self._weights) if self._has_replica else []
 
     def barrier(self, timeout_s: float) -> None:
         """Return once every process of the trial has called this.

@@ -192,6 +192,7 @@ class Weights:
         onward: how it passes them on.
         shard: which part of the weights.
         history: as in :class:`Gradient`.
+        server: the node whose weights they are; after the loss of one, its weights may still be on their way.
     """
 
     version: int
@@ -202,6 +203,7 @@ class Weights:
     onward: tuple[Hop, ...]
     shard: int = 0
     history: int = 0
+    server: int = -1
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,8 @@ class Disband:
 
 @dataclass(frozen=True)
 class Gone:
-    """The scheduler's to a server, and a server's to the scheduler: a node's daemon is lost.
+    """The scheduler's to a server, and a server's to the scheduler: a node's daemon is lost. Where there is a replica,
+    also the scheduler's to all: the server is lost, or the replica; and that of either to the scheduler.
 
     Attributes:
         updates: numbers of those that will not come, unless they are there; a server knows none.
@@ -236,6 +239,35 @@ class Gone:
 
     node: int
     updates: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """To the scheduler, after it has told that the server is lost: this process has nothing more from that.
+
+    Attributes:
+        unanswered: number of the update for which a worker waits for weights; -1 where none does.
+        begin: number of the first entry of the server's journal that follows,
+        entries: and what is known here of the journal from there on.
+    """
+
+    unanswered: int
+    begin: int
+    entries: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Serve:
+    """The scheduler's to the replica: the server is lost, serve in its place.
+
+    Attributes:
+        updates: numbers of all that was to be applied, in order, and ``versions``.
+        entries: all that is known of the server's journal.
+    """
+
+    updates: tuple[int, ...]
+    versions: tuple[int, ...]
+    entries: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -309,6 +341,8 @@ Note: TypeAlias = (
     | Given
     | Disband
     | Gone
+    | Joined
+    | Serve
     | Back
     | Resume
     | Renewed

@@ -15,12 +15,13 @@ from workloads import checkpoint, tasks
 from workloads.checkpoint import Keeper
 from workloads.job import WorkerJob
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes import shared
 from workloads.kinds.fabric.processes.client import Client
 from workloads.kinds.fabric.processes.daemon import Daemon
 from workloads.kinds.fabric.processes.holder import Apply
 from workloads.kinds.fabric.processes.replica import Replica
+from workloads.kinds.fabric.processes.replicated import Replicated
 from workloads.kinds.fabric.processes.returned import Returned, Saved
 from workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
 from workloads.kinds.fabric.processes.server import Server
@@ -71,13 +72,15 @@ def join(
     if job.node in plan.servers:
         served = _served(job, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
         keeper = Keeper(job.checkpoint, lambda: served.held[0])
+        if job.loss_s is not None and plan.replica is not None:
+            return Replicated(job.loss_s, plan, sockets, served.held, rates, momentum, keeper)
         if job.loss_s is not None:
             survivor = Survivor(Survival(job.loss_s, updates), plan, sockets, served.held, rates)
             survivor.keep(_keeper(job, served, survivor))
             return survivor
         return Server(plan, job.node, sockets, served.held, rates, momentum, keeper)
     if job.node == plan.replica:
-        return Replica(plan, sockets, _served(job, momentum, (0, floats)).held, rates)
+        return Replica(plan, sockets, _served(job, momentum, (0, floats)).held, rates, job.loss_s)
     seed = job.training.seed
     share = goodput_of(sockets[plan.server])
     told = Follower(Path(job.forest).parent / NAME, 2 * len(plan.links))

@@ -2,58 +2,132 @@
 
 Updates come from daemons, alone or in sums of its own, often before the server has applied them. Then they wait. They
 count as replicated all the same, for the replica applies them if the server is lost.
+
+It serves once the scheduler says that the server is lost. Daemons still have, or have sent, whatever it lacks of the
+updates that the server had applied. It gives no weights before it has applied these, too: then they are of a version
+that no worker's weights are ahead of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from socket import socket
 from typing import Any
 
 from workloads.kinds.fabric.journal import Copy, Rates, Step
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.holder import Apply, Holder
-from workloads.kinds.fabric.processes.messages import Decided, Dropped, End, Gradient, Held, Note, Order
+from workloads.kinds.fabric.processes.holder import Apply
+from workloads.kinds.fabric.processes.messages import (
+    Decided,
+    End,
+    Give,
+    Gone,
+    Gradient,
+    Held,
+    Joined,
+    Note,
+    Order,
+    Serve,
+    recipients_of,
+)
+from workloads.kinds.fabric.processes.server import Server
 from workloads.sync.connection import Connection
 
 
-class Replica(Holder):
-    """Applies what the server has applied."""
+class Replica(Server):
+    """Applies what the server has applied, and serves once that is lost."""
 
     journal: Copy
 
-    def __init__(self, plan: Fabric, sockets: Mapping[int, socket], held: tuple[Floats, Apply], rates: Rates) -> None:
-        """As :class:`Holder`."""
+    def __init__(
+        self,
+        plan: Fabric,
+        sockets: Mapping[int, socket],
+        held: tuple[Floats, Apply],
+        rates: Rates,
+        loss_s: float | None = None,
+    ) -> None:
+        """As :class:`.server.Server`; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`."""
         assert plan.replica is not None
-        super().__init__(plan, plan.replica, sockets, held, rates, Copy())
+        super().__init__(plan, plan.replica, sockets, held, rates)
+        self.journal = Copy()
         self._said_held = 0
+        self._loses_after_s = loss_s
+        self._lost_s = self._commit_s = None
+        self._heard: list[tuple[int, int]] = []
+        """What the server has told of its decisions."""
+        self._gives: list[Give] = []
+        """What it was told to give and cannot yet."""
+        self._first: dict[int, int] = {}
+        """By rank, the first of its iterations that it computed on weights from here."""
+
+    _lost_s: float | None
+    _commit_s: float | None
+
+    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
+        """All updates together.
+
+        Raises:
+            TrialTimeoutError, WorkerError: as :meth:`.holder.Holder.serve`.
+        """
+        self._watch({self._plan.server}, self._loses_after_s)
+        yield from super().serve(buckets, done, total, silence_s)
 
     def said(self) -> dict[str, Any]:
         """Its journal; ``received`` as :meth:`.server.Server.said`; and what tells how far its weights are from the
-        server's."""
-        return {"copied": self._steps(), "received": self._sizes(), "lines": self._lines()}
+        server's. Once it has served, ``served``: from which step on, how many entries of the journal it had from the
+        server, and by rank the first iteration that was computed on its weights."""
+        told = {"copied": self._steps(), "received": self._sizes(), "lines": self._lines()}
+        if self._lost_s is None or self.journal.inherited is None:
+            return told
+        now_s = time.monotonic()
+        return {
+            **told,
+            "time": now_s,
+            "clock_s": now_s,
+            "update_bytes": self._weights.nbytes,
+            "lost": [(self._former_server, self._lost_s, self._commit_s)],
+            "served": [self.journal.own_from, self.journal.inherited, sorted(self._first.items())],
+        }
+
+    @property
+    def _serves(self) -> bool:
+        return self.journal.inherited is not None
 
     def _decided(self, step: Step) -> None:
-        """The server knows."""
+        """Until it serves, the server knows."""
+        new = self.journal.new(step)
+        if not self._serves or not new:
+            return
+        if self._commit_s is None and step.fate.is_applied:
+            self._commit_s = time.monotonic()
+        self._say(self._plan.scheduler, Decided(tuple(new), self.journal.version))
 
     def _arrived(self, source: int, note: Gradient, floats: Floats) -> None:
         super()._arrived(source, note, floats)
         self._say_held()
 
     def _say_held(self) -> None:
-        if self.journal.here > self._said_held:
+        if not self._serves and self.journal.here > self._said_held:
             self._said_held = self.journal.here
             self._say(self._plan.server, Held(self._said_held))
 
+    def _has_lost(self, node: int) -> None:
+        """The scheduler decides who serves."""
+        self._lost_s = time.monotonic()
+        self._say(self._plan.scheduler, Gone(node, ()))
+
     def _told(self, connection: Connection, note: Note) -> None:
-        if connection.node != self._plan.server:
+        if connection.node == self._plan.scheduler:
+            self._told_by_scheduler(connection, note)
+        elif connection.node != self._plan.server:
             raise self._misfit(connection, note)
-        if isinstance(note, Order):
+        elif isinstance(note, Order):
             self.journal.expect(note.updates, note.versions)
-        elif isinstance(note, Dropped):
-            self.journal.drop(note.update, note.version)
         elif isinstance(note, Decided):
+            self._heard += note.entries
             self.journal.decided(note.entries)
             self._apply_held()
         elif isinstance(note, End):
@@ -64,5 +138,42 @@ class Replica(Holder):
         if not self._over:
             self._say_held()
 
+    def _told_by_scheduler(self, connection: Connection, note: Note) -> None:
+        if isinstance(note, Gone):
+            self._at(time.monotonic(), self._join)
+        elif isinstance(note, Serve):
+            self._former_server, self._plan = self._plan.server, self._plan.taken_over
+            self.journal.take_over(note.updates, note.versions, note.entries, self._plan.options.delay_bound)
+            self._apply_held()
+        else:
+            super()._told(connection, note)
+
+    def _join(self) -> None:
+        """The server is lost, whether anything was noticed of it here or not."""
+        self._lose(self._plan.server)
+        self._say(self._plan.scheduler, Joined(-1, 0, tuple(self._heard)))
+
+    def _apply_held(self) -> None:
+        super()._apply_held()
+        if self._serves and self.journal.is_level:
+            gives, self._gives = self._gives, []
+            for give in gives:
+                self._give(give)
+
+    def _give(self, give: Give) -> None:
+        """Weights that are not behind those that workers have."""
+        if not self.journal.is_level:
+            self._gives.append(give)
+            return
+        done = dict.fromkeys(range(len(self._plan.workers)), 0)
+        for number, _ in self.journal.entries:
+            done[number % len(self._plan.workers)] += 1
+        recipients = {one[0] for one in give.recipients}
+        for (first, *_), onward in give.ways:
+            for node in recipients_of(first, onward, recipients):
+                rank = self._plan.workers.index(node)
+                self._first.setdefault(rank, done[rank])
+        super()._give(give)
+
     def _awaited(self) -> str:
-        return f"for {self._plan.nodes[self._plan.server]}"
+        return super()._awaited() if self._serves else f"for {self._plan.nodes[self._plan.server]}"

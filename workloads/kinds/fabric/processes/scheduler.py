@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -9,9 +10,11 @@ from functools import partial
 from socket import IPPROTO_TCP, TCP_MAXSEG, socket
 from typing import Any
 
-from testbed.base.errors import WorkerError
+from testbed.base.errors import NeighbourError, WorkerError
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.planner import Command, Planner, Work
+from workloads.kinds.fabric.planning.planner import Command, Planner
+from workloads.kinds.fabric.planning.takeover import Takeover
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.exchange import Exchange, Floats, check_left
 from workloads.kinds.fabric.processes.messages import (
     Arrived,
@@ -19,6 +22,7 @@ from workloads.kinds.fabric.processes.messages import (
     Decided,
     End,
     Gone,
+    Joined,
     Note,
     Ready,
     Renewed,
@@ -59,6 +63,7 @@ class Scheduler(NoBuckets, Exchange):
         self._rates, self._looked_s = rates, 0.0
         self._took_s: list[float] = []
         """What each batch took to plan."""
+        self._takeover = Takeover(plan) if plan.replica is not None and loss_s is not None else None
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """All updates together.
@@ -67,18 +72,24 @@ class Scheduler(NoBuckets, Exchange):
             TrialTimeoutError: nothing moved for ``silence_s``; names the workers that are waited for.
             WorkerError: a process is gone, or told what cannot be.
         """
+        replica = self._plan.replica
+        losable = self._plan.workers if replica is None else (self._plan.server, replica)
         returning = () if self._seek is None else (self._plan.server,)
-        self._watch(self._plan.workers, self._loses_after_s, returning)
+        self._watch(losable, self._loses_after_s, returning)
         self._until(self._has_all, silence_s)
-        holders = {*self._plan.others} - {self._plan.scheduler}
-        for server in sorted(holders & {*self._plan.servers}):
+        for server in self._plan.servers if not self._plan.roots else ():
             self._say(server, End())  # first, for daemons that end close their connections with it
-        self._until(lambda: self._ended >= holders, silence_s)
+        self._until(lambda: self._ended >= self._holders, silence_s)
         for node in self._plan.workers:
             self._say(node, End())
         self._over = True
         self._until(lambda: not self._sending(), silence_s)
         yield total
+
+    @property
+    def _holders(self) -> set[int]:
+        """Servers, and the replica, that are left."""
+        return {*self._plan.others} - {self._plan.scheduler}
 
     def _has_all(self) -> bool:
         """Whether nobody that is left has anything to compute, or to be told."""
@@ -132,8 +143,13 @@ class Scheduler(NoBuckets, Exchange):
                 self._planner.arrived(note.members, note.source, node, now_s, note.shard)
             elif isinstance(note, Decided) and node == self._teller(note):
                 self._planner.decided(note.entries, note.version, now_s)
-            elif isinstance(note, Gone) and node == self._plan.server:
-                self._check_worker(note.node)
+                if self._takeover:
+                    self._takeover.decided(note.entries)
+            elif isinstance(note, Joined) and self._takeover:
+                self._takeover.joined(node, note)
+                self._take_over(now_s)
+            elif isinstance(note, Gone) and node in (self._plan.server, self._plan.replica):
+                self._check_losable(note.node)
                 self._at(now_s, partial(self._lose, note.node))
             elif isinstance(note, End):
                 self._ended.add(node)
@@ -155,24 +171,48 @@ class Scheduler(NoBuckets, Exchange):
         if own != node:
             raise ValueError(f"update {number} is the worker's on node {own}, not on node {node}")
 
-    def _check_worker(self, node: int) -> None:
+    def _check_losable(self, node: int) -> None:
         """
         Raises:
-            ValueError: the node has no worker.
+            ValueError: the others cannot go on without this node.
         """
-        if node not in self._plan.workers:
+        if self._takeover and node not in self._losable:
+            raise ValueError(f"node {node} may not be lost, only nodes {list(self._losable)}")
+        if not self._takeover and node not in self._plan.workers:
             raise ValueError(f"node {node} has no worker; those are on nodes {list(self._plan.workers)}")
 
     def _has_lost(self, node: int) -> None:
         """
         Raises:
-            NeighbourError: no worker is left.
+            NeighbourError: no worker is left, or neither server nor replica.
         """
         if node == self._plan.server and self._seek is not None:
             self._await_server(self._seek)
             return
-        self._planner.lose(node, time.monotonic())
-        check_left(self._plan, self._former.keys())
+        if self._takeover is None:
+            self._planner.lose(node, time.monotonic())
+            check_left(self._plan, self._former.keys())
+            return
+        if self._takeover.has_begun or self._plan.replica is None:
+            raise NeighbourError("neither server nor replica is left", fix="kill only one of them")
+        for other in self._by_node:
+            self._say(other, Gone(node, ()))
+        if node == self._plan.server:
+            self._takeover.has_begun = True
+        else:
+            self._planner.lose_replica(time.monotonic())
+            self._plan = self._plan.unreplicated
+
+    def _take_over(self, now_s: float) -> None:
+        """Once all have joined, the replica serves. Nothing is planned before that."""
+        takeover = self._takeover
+        if takeover is None or not takeover.is_complete:
+            return
+        assert self._plan.replica is not None
+        self._planner.take_over(takeover.unheard, takeover.unanswered, now_s)
+        self._plan = self._plan.taken_over
+        for note in takeover.notes:
+            self._say(self._plan.server, note)
 
     def _await_server(self, seek: Callable[[], socket]) -> None:
         """Find the server that is started again; until it says what it has, nothing is planned."""
@@ -205,7 +245,8 @@ class Scheduler(NoBuckets, Exchange):
             ) from error
 
     def _patience_s(self, timeout_s: float) -> float:
-        due_s = min(self._planner.next_s, self._looked_s + LOOK_S)
+        is_halted = self._takeover is not None and self._takeover.is_open
+        due_s = min(math.inf if is_halted else self._planner.next_s, self._looked_s + LOOK_S)
         return min(super()._patience_s(timeout_s), max(0.0, due_s - time.monotonic()))
 
     def _move(self) -> bool:
@@ -213,8 +254,11 @@ class Scheduler(NoBuckets, Exchange):
             self._looked_s = time.monotonic()
             self._look_at_rates()
         moved = super()._move()
-        said = self._tick() if not self._over and not self._is_away else []
+        is_halted = self._over or self._is_away or (self._takeover is not None and self._takeover.is_open)
+        said = [] if is_halted else self._tick()
         for node, note in said:
+            if self._takeover:
+                self._takeover.told(note)
             self._say(node, note)
         if said:
             super()._move()

@@ -67,7 +67,7 @@ class Server(Holder):
         allowed = math.inf if len(plan.servers) == 1 else 0
         journal = Journal(plan.options.delay_bound, lead, momentum, allowed)
         super().__init__(plan, node, sockets, held, rates, journal)
-        self._newest = State(self._weights, -1, 0)
+        self._node, self._newest = node, State(self._weights, -1, 0)
         self._known = dict.fromkeys(plan.workers, 0)
         self._momentum, self._history = momentum, 0
         self._keeper = keeper or Keeper(None, lambda: self._weights)
@@ -82,7 +82,7 @@ class Server(Holder):
         and what tells how far the weights are from the replica's."""
         told = {"journal": self._steps(), "received": self._sizes(), "update_bytes": self._weights.nbytes}
         told |= self._keeper.said()
-        if self._plan.replica is not None:
+        if self._has_replica:
             told |= {"leads": self.journal.leads, "norms": list(self.journal.norms.items())}
             told |= {"momentum": self._momentum, "lines": self._lines()}
         return told
@@ -112,7 +112,6 @@ class Server(Holder):
             self.journal.expect(note.updates, note.versions, note.norms)
             self._tell_replica(note)
         elif isinstance(note, Dropped):
-            self._tell_replica(note)
             self._decided(self.journal.drop(note.update, note.version))
             self._apply_held()
         elif isinstance(note, Commit):
@@ -137,7 +136,9 @@ class Server(Holder):
             entries = tuple(self.journal.entries[begin : newest.entries])
             version = newest.version - sum(Fate(fate).is_applied for _, fate in entries)
             told = tuple(recipients[node] for node in nodes)
-            note = Weights(newest.version, begin, version, entries, told, onward, self._shard, self._history)
+            note = Weights(
+                newest.version, begin, version, entries, told, onward, self._shard, self._history, self._node
+            )
             self._known |= dict.fromkeys(nodes, newest.entries)
             self._at(now_s + wait_s, self._sender(first, note, newest.weights, rate_bps))
 

@@ -7,7 +7,7 @@ import pytest
 
 from topologies.build import build
 from workloads.kinds.fabric import ideal
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.messages import Give
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 

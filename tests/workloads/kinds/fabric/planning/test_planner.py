@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from topologies.build import build
 from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.planning.planner import Planner, Work
+from workloads.kinds.fabric.planning.planner import Planner
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.messages import Disband, Dropped, Gather, Give, Gone, Note, Order, Send
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from workloads.kinds.fabric.schemes.mlfabric_s import mlfabric_s

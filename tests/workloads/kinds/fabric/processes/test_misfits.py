@@ -11,7 +11,7 @@ import pytest
 from testbed.base.errors import WorkerError
 from topologies.build import build
 from workloads.kinds.fabric.plan import Options, fabric
-from workloads.kinds.fabric.planning.planner import Work
+from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.daemon import Daemon
 from workloads.kinds.fabric.processes.messages import Gone, Gradient, Note, Ready
 from workloads.kinds.fabric.processes.scheduler import Scheduler
