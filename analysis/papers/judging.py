@@ -36,6 +36,14 @@ def near(says: str, row: Row, share: float) -> Statement:
     return within(says, row, row.paper * (1 - share), row.paper * (1 + share))
 
 
+def near_beyond_1(says: str, row: Row, share: float) -> Statement:
+    """What the row's ratio has beyond 1 is what the paper's has, or off by at most that share of it: of a cost that is
+    small, a share of the whole ratio would let none at all pass."""
+    assert isinstance(row.paper, int | float), f"{row.name}: the paper gives no number"
+    ends = (1 + (row.paper - 1) * (1 - share), 1 + (row.paper - 1) * (1 + share))
+    return within(says, row, min(ends), max(ends))
+
+
 def falling(says: str, rows: Sequence[Row]) -> Statement:
     """Each row's number is below the one before."""
     checks = [_below(says, later, earlier) for earlier, later in pairwise(rows)]

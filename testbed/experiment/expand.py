@@ -104,10 +104,10 @@ class Built:
 
     def plan(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
         """What the scheme ``text`` does there, verified, and what that costs."""
-        key = (text, _links_key(topology_text, spec), gradient.tensors)
+        key = (text, _links_key(topology_text, spec), gradient.tensors, spec.seed)
         if key not in self._plans:
             topology = self.topology(topology_text, spec)
-            plan = build_plan(text, topology, gradient.tensors)
+            plan = kinds.drawn(build_plan(text, topology, gradient.tensors), spec.seed)
             kinds.verify(plan, topology)
             self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
         return self._plans[key]

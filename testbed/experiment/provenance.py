@@ -106,7 +106,8 @@ def sysctl(name: str) -> str | None:
 
 def packages() -> dict[str, str]:
     """Version of each Python package installed beside us."""
-    found = {dist.metadata["Name"]: dist.version for dist in importlib.metadata.distributions()}
+    each = [dist.metadata for dist in importlib.metadata.distributions()]  # asked once: it is parsed each time
+    found = {metadata["Name"]: metadata["Version"] for metadata in each}
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 

@@ -185,9 +185,10 @@ def test_fused_layers_become_ready_together() -> None:
 
 @pytest.mark.parametrize(("name", "dataset", "rate"), ALL)
 def test_every_model_learns(name: str, dataset: str, rate: float) -> None:
-    replica = Replica(Training(name, dataset, 64, 30, rate, 0.9, 1))
+    iterations = 30 if name == "resnet8" else 15  # which begins slowly
+    replica = Replica(Training(name, dataset, 64, iterations, rate, 0.9, 1))
     losses = []
-    for i in range(30):
+    for i in range(iterations):
         losses.append(replica.compute(*replica.samples(i, 0, 1)))
         replica.step(1)
     assert np.mean(losses[-5:]) < 0.9 * losses[0]

@@ -98,6 +98,12 @@ def verify(plan: Plan, topology: Topology) -> None:
     of(plan).verify(plan, topology)
 
 
+def drawn(plan: Plan, seed: int) -> Plan:
+    """The plan with all that it draws by lot drawn by the experiment's seed."""
+    found: Plan = of(plan).drawn(plan, seed)
+    return found
+
+
 def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> Cost:
     """What one synchronisation costs; the plan must have passed :func:`verify`.
 

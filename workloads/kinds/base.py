@@ -230,6 +230,10 @@ class Kind(Generic[P]):
             SchemeError: it cannot.
         """
 
+    def drawn(self, plan: P, seed: int) -> P:
+        """The plan with all that it draws by lot drawn by the experiment's seed; the same one if it draws nothing."""
+        return plan
+
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan does there what it is for.
 

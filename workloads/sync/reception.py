@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from testbed.base.errors import TrialTimeoutError
 
 HELLO_BYTES = 4
-WAIT_LONGER = "wait longer (start_timeout of a spec, timeout_s of Params)"
-"""What a program of one's own gives has another name."""
+WAIT_LONGER = "wait longer (start_timeout of a spec)"
+"""A caller whose timeout has another name puts that in its place."""
 MOST_SILENT = 16
 """Connections that may be silent at once; one more, and the oldest of them is closed."""
 SILENT_S = 30.0

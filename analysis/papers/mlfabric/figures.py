@@ -104,7 +104,7 @@ def figure_6() -> Numbers:
     three = [by_hand.reserve(Load(one, 8, SIZE_BYTES, ready)).end_s for one, ready in zip((6, 7), ready_s, strict=True)]
     best: Schedule = schedule(Batch(updates(6), (8,), (6, 7)), network(9, {5: 50}))
     rows = [
-        _row("figure 6: with three straight to the server, all are there after", "s", 5, max(three)),
+        _row("figure 6: with three straight to the server, by hand, all are there after", "s", 5, max(three)),
         _row("figure 6: at best, all are there after", "s", 4, best.way.total_s),
     ]
     return rows, [_is("figure 6: at best two go straight", len(best.way.direct), 2)]

@@ -11,7 +11,7 @@ import numpy as np
 from analysis import metrics
 from analysis.papers.claim import Experiment, Finding, Row, Runs
 from analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure_means
-from analysis.papers.judging import falling, near, within
+from analysis.papers.judging import falling, near, near_beyond_1, within
 from analysis.papers.mlfabric.ideals import PAPERS, play, ring_s
 from analysis.papers.mlfabric.rounds import ABOUT, rounds_s
 from analysis.recorded import Run, Trial
@@ -72,8 +72,10 @@ def sync(runs: Runs) -> Finding:
             *(within(f"{row.name}: it takes less", row, high=1.0) for row in over_tree),
             *(near(f"{row.name}: within {ABOUT:.0%} of the paper's", row, ABOUT) for row in over_tree),
             falling("MLfabric-S sends less over slow links than a tree", [messages[1], messages[0]]),
+            *(near(f"{row.name}: within {ABOUT:.0%} of the paper's", row, ABOUT) for row in messages),
             within(f"{other.name}: the ring is 1.2 to 2 times as fast", other, 1.2, 2.0),
             within(f"{idle.name}: MLfabric-S is faster", idle, high=1.0),
+            near_beyond_1(f"{idle.name}: by as much as in the paper, within {ABOUT:.0%} of that", idle, ABOUT),
             within(f"{larger.name}: the ring is faster", larger, low=1.0),
         ),
         (

@@ -12,7 +12,7 @@ from analysis.papers.judging import near
 from analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
 from analysis.papers.mlfabric.rounds import RING
 
-LDA = Experiment("mlfabric/lda.yaml", (), ("repeats=3",), ITERATION_TIMES)
+LDA = Experiment("mlfabric/lda.yaml", (), ("repeats=3", "workload.iterations=150"), ITERATION_TIMES)
 CONVERGED = {"A-30": (188, 139), "A-60": (239, 169), "async": (300, 1080)}
 """By arm, iterations and seconds until the topic model has converged."""
 CONVERGED_RING = (145, 182)

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.papers.claim import Finding, Row, Statement, Verdict, number, stated
 from analysis.papers.evidence import Measured
-from analysis.papers.judging import falling, near, rising, true, within
+from analysis.papers.judging import falling, near, near_beyond_1, rising, true, within
 from analysis.statistics import Interval
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
@@ -51,6 +51,21 @@ def test_why() -> None:
 def test_near_what_the_paper_says(value: float, verdict: Verdict) -> None:
     assert near("as the paper", row(value, value, paper=1.0), 0.05).verdict == verdict
     assert near("as the paper", Row("model", "", 1.0, value), 0.05).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("paper", "value", "verdict"),
+    [
+        (1.4, 1.3, HOLDS),
+        (1.4, 1.0, FAILS),
+        (1.076, 1.0, FAILS),
+        (1.076, 1.09, HOLDS),
+        (0.84, 0.88, HOLDS),
+        (0.84, 1.0, FAILS),
+    ],
+)
+def test_what_a_ratio_has_beyond_1(paper: float, value: float, verdict: Verdict) -> None:
+    assert near_beyond_1("as the paper", row(value, value, paper=paper), 0.3).verdict == verdict
 
 
 @pytest.mark.parametrize(

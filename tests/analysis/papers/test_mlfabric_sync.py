@@ -22,10 +22,10 @@ OVER_RING = "iterations of MLfabric-S over a ring's"
 Sent = Sequence[tuple[int, float]]
 
 
-def connected(found: Trial, slow: Sequence[int]) -> Trial:
+def connected(found: Trial, slow: Sequence[int], hosts: int = HOSTS) -> Trial:
     """The same on a network that is known; links towards these hosts have a quarter of their rate."""
-    topology = build_topology(f"star(hosts={HOSTS})", rate_bps=RATE_BPS)
-    ends = [(topology.nodes[topology.tail(i)].name, topology.nodes[topology.head(i)].name) for i in range(2 * HOSTS)]
+    topology = build_topology(f"star(hosts={hosts})", rate_bps=RATE_BPS)
+    ends = [(topology.nodes[topology.tail(i)].name, topology.nodes[topology.head(i)].name) for i in range(2 * hosts)]
     links = tuple(LinkCount(i, *end, RATE_BPS, None, None, None) for i, end in enumerate(ends))
     into = {topology.ports[host][0] ^ 1: RATE_BPS / 4 for host in slow}
     event = Event("rates", "some", done_s=-1.0, rates_bps=into)
@@ -47,9 +47,9 @@ def scheduled(label: str, iteration_s: float, sent: Sent, slow: Sequence[int]) -
     return found
 
 
-def told(label: str, iteration_s: float, slow: Sequence[int] = ()) -> Trial:
+def told(label: str, iteration_s: float, slow: Sequence[int] = (), hosts: int = HOSTS) -> Trial:
     """A trial without transfers."""
-    found = connected(trial(label, 1, Times(iteration_s / 2, iteration_s / 2)), slow)
+    found = connected(trial(label, 1, Times(iteration_s / 2, iteration_s / 2)), slow, hosts)
     vars(found)["transfers"] = None
     return found
 
@@ -63,11 +63,11 @@ def measured(changed: Mapping[str, float] = {}) -> Runs:
         "large": 1.2,
         "large tree": 1.2 / GAINS["ResNet-152"],
     } | changed
-    direct: Sent = [(SERVER, 0.5)] * 9
+    direct: Sent = [(SERVER, 0.5)] * 23
     small = [
         *(told(f"ring, {place}", 1.0) for place in ("C2-N1", "C2-N2")),
         *(scheduled(f"S, {place}", times_s[place], [*direct, (1, 0.5)], [1]) for place in ("C2-N1", "C2-N2")),
-        told("tree, C2-N2", times_s["tree"], [0]),
+        told("tree, C2-N2", times_s["tree"], [2], 12),
     ]
     large = [
         told("ring, C2-N1", 1.0),
@@ -90,6 +90,7 @@ def test_as_the_paper_has_it() -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
+        ({"C2-N1": 0.97}, f"{OVER_RING}, ResNet-50, C2-N1: by as much as in the paper, within 30% of that"),
         ({"C2-N1": 1.1}, f"{OVER_RING}, ResNet-50, C2-N1: MLfabric-S is faster"),
         (
             {"C2-N2": 4.0},

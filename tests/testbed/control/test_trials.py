@@ -28,7 +28,7 @@ PAGE = ROOT / "docs/extend/controller.md"
 SPEC = """
 name: controlled
 links: {rate: 200 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: 4, iterations: 4, compute: {mode: paced, pace: {4: 0.1 s}}}
+workload: {kind: profile, model: lenet5, batch: 32, iterations: 4, compute: {pace: {32: 0.1 s}}}
 arms: [{topology: star(hosts=3), scheme: ps}]
 timeout: 20 s
 """

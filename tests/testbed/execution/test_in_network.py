@@ -14,11 +14,11 @@ SPEC = """
 name: ina
 links: {rate: 1 Gbit/s}
 workload:
-  model: lenet5
+  model: resnet8
   dataset: digits
   batch: 4
   iterations: 2
-  chunk: 32 KiB
+  chunk: 4 KiB
   compute: none
 arms:
 """

@@ -19,14 +19,15 @@ arms:
   - {topology: star(hosts=4), scheme: ps}
   - {topology: "star(hosts=4,ina=all)", scheme: atp}
   - {topology: star(hosts=4), scheme: async_ps}
+  - {topology: star(hosts=5), scheme: "mlfabric_a(delay_bound=3,aggregators=1)"}
 retries: 0
 quiet: 0 s
 """
 
 
 def test_counts_are_those_of_one_process(bench: Bench, tmp_path: Path) -> None:
-    together, switched, alone = bench.run(SPEC, tmp_path)
-    for one in (together, switched, alone):
+    together, switched, alone, scheduled = bench.run(SPEC, tmp_path)
+    for one in (together, switched, alone, scheduled):
         assert one.record["status"] == "done", one.record["error"]
         found = one.record["accuracy"]
         assert found["training_error"] == found["weights_error"] == found["training_allowed"] == 0
@@ -43,3 +44,6 @@ def test_counts_are_those_of_one_process(bench: Bench, tmp_path: Path) -> None:
     assert alone.record["world"] == 3
     assert together.record["accuracy"]["reference"] == "a single process that samples every shard"
     assert alone.record["metrics"]["staleness_max"] > 0
+    moved = scheduled.transfers
+    assert moved is not None
+    assert moved["members"].max() > 1, "counts are summed on the way"

@@ -36,7 +36,7 @@ MPI = ["openmpi", "openmpi(algorithm=ring)", "openmpi(algorithm=rabenseifner)"]
 
 
 def spec(schemes: list[str]) -> str:
-    head = SPEC[: SPEC.index("arms:")].replace("200 Mbit/s", "1 Gbit/s")
+    head = SPEC[: SPEC.index("arms:")].replace("200 Mbit/s", "50 Mbit/s").replace("lenet5", "resnet8")
     arms = "".join(f'  - {{topology: star(hosts=4), scheme: "{scheme}"}}\n' for scheme in schemes)
     return f"{head}arms:\n{arms}timeout: 20 s\nretries: 0\nquiet: 0 s\n"
 

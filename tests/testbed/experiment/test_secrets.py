@@ -63,8 +63,10 @@ def leaked(found: bytes) -> list[str]:
 
 
 def test_a_run_with_a_failure_holds_no_secret(tmp_path: Path) -> None:
-    """One arm is trained and reported, the other one fails, with what its processes said."""
-    spec = SPEC.replace("scheme: ring", "scheme: './mine.py:mine'") + "\nperturb: []\n"
+    """One arm is done and reported, the other one fails, with what its processes said."""
+    played = "kind: profile\n  model: lenet5\n  batch: [32]"
+    spec = SPEC.replace("model: lenet5\n  dataset: digits\n  batch: [2]", played) + "\nperturb: []\n"
+    spec = spec.replace("scheme: ring", "scheme: './mine.py:mine'")
     (tmp_path / "mine.py").write_text(
         "import os, sys\n"
         "from workloads.sync.schemes import build\n"

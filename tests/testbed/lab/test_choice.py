@@ -121,7 +121,7 @@ name: tiny
 lab: patient
 patient: {settle: 200 ms}
 links: {rate: 200 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: [2], iterations: 3, compute: none}
+workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: none}
 arms: [{topology: star(hosts=2), scheme: ring}]
 quiet: 0
 """

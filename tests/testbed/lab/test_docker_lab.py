@@ -330,17 +330,15 @@ retries: 0
 quiet: 0 s
 start_timeout: 170 s  # to import PyTorch: all containers together get as much of a core as one process of another test
 """
-TRAINED = {
-    "WORKLOAD": "model: lenet5, dataset: digits, batch: 2, compute: {mode: paced, pace: {2: 0.3 s}}",
+OWN = {
+    "WORKLOAD": 'model: "./net.py:Net", dataset: "./data.py:load", batch: 2, compute: {mode: paced, pace: {2: 0.3 s}}',
     **{"HOSTS": "2", "SCHEME": "ring", "RATE": "100 Mbit/s"},
 }
-OWN = TRAINED | {
-    "WORKLOAD": TRAINED["WORKLOAD"].replace("lenet5", '"./net.py:Net"').replace("digits", '"./data.py:load"')
-}
-PLAYED = {
+RING = {
     "WORKLOAD": "kind: profile, model: lenet5, batch: 32, compute: {mode: paced, pace: {32: 0.3 s}}",
-    **{"HOSTS": "3", "SCHEME": "openmpi(algorithm=ring)", "RATE": "500 Mbit/s"},
+    **{"HOSTS": "2", "SCHEME": "ring", "RATE": "100 Mbit/s"},
 }
+PLAYED = RING | {"HOSTS": "3", "SCHEME": "openmpi(algorithm=ring)", "RATE": "500 Mbit/s"}
 
 
 def trial(folder: Path, words: dict[str, str]) -> dict[str, Any]:
@@ -356,9 +354,9 @@ def trial(folder: Path, words: dict[str, str]) -> dict[str, Any]:
 
 
 def test_a_trial_is_as_in_any_other_lab(tmp_path: Path) -> None:
-    record = trial(tmp_path, TRAINED)
-    assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
-    assert 0.97 < record["metrics"]["gst_ratio"] < 1.25  # other tests use the cores
+    record = trial(tmp_path, RING)
+    assert (record["status"], record["sums"]["wrong_elements"]) == ("done", 0)
+    assert 0.97 < record["metrics"]["gst_ratio"] < 2  # other tests use the cores
     assert all(check["machine"] for check in record["fidelity"]["checks"] if not check["ok"])
     described = json.loads((tmp_path / "out" / "env.json").read_text())["lab"][record["id"]]
     assert described["containers"]["memory_bytes"] == 2**30

@@ -380,6 +380,14 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
     ),
+    "fabric_failover_of_several_servers": (
+        "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "scale: 200}\nfailover: 2 s\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a(servers=2)}",
+    ),
+    "fabric_sync_failover": (
+        "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
+        "scale: 200}\nfailover: 2 s\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_s}",
+    ),
     "fabric_sync_overlap": (
         "scale: 200}\narms:",
         "scale: 200, overlap: both}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_s}",

@@ -129,7 +129,7 @@ def test_a_stranger_from_another_address_is_no_neighbour_whatever_it_says() -> N
         f"no connection came from h0; strangers connected to 127.0.0.1:{port}: "
         "127.0.0.9 (no neighbour that is awaited)\n"
         "  fix: keep other programs off the ports of the trial; see whether the worker on h0 started, or wait longer "
-        "(start_timeout of a spec, timeout_s of Params)"
+        "(start_timeout of a spec)"
     )
 
 

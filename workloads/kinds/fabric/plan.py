@@ -42,6 +42,7 @@ class Options:
         divergence_bound: Div_max of section 5.3, the largest distance of the server's weights from the replica's.
         divergence_updates: the same bound as a number of updates. With neither there is no replica.
         root: who makes sums: a server, or in each iteration a worker that is drawn for it (section 6).
+        seed: of that draw.
     """
 
     delay_bound: int | None = None
@@ -54,6 +55,7 @@ class Options:
     divergence_bound: float | None = None
     divergence_updates: int | None = None
     root: Literal["server", "random"] = "server"
+    seed: int = 0
 
     @property
     def has_replica(self) -> bool:
@@ -121,7 +123,7 @@ class Fabric:
 
     def servers_at(self, iteration: int) -> tuple[int, ...]:
         """The nodes that get an iteration's updates."""
-        return (drawn_root(self.roots, iteration),) if self.roots else self.servers
+        return (drawn_root(self.roots, iteration, self.options.seed),) if self.roots else self.servers
 
     @property
     def nbytes(self) -> int:
@@ -209,7 +211,7 @@ def fabric(
     _check_servers(topology, name, options, servers)
     replica = workers.pop() if options.has_replica else None
     if options.root == "random":
-        server, further = drawn_root(workers, 0), []
+        server, further = drawn_root(workers, 0, options.seed), []
     else:
         workers, (server, *further) = workers[:-servers], workers[-servers:]
     fifth = max(1, len(workers) // 5)
@@ -238,9 +240,9 @@ def fabric(
     return replace(plan, routes=tuple((*pair, only_path(topology, *pair)) for pair in plan.pairs))
 
 
-def drawn_root(workers: Sequence[int], iteration: int) -> int:
+def drawn_root(workers: Sequence[int], iteration: int, seed: int) -> int:
     """The worker that is an iteration's root: any, by a seed that all processes know."""
-    return workers[int(np.random.default_rng([len(workers), iteration]).integers(len(workers)))]
+    return workers[int(np.random.default_rng([seed, len(workers), iteration]).integers(len(workers)))]
 
 
 def _for_replica(name: str, options: Options, free: Sequence[int], count: int | None, fifth: int) -> tuple[int, ...]:
@@ -404,7 +406,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Without bounds that are not there, and without a root where there is a server."""
     found = {name: one for name, one in options.items() if one is not None or not name.startswith("divergence")}
     if found["root"] == "server":
-        del found["root"]
+        del found["root"], found["seed"]
     return found
 
 

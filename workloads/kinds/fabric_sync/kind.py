@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from testbed.base.errors import SpecError
 from topologies.model import Topology
 from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
 from workloads.kinds.fabric.kind import FabricKind, refuse_switches
-from workloads.kinds.fabric.plan import Fabric, Sent
+from workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
 from workloads.kinds.fabric_sync import plan as plans
 from workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
 from workloads.sync.cost import Cost, Shaper
@@ -41,6 +42,11 @@ class SynchronousKind(FabricKind):
                 fix="remove overlap, or compare it with other schemes in an experiment of its own",
             )
         refuse_switches(plan, topology)
+
+    def drawn(self, plan: Fabric, seed: int) -> Fabric:
+        if not plan.roots:
+            return plan
+        return replace(plan, options=replace(plan.options, seed=seed), server=drawn_root(plan.roots, 0, seed))
 
     def cannot(self, plan: Fabric) -> Mapping[str, Refusal]:
         fix = "leave the scheme out of this experiment"

@@ -13,6 +13,7 @@ other passes run, would need a second connection to each neighbour.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from socket import socket
@@ -56,7 +57,7 @@ class ExchangeEngine(Engine):
         self._base = len(self._views)
         self._outgoing = {number: (to, one.data.cast("B")) for number, (to, one) in buffers.outgoing.items()}
         self._incoming = {number: (of, one.data.cast("B")) for number, (of, one) in buffers.incoming.items()}
-        self._arrived: list[int] = []
+        self._arrived: list[tuple[int, float]] = []
         self._owed = dict.fromkeys(self._incoming, 0)
         """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
 
@@ -71,8 +72,8 @@ class ExchangeEngine(Engine):
         self._by_node[peer].push(self._base + number, payload)
         self._move()
 
-    def arrived(self) -> list[int]:
-        """The numbers of messages that have come since this was last asked."""
+    def arrived(self) -> list[tuple[int, float]]:
+        """Messages that have come since this was last asked: the number, and when it was there (``time.monotonic``)."""
         found, self._arrived = self._arrived, []
         return found
 
@@ -108,7 +109,7 @@ class ExchangeEngine(Engine):
         came = connection.read_payload(payload[-connection.left :]) > 0
         if not connection.left:
             connection.word, connection.admitted = None, False
-            self._arrived.append(number)
+            self._arrived.append((number, time.monotonic()))
             self._owed[number] -= 1
         elif connection.closed:
             raise self._cut_off(connection)

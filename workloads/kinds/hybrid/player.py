@@ -1,7 +1,6 @@
 """One server's iterations, played at a pace: its passes when what they need is there, then the AllReduces.
 
-Passes follow an ideal clock, as in :mod:`workloads.replay`: each takes its share of the pace from when the one before
-it was due to end, or from when the last message that it needed was there. Meanwhile messages move.
+Passes follow an ideal clock (:mod:`workloads.kinds.hybrid.program.pace`). While a pass takes its time, messages move.
 """
 
 from __future__ import annotations
@@ -9,11 +8,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from workloads.job import Compute
 from workloads.kinds.hybrid.exchange import ExchangeEngine
 from workloads.kinds.hybrid.plan import Plan
 from workloads.kinds.hybrid.program.agenda import Agenda
-from workloads.kinds.hybrid.program.cut import PHASES, Phase, Step, steps
-from workloads.kinds.hybrid.program.pace import step_s
+from workloads.kinds.hybrid.program.cut import Phase, Step, steps
+from workloads.kinds.hybrid.program.pace import Clock
 from workloads.kinds.hybrid.values import MessageValues
 
 
@@ -24,31 +24,27 @@ class Played:
     Attributes:
         ready_s: when all passes were done, and the AllReduces began.
         sum_s: when all sums of this server's groups were there.
-        mp_wait_s: by phase, for how long the server had nothing to compute for want of messages. A wait is of the
-            forward phase while passes of that are left.
+        mp_wait_s: by phase, for how long the server had nothing to compute for want of messages.
+        overrun_s: by how much the latest pass missed its due time.
     """
 
     start_s: float
     ready_s: float
     sum_s: float
     mp_wait_s: dict[Phase, float]
+    overrun_s: float
 
 
 class Player:
     """Plays the passes of one server."""
 
     def __init__(
-        self, plan: Plan, server: int, engine: ExchangeEngine, values: MessageValues, pace_s: float, timeout_s: float
+        self, plan: Plan, server: int, engine: ExchangeEngine, values: MessageValues, compute: Compute, timeout_s: float
     ) -> None:
-        """``pace_s`` is what a whole pass of the model, forward and back, takes one server for its own batch.
-
-        ``timeout_s`` is for how long nothing may move.
-        """
-        found = steps(plan.model, plan.strategy, server, plan.messages)
+        """``timeout_s`` is for how long nothing may move."""
         self._engine, self._values, self._timeout_s = engine, values, timeout_s
-        self._agenda = Agenda(found)
-        self._step_s = {(one.phase, one.place): step_s(plan.model, one, pace_s) for one in found}
-        self._forward_steps = sum(one.phase == "forward" for one in found)
+        self._agenda = Agenda(steps(plan.model, plan.strategy, server, plan.messages))
+        self._clock = Clock(plan.model, compute)
 
     def iteration(self, number: int) -> Played:
         """Play the one of this number; they come in turn, from 0 on.
@@ -56,41 +52,37 @@ class Player:
         Raises:
             TrialTimeoutError, WorkerError: a neighbour is silent or gone.
         """
-        agenda, engine = self._agenda, self._engine
-        start_s = clock_s = time.monotonic()
-        waited_s = dict.fromkeys(PHASES, 0.0)
-        forward_left = self._forward_steps
-        engine.expect()
-        agenda.begin()
-        while not agenda.is_over:
+        start_s = time.monotonic()
+        self._engine.expect()
+        self._clock.begin(number, start_s)
+        self._agenda.begin(start_s)
+        while not self._agenda.is_over:
             self._hear()
-            step = agenda.next()
-            if step is None:
-                engine.wait_message(self._timeout_s)
-                now_s = time.monotonic()
-                waited_s["forward" if forward_left else "backward"] += max(0.0, now_s - clock_s)
-                clock_s = max(clock_s, now_s)
-                continue
-            clock_s += self._step_s[step.phase, step.place]
-            self._compute(step, number, clock_s)
-            forward_left -= step.phase == "forward"
+            found = self._agenda.next()
+            if found is None:
+                self._engine.wait_message(self._timeout_s)
+            else:
+                self._compute(*found, number)
         ready_s = time.monotonic()
-        engine.start(0)
-        return Played(start_s, ready_s, engine.wait(self._timeout_s), waited_s)
+        self._engine.start(0)
+        sum_s = self._engine.wait(self._timeout_s)
+        return Played(start_s, ready_s, sum_s, self._clock.wait_s, self._clock.overrun_s)
 
     def _hear(self) -> None:
         """Check what has arrived, and note it."""
-        for number in self._engine.arrived():
+        for number, moment_s in self._engine.arrived():
             self._values.check(number)
-            self._agenda.arrived(number)
+            self._agenda.arrived(number, moment_s)
 
-    def _compute(self, step: Step, iteration: int, due_s: float) -> None:
-        """Be busy until then, and send what the pass makes."""
+    def _compute(self, step: Step, there_s: float, iteration: int) -> None:
+        """Be busy for as long as a step takes whose needs were there at that moment, and send what it makes."""
         sent = [message.number for message in step.gives if not message.is_local]
         for number in sent:
             self._values.make(number, iteration)
+        due_s = self._clock.due_s(step, there_s, time.monotonic())
         while (left_s := due_s - time.monotonic()) > 0:
             self._engine.poll(left_s)
         for number in sent:
             self._engine.send(number)
-        self._agenda.done(step)
+        self._hear()  # what came meanwhile is there before what this step leads to
+        self._agenda.done(step, due_s)

@@ -30,7 +30,8 @@ RECEIVED = {"update_bytes": 100, "received": [[0, 100], [1, 100]]}
 
 
 def plan(scheme: str = "mlfabric_s") -> Synchronous:
-    made = build_plan(scheme, build_topology("star(hosts=4)", rate_bps=10**8), [])
+    built = build_plan(scheme, build_topology("star(hosts=4)", rate_bps=10**8), [])
+    made = kinds.drawn(built, SEED)
     assert isinstance(made, Synchronous)
     return made
 
@@ -77,6 +78,15 @@ def test_a_transfer_that_did_not_arrive_is_refused() -> None:
 
 
 ROOTED = "mlfabric_s(root=random)"
+SEED = 2
+
+
+def test_roots_are_drawn_by_the_seed_of_the_experiment() -> None:
+    draws = [[kinds.drawn(plan(ROOTED), seed).servers_at(one) for one in range(20)] for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+    assert {root for draw in draws for root in draw} == {(0,), (1,), (2,)}
+    assert kinds.drawn(plan(ROOTED), 3).server == kinds.drawn(plan(ROOTED), 3).servers_at(0)[0]
+    assert kinds.drawn(plan(), 1) == plan(), "a server is not drawn"
 
 
 def of_roots(journals: dict[int, list[Any]]) -> Any:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from testbed.base.errors import TrialTimeoutError, WorkerError
 from tests.workloads.kinds.hybrid.test_hybrid_plan import SMALL
 from topologies.model import Topology
+from workloads.job import Compute
 from workloads.kinds.hybrid.exchange import ExchangeEngine
 from workloads.kinds.hybrid.plan import Plan, plan
 from workloads.kinds.hybrid.player import Played, Player
@@ -43,7 +44,7 @@ def on_servers(made: Plan, work: Works, pace_s: float = 0.0, limit_s: float = LI
         wires = {peer: sockets[peer] for peer in made.neighbours(node)}
         engine = ExchangeEngine(node, made.forest, table, wires, sums.gradient, messages.buffers)
         engine.barrier(limit_s)
-        return work(Player(made, node, engine, messages, pace_s, limit_s), messages, sums, engine)
+        return work(Player(made, node, engine, messages, Compute("paced", pace_s), limit_s), messages, sums, engine)
 
     return server
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from socket import socket
 from typing import Any
 
-from testbed.base.errors import TestbedError, WorkerError
+from testbed.base.errors import TestbedError, TrialTimeoutError, WorkerError
 from workloads.job import Peer
 from workloads.kinds.fabric import plan as plans
 from workloads.kinds.fabric.plan import Fabric
@@ -22,6 +22,7 @@ from workloads.kinds.fabric.processes.daemon import Daemon
 from workloads.kinds.fabric.processes.shared import Memory
 from workloads.lifeline import end_with
 from workloads.sync import transport
+from workloads.sync.reception import WAIT_LONGER
 from workloads.sync.session import Session
 
 
@@ -47,7 +48,11 @@ class Job:
         Raises:
             TrialTimeoutError, WorkerError: one of them did not come.
         """
-        return transport.connect(self.node, self.peers, self.plan.nodes, self.congestion_control, self.timeout_s)
+        try:
+            return transport.connect(self.node, self.peers, self.plan.nodes, self.congestion_control, self.timeout_s)
+        except TrialTimeoutError as error:
+            fix = str(error.fix).replace(WAIT_LONGER, "wait longer (timeout_s of Params)")
+            raise TrialTimeoutError(error.problem, fix=fix) from error
 
     def run(self, process: Session) -> None:
         """Do what a process does that serves workers, until nobody has anything left to do.
