@@ -94,10 +94,13 @@ class Job:
 
     @cached_property
     def returns(self) -> frozenset[str]:
-        """The processes that are started again from a checkpoint when they were killed: none unless the others go on
-        without some, the arm has checkpoints on this machine, and a single process repeats what the job does."""
-        can = self.network.arm.checkpoint is not None and self.network.spec.place.is_here and self.work.is_trained
-        if not self.survives or not can:
+        """The processes that are started again from a checkpoint when they were killed: none unless that was asked for,
+        by ``failover`` or a kill, the arm has checkpoints on this machine, and a single process repeats what the job
+        does. Such checkpoints have more than weights in them."""
+        network = self.network
+        asked = network.spec.failover_s is not None or any(one.kills for one in network.perturbations)
+        can = network.arm.checkpoint is not None and network.spec.place.is_here and self.work.is_trained
+        if not (asked and can and self.survives):
             return frozenset()
         return frozenset(of_job(self.name, process) for process in self.kind.returns(self.plan))
 
