@@ -59,14 +59,17 @@ def fit(source: Source, of: Known | None = None, *, part: bool = False) -> Sourc
 
 
 def enlarged(source: Source, of: Known) -> Source:
-    """``source`` with its scale as it is written, where this machine carries that or nothing is known of it; else with
-    a larger one that it carries.
+    """``source`` with its scale as it is written, where this machine carries that, or nothing is known of the machine
+    or predicted of the trials; else with a larger one that it carries.
 
     Raises:
         SpecError: no scale fits.
     """
     work = source.spec.workload
-    if of.capacity is None or not work.takes_scale or _room(first_trials(source), of.capacity) >= 1:
+    if of.capacity is None or not work.takes_scale:
+        return source
+    trials = first_trials(source)
+    if all(load_of(trial) is None for trial in trials) or _room(trials, of.capacity) >= 1:
         return source
     return source.scaled(_found(source, of.capacity, work.scale))
 

@@ -128,6 +128,12 @@ def test_a_written_scale_is_enlarged_only_where_the_machine_does_not_carry_it() 
     assert scale_of(larger) > 200
 
 
+def test_a_written_scale_stays_where_nothing_is_predicted() -> None:
+    arms = '{topology: star(hosts=5), scheme: "mlfabric_a(delay_bound=4)"}'
+    source = spec(f"{PLAYED.replace('fit', '200').partition('arms:')[0]}arms: [{arms}]")
+    assert enlarged(source, SLOW) is source
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Lets this machine have been measured, with a limit."""
