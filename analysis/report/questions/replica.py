@@ -28,6 +28,7 @@ def behind(study: Study) -> Question | None:
         return None
     cells = [cell for group in groups for cell in group.cells]
     tables = [_table(study, cell) for cell in cells]
+    takes_over = any(cell.typical is not None and cell.typical.metrics.takeover_behind is not None for cell in cells)
     ends = [0, *accumulate(map(len, tables))]
     spans = {id(cell): (ends[i], ends[i + 1]) for i, cell in enumerate(cells)}
 
@@ -45,7 +46,7 @@ def behind(study: Study) -> Question | None:
         (),
         DEFINED,
         tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
-        tuple(_row(cell) for cell in cells[: words.MOST_ROWS]),
+        tuple(_row(cell, takes_over) for cell in cells[: words.MOST_ROWS]),
     )
 
 
@@ -86,17 +87,27 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace
     }
 
 
-def _row(cell: MeasuredCell) -> dict[str, str]:
+def _row(cell: MeasuredCell, with_takeover: bool) -> dict[str, str]:
     trial, course = cell.typical, _course(cell)
     assert trial is not None
     assert course is not None
-    return {
+    row = {
         "Arm": words.in_cell(cell),
         "Behind at most": f"{course['behind'].max():.0f} updates",
         "Behind on average": f"{rounded(float(course['behind'].mean())):.3g} updates",
         "Divergence at most": f"{course['divergence'].max():.3g}",
         "Replica got": _got(trial),
     }
+    return row | ({"When it took over": _taken_over(trial)} if with_takeover else {})
+
+
+def _taken_over(trial: Trial) -> str:
+    """What the replica lacked when the server was lost, and how far apart the two were then."""
+    behind, apart, lost = trial.metrics.takeover_behind, trial.accuracy.takeover_apart, trial.metrics.takeover_lost
+    if behind is None:
+        return "it did not"
+    distance = "" if apart is None else f", weights {apart:.3g} apart"
+    return f"{behind:.0f} updates behind{distance}, {lost or 0:.0f} lost"
 
 
 def _got(trial: Trial) -> str:

@@ -48,4 +48,15 @@ def test_each_arm_with_a_replica_has_a_curve_and_numbers(replicated: Run) -> Non
     (row,) = question.told
     assert row["Arm"] == "Ring on fat-tree at batch 16"
     assert (row["Behind at most"], row["Divergence at most"], row["Replica got"]) == ("3 updates", "1.5", "4.77 MiB")
+    assert "When it took over" not in row
     assert "How far was the replica behind?" in page.render(replicated)
+
+
+def test_what_a_replica_lacked_when_it_took_over(replicated: Run, edit: Edit) -> None:
+    def taken_over(trial: dict[str, Any]) -> None:
+        trial["metrics"].update({"takeover_behind": 3, "takeover_lost": 0})
+        trial["accuracy"].update({"takeover_apart": 0.1042, "takeover_allowed": 0.132})
+
+    edit(replicated.path / "trials" / "ring-b16.json", taken_over)
+    (row,) = answer(load(replicated.path), "replica").told
+    assert row["When it took over"] == "3 updates behind, weights 0.104 apart, 0 lost"
