@@ -54,7 +54,7 @@ def check(base: Side, new: Side, arms: Pairs, allowed: Collection[str]) -> list[
             raise OutputError(
                 f"{side.name}: damaged, does not say its {', '.join(lacking)}", fix="measure it again: testbed run SPEC"
             )
-    known = {plain(name) for name in (*base.conditions, *new.conditions)} | set(ARM)
+    known = {plain(name) for name in (*base.conditions, *new.conditions, *ARM)}
     for name in allowed:
         if not any(_covers(name, one) for one in known):
             raise UsageError(
@@ -87,7 +87,7 @@ def differences(base: Side, new: Side, arms: Pairs) -> Iterator[Difference]:
         ours, theirs = base.arms.get(label, {}), new.arms.get(other, {})
         for name in ARM if label == other else ():
             if name in ours and name in theirs and ours[name] != theirs[name]:
-                yield Difference(name, *_texts(name, ours[name], theirs[name]), label)
+                yield Difference(plain(name), *_texts(name, ours[name], theirs[name]), label)
 
 
 def schemes(base: Side, new: Side, arms: Pairs) -> Iterator[Difference]:

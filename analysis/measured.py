@@ -45,7 +45,7 @@ WITHOUT_EFFECT = ("net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_all
 SPEC = ("lab", "links", "workload", "perturb", "seed")
 HOST = ("host", "kernel", "python", "cores")
 """What is known of each machine where hosts are machines of their own."""
-ARM = ("topology", "perturb")
+ARM = ("topology", "perturb", "rate_bps")
 """What an arm's numbers depend on besides its scheme, which is what may have changed."""
 SWEPT = "swept"
 UNITS = ("_bps", "_s", "_bytes")
@@ -227,8 +227,9 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 def describe(name: str, resolved: Mapping[str, Any], environment: Mapping[str, Any]) -> Side:
     """A run before its first trial."""
-    swept = {name.split(".")[0] for name in resolved.get("sweep") or ()}
-    keys = [key for key in (*ARM, "scheme") if key not in swept]
+    sweep = {*(resolved.get("sweep") or ())}
+    swept = {name.split(".")[0] for name in sweep}
+    keys = [key for key in (*ARM, "scheme") if key not in swept and f"arm.{plain(key)}" not in sweep]
     arms = {
         str(arm["label"]): {key: arm.get(key) for key in keys} for arm in resolved.get("arms") or () if "label" in arm
     }

@@ -120,6 +120,7 @@ class Vitals:
             self._late_s.append(late_s)
             stalled_s += _above(STALL_S, late_s)
             halted_s += _above(HALT_S, late_s - (waited_s - before_s))
+            self._stops = _Stops(stalled_s, halted_s, math.inf)  # it may be asked to end now
             yield 0.0
 
 

@@ -182,12 +182,16 @@ def scale(run: Run) -> str:
     return " ".join(f"{part.name}: {text}" for part, text in zip(run.parts, told, strict=True) if text)
 
 
+OF_SCALE = {"workload.model", "workload.scale", "links.rate", "arm.rate"}
+"""Fields that a sentence about the scale names, unless they are swept."""
+
+
 def _scale(run: Run) -> str:
     if run.played is None:
         return ""
     model, scale, rate_bps = run.played
     rates = {one.get("rate_bps") for one in run.resolved.get("arms") or []}
-    if len(rates) > 1 or (run.resolved.get("sweep") or {}).keys() & {"workload.model", "workload.scale", "links.rate"}:
+    if len(rates) > 1 or (run.resolved.get("sweep") or {}).keys() & OF_SCALE:
         return (
             "No model was trained: workers summed random values of the gradients' sizes, and the sums were checked. "
             "The scale divides gradients and link rates by the same number, so times are those of the whole models. "

@@ -149,10 +149,11 @@ def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:
         path, written = folder(out, one, full), source(one, full).spec
         fitted = fitted_scale(made(path)) if (path / MADE).is_file() else None
         if fitted is not None and written.workload.takes_scale:
+            rate_bps = max(rate for arm in written.arms for rate in written.rates_bps(arm).values()) / fitted
             found[one.spec] = (
                 f"Its scale was {fitted:g}, and not {written.workload.scale:g} as written: this machine would not have "
-                f"carried its links, and carries them at {rate_text(written.links.rate_bps / fitted)}. Gradients and "
-                "rates are smaller alike, so times stay."
+                f"carried its links, and carries them at {rate_text(rate_bps)}. Gradients and rates are smaller alike, "
+                "so times stay."
             )
     return found
 

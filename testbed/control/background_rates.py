@@ -19,7 +19,8 @@ _Own = Mapping[tuple[str, str, tuple[int, int]], int]
 """Bytes by connection: addresses of both ends, and their ports."""
 _NONE: _Own = {}
 LONGEST = 0.05
-"""Share of the time since the last counts, that these may have taken to read: longer ones are not of one moment."""
+"""Share of the time since the last counts that these may have taken to read. Counts that took longer are left out: they
+are not of one moment."""
 
 
 class _Seen(NamedTuple):

@@ -48,16 +48,20 @@ class NetworkMonitor:
         """Tell of links that have another rate since the last look. Before the trial begins, links carry bursts that
         measure them, and nothing is said of other traffic."""
         begun_s = time.monotonic()
+        self._tell()  # first, for a host's answer may take long, and what was done to links is known here
         found = () if feed.begun_s is None else self._lab.traffic(self._ports)
         for one in found:
             self._taken |= self._rates.since(one)
+        self._tell()
+        reading_s, waited_s = max((one.took_s for one in found), default=0.0), time.monotonic() - begun_s
+        return min(SELDOM_S, max(EVERY_S - waited_s, waited_s, reading_s / MOST_SHARE))
+
+    def _tell(self) -> None:
         now = left(shaped(self._topology, self._records), self._taken, self._told)
         changed = {link: rate_bps for link, rate_bps in now.items() if rate_bps != self._told[link]}
         if changed:
             self._lab.tell(self._path, told(time.monotonic(), changed))
             self._told = now
-        reading_s, waited_s = max((one.took_s for one in found), default=0.0), time.monotonic() - begun_s
-        return min(SELDOM_S, max(EVERY_S - waited_s, waited_s, reading_s / MOST_SHARE))
 
 
 def nominal(topology: Topology) -> dict[int, float]:

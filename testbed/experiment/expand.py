@@ -90,6 +90,8 @@ class Built:
 
     def __init__(self) -> None:
         self._topologies: dict[Hashable, Topology] = {}
+        self._undrawn: dict[Hashable, Plan] = {}
+        """As they are for all seeds."""
         self._plans: dict[Hashable, tuple[Plan, Cost]] = {}
 
     def topology(self, text: str, spec: Spec) -> Topology:
@@ -104,10 +106,13 @@ class Built:
 
     def plan(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
         """What the scheme ``text`` does there, verified, and what that costs."""
-        key = (text, _links_key(topology_text, spec), gradient.tensors, spec.seed)
+        topology = self.topology(topology_text, spec)
+        undrawn = (text, _links_key(topology_text, spec), gradient.tensors)
+        if undrawn not in self._undrawn:
+            self._undrawn[undrawn] = build_plan(text, topology, gradient.tensors)
+        plan = kinds.drawn(self._undrawn[undrawn], spec.seed)
+        key = (undrawn, None if plan is self._undrawn[undrawn] else spec.seed)
         if key not in self._plans:
-            topology = self.topology(topology_text, spec)
-            plan = kinds.drawn(build_plan(text, topology, gradient.tensors), spec.seed)
             kinds.verify(plan, topology)
             self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
         return self._plans[key]

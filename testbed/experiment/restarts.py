@@ -23,8 +23,8 @@ def check_restarts(job: Job) -> None:
     others = killed - job.returns
     if killed & job.returns and others:
         raise SpecError(
-            f"perturb kills {min(keepers)}, which is started again from its checkpoint and then needs all others, and "
-            f"{min(others)}",
+            f"perturb kills {min(killed & job.returns)}, which is started again from its checkpoint and then needs all "
+            f"others, and {min(others)}",
             fix="kill them in two arms",
         )
 

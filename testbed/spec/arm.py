@@ -37,7 +37,7 @@ class Arm(Group):
     """One way to synchronise on one network. The experiment compares arms."""
 
     label: Line = Field("", max_length=LONGEST_LABEL)
-    """The arm's name in tables and figures. The default is made from scheme, topology and perturbations."""
+    """The arm's name in tables and figures. The default is made from scheme, topology, rate and perturbations."""
     topology: TopologyText = Field(examples=["star(hosts=9)"])
     """The network: a family and its parameters, or a function in a Python file of yours."""
     scheme: SchemeText = Field("", examples=["ring"])
@@ -52,7 +52,7 @@ class Arm(Group):
 
     @property
     def title(self) -> str:
-        """The label, or scheme and network where none is given; then what else it has of its own."""
+        """The label. Where none is given: scheme, network, rate, perturbations and checkpoints."""
         rate = "" if self.rate_bps is None else f" at {rate_text(self.rate_bps)}"
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
         kept = f" with {self.checkpoint.title}" if self.checkpoint else ""

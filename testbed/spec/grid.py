@@ -68,15 +68,15 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells of an experiment, by point, batch and arm, and the fields that are swept."""
+    """The cells of an experiment, by point, batch and arm, and the fields that are swept.
+
+    Attributes:
+        spec: at the first point, with the links that the spec has for all arms; what is not swept is the same in all.
+    """
 
     cells: tuple[PlannedCell, ...]
     axes: tuple[Axis, ...]
-
-    @property
-    def spec(self) -> Spec:
-        """The spec at the first point; what is not swept is the same in all."""
-        return self.cells[0].spec
+    spec: Spec
 
     @property
     def values(self) -> dict[str, list[Plain]]:
@@ -162,19 +162,23 @@ class _Grid:
         self._check_size()
         conditions = self._conditions()
         cells: list[PlannedCell] = []
+        specs: list[Spec] = []
         for values in product(*(axis.values for axis in self._shared)):
             shared = {axis.name: value.plain for axis, value in zip(self._shared, values, strict=True)}
             spec = self._spec(values) if self._holds(conditions, shared) else None
-            cells += self._cells(spec, values, conditions) if spec else []
+            found = [*self._cells(spec, values, conditions)] if spec else []
+            cells += found
+            specs += [spec] if spec and found else []
             if self._problems and self._checked >= ENOUGH:
                 break
+        self._check_own_rates(cells)
         if self._problems:
             raise together(self._told())
         if not cells:
             problem = f"{place(('where',), self._name, self._overridden)}: no point of the grid is left"
             raise SpecError(problem, fix="loosen the conditions, or add values")
         self._check_trials(cells)
-        return Grid(tuple(cells), tuple(self._axes))
+        return Grid(tuple(cells), tuple(self._axes), specs[0])
 
     def _spec(self, values: Assignment) -> Spec | None:
         """The spec at one point; every arm's own fields have their first values."""
@@ -309,6 +313,16 @@ class _Grid:
                 f"{self._name}: {count:,} combinations of arms, batches and swept fields; at most {MOST_CELLS:,} "
                 f"are allowed{lengths and f' ({lengths})'}",
                 fix="give fewer values, or make several experiments of it",
+            )
+
+    def _check_own_rates(self, cells: Sequence[PlannedCell]) -> None:
+        """An arm with a rate of its own would be measured again at each of the links' rates, and be the same."""
+        if not any(axis.name == "links.rate" for axis in self._shared):
+            return
+        for number in sorted({cell.number for cell in cells if cell.arm.rate_bps is not None}):
+            where = place(("arms", number, "rate"), self._name, self._overridden)
+            self._note(
+                [SpecError(f"{where}: links.rate is swept, which this arm does not take", fix="remove one of them")]
             )
 
     def _check_trials(self, cells: Sequence[PlannedCell]) -> None:

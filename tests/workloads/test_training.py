@@ -42,9 +42,12 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def weights_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def weights_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """References without accuracies: a pass over the test set takes ten times as long as an iteration."""
     monkeypatch.setattr(references, "_evaluated", lambda *_: set())
+    references.reference.cache_clear()
+    yield
+    references.reference.cache_clear()  # others look at accuracies
 
 
 @settings(deadline=None)  # the first example pays for imports

@@ -19,6 +19,9 @@ from workloads.sync.chunks import ChunkTable
 from workloads.sync.forest import ABSENT, ROOT, Forest, Members, Parents
 from workloads.sync.trees import over
 
+LARGEST_SHARES = 2**62
+"""Of all shares together, which are int64."""
+
 
 def check_members(topology: Topology, scheme: str, members: Sequence[Sequence[int]]) -> None:
     """
@@ -86,6 +89,11 @@ def _weights(parts: Sequence[tuple[Forest, int]]) -> list[list[int]]:
     """By forest, the shares of its classes, such that all have one unit."""
     sums = [int(forest.share.sum()) for forest, _ in parts]
     unit, common = math.lcm(*sums), math.gcd(*(floats for _, floats in parts))
+    if sum(floats // common * unit for _, floats in parts) > LARGEST_SHARES:
+        raise SchemeError(
+            f"the sizes of {len(parts)} groups of workers have a least common multiple that is too large",
+            fix="take groups of fewer different sizes",
+        )
     return [
         [floats // common * (unit // whole) * share for share in forest.share.tolist()]
         for (forest, floats), whole in zip(parts, sums, strict=True)

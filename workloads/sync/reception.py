@@ -19,7 +19,7 @@ from testbed.base.errors import TrialTimeoutError
 
 HELLO_BYTES = 4
 WAIT_LONGER = "wait longer (start_timeout of a spec)"
-"""A caller whose timeout has another name puts that in its place."""
+"""What a trial's user can do. A program over MLfabric names its own setting in place of this text."""
 MOST_SILENT = 16
 """Connections that may be silent at once; one more, and the oldest of them is closed."""
 SILENT_S = 30.0

@@ -32,8 +32,8 @@ from testbed.lab.requests import Requests, request
 EXTEND_S = 10.0
 """How often the deadline of the undo is put off while the controller is heard."""
 ADDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""How a file is opened that is written to: a link or a pipe in its place, which a worker may have made, is refused. For
-a reader of a pipe we would have to wait."""
+"""How a file is opened that is written to: a link in its place, which a worker may have made, is refused, and so is a
+pipe that nobody reads, for whose reader we would have to wait."""
 AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "adjust", "counters", "undo"})
 """Requests that work on the network and on ``/run``, and the import of code, whose byte code is kept beside it."""
 

@@ -34,19 +34,22 @@ def _names(value: object) -> list[object]:
 
 
 def _from_to(text: str) -> list[str]:
+    if ".." not in text:
+        return [text]
     found = _NAME_RANGE.fullmatch(text)
     if found is None:
-        return [text]
+        raise refuse(f"{text!r} is no range of names", "write both ends, with the same letters: h0..h29")
     first, last = int(found["first"]), int(found["last"])
-    if not first < last < first + MOST_NAMES:
-        problem = f"{text!r} is no range of at most {MOST_NAMES:,} names"
-        raise refuse(problem, "write it upwards, such as h0..h29")
+    if last < first:
+        raise refuse(f"{text!r} ends before it begins", f"write it as {found['kind']}{last}..{found['kind']}{first}")
+    if last - first >= MOST_NAMES:
+        raise refuse(f"{text!r} has {last - first + 1:,} names; at most {MOST_NAMES:,} are allowed", "name fewer")
     return [f"{found['kind']}{number}" for number in range(first, last + 1)]
 
 
 MOST_NAMES = 4096
 """Of one range: more nodes than any lab has."""
-_NAME_RANGE = re.compile(r"(?P<kind>[A-Za-z]+)(?P<first>\d{1,9})\.\.(?P=kind)(?P<last>\d{1,9})")
+_NAME_RANGE = re.compile(r"(?P<kind>[A-Za-z]+)(?P<first>0|[1-9]\d{0,8})\.\.(?P=kind)(?P<last>0|[1-9]\d{0,8})")
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_names), Field(min_length=1)]
 """Of nodes, processes or links."""
 Slowdown = Annotated[Number, Field(gt=1, le=1000, examples=["2"])]

@@ -74,6 +74,7 @@ FIELDS: dict[str, Any] = {
     "fixed": FixedPoint(1e6, 4),
     "window": 3,
     "run_by": Asynchronous(staleness=2),
+    "members": np.array([[True, True, True, False]]),
 }
 
 

@@ -117,7 +117,10 @@ def test_it_tells_what_each_link_carries_or_that_it_cannot(lab: Lab) -> None:
     up(lab)
     found = [lab.traffic(range(10_000, 10_100)) for _ in range(2)]
     for one in found:
-        assert not one or sorted(passed.directed_link for each in one for passed in each.links) == list(range(6))
+        if isinstance(lab, FakeLab):
+            assert not one
+            continue
+        assert sorted(passed.directed_link for each in one for passed in each.links) == list(range(6))
         assert not any(each.streams for each in one)
     assert all(before.at_s < after.at_s for before, after in zip(*found, strict=True))
 

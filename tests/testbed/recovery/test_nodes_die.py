@@ -39,6 +39,7 @@ def run(bench: Bench, folder: Path, *arms: str) -> dict[str, dict[str, Any]]:
 
 def test_rina_goes_on(bench: Bench, tmp_path: Path) -> None:
     wanted = {
+        "worker": (arm("worker", "h1"), [6, 5], "rina, leaf0, leaf1 adding"),
         "autonomous": (arm("autonomous", "h1", ina="[leaf1]"), [6, 5], "rina, leaf1 adding"),
         "aggregator": (arm("aggregator", "leaf0"), [6, 6], "rina, leaf1 adding"),
         "both agents": (arm("both agents", "h0", "h3"), [6, 5, 4], "rina, a ring"),

@@ -310,6 +310,7 @@ CHANGES: dict[str, tuple[str, str]] = {
         for name, given in {
             "unknown_name": "C4",
             "range_downwards": "{kind: down, links: h9..h2, at: 1 s}",
+            "range_of_one_end": "{kind: down, links: h0..29, at: 1 s}",
             "range_too_long": "{kind: down, links: h0..h9999, at: 1 s}",
             "range_of_no_hosts": "{kind: down, links: h1..h4, at: 1 s}",
             "name_with_a_tab": '{kind: freeze, hosts: h0, name: "to\\tfreeze"}',

@@ -163,6 +163,17 @@ def test_an_arms_rate_is_swept() -> None:
     assert len({cell.arm.title for cell in cells}) == 2
 
 
+def test_an_arm_with_a_rate_of_its_own_does_not_sweep_that_of_links() -> None:
+    with pytest.raises(SpecError) as refused:
+        grid("arms.1.rate=1 Gbit/s", "links.rate=[100 Mbit/s, 200 Mbit/s]")
+    assert refused.value.problem == "--set: arms.1.rate: links.rate is swept, which this arm does not take"
+    assert refused.value.fix == "remove one of them"
+
+
+def test_what_all_arms_have_is_not_what_the_first_one_has() -> None:
+    assert grid("arms.0.rate=1 Gbit/s").spec.links.rate_bps == 200_000_000
+
+
 def test_an_arm_that_is_written_on_several_lines_is_called_on_one(tmp_path: Path) -> None:
     arms = r'arms=[{topology: "star(\n\thosts=2..3\n)\n", scheme: ring}]'
     assert {cell.arm.title for cell in grid(arms, folder=tmp_path).cells} == {"ring on star( hosts=2..3 )"}
