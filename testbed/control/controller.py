@@ -12,6 +12,7 @@ from typing import Protocol
 
 from testbed.base.errors import TestbedError, TrialError
 from testbed.base.repeating import Repeating
+from testbed.base.urgency import urgent
 from testbed.control.feed import Feed
 
 
@@ -65,7 +66,8 @@ class Beside:
             for i, controller in enumerate(self._controllers):
                 if due_s[i] <= time.monotonic():
                     try:
-                        due_s[i] = time.monotonic() + _wait_s(controller.look(self._feed))
+                        with urgent():
+                            due_s[i] = time.monotonic() + _wait_s(controller.look(self._feed))
                     except Exception as error:  # whatever it is, the trial is not controlled any more
                         self._feed.fail(failure(type(controller).__name__, error))
                         return

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.base.errors import PrivilegeError
+from testbed.base.urgency import urgent
 from testbed.lab.netns import kernel
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.sandbox import ETC_HOSTS, Sandbox
@@ -33,7 +34,8 @@ def main(channel: Channel, alive: int) -> NoReturn:
             channel.send(PrivilegeError(f"the kernel does not let us make the lab: {error}", fix=_how_to_allow(error)))
         else:
             channel.send(None)
-            Sandbox(channel, services).serve()
+            with urgent():
+                Sandbox(channel, services).serve()
     except ChannelClosedError:
         status = 0
     except BaseException:
