@@ -247,12 +247,13 @@ def _other_bytes(
 ) -> str:
     """An update and weights have the model's size, or that of the server's shard. A sum has it once or twice, and what
     goes to a server or the replica has as many bytes as that ``received``: (number of the first update in it, bytes).
-    What came again after a loss has several of these."""
+    A worker's host may send that a sum of the worker's update alone. What came again after a loss has several sizes."""
     for one in transfers:
-        most = 2 if one.members and not _is_own(one, plan) else 1
-        allowed = [times * sizes_bytes[one.shard] for times in range(1, most + 1)]
         ends = (*plan.servers_at(one.members[0] // len(plan.workers)), plan.replica) if one.members else ()
-        if one.target in ends and one.target in received:
+        is_told = one.target in ends and one.target in received
+        most = 2 if one.members and (is_told or not _is_own(one, plan)) else 1
+        allowed = [times * sizes_bytes[one.shard] for times in range(1, most + 1)]
+        if is_told:
             allowed = [count for count in allowed if (one.members[0], count) in received[one.target]]
         if one.size_bytes not in allowed:
             what = f"updates {list(one.members)}" if one.members else "weights"

@@ -219,8 +219,19 @@ def test_after_a_loss_transfers_may_lack_or_go_twice_and_must_have_their_bytes()
     assert "went twice" in wrong(again, again, losses=Losses({}))
     assert "does not know of them" in wrong(unknown, losses=Losses({}))
     assert "updates [1, 4] went from node 0 to node 2 as 200 bytes, not 100" in wrong(again, sum_bytes=100)
-    assert "updates [1] went from node 1 to node 2 as 200 bytes, not 100" in wrong([*again[:2], 200.0, *again[3:]])
+    more = wrong([*again[:2], 300.0, *again[3:]])
+    assert "updates [1] went from node 1 to node 2 as 300 bytes, not 100 or 200" in more
     assert "weights went from node 2 to node 1 as 50 bytes" in wrong([2, 1, 50.0, [], 0, 3.0, 4.0, 4.5])
+
+
+@pytest.mark.parametrize(("planned", "came"), [(200.0, 200), (200.0, 100), (100.0, 200)])
+def test_a_workers_host_may_send_a_sum_of_the_workers_update_alone(planned: float, came: int) -> None:
+    """With momentum it has two sums, like every other."""
+    done = [{"journal": JOURNAL, "update_bytes": 100, "received": [[1, came]]}]
+    wrong = misplaced([Moved(1, 2, planned, [1], 0, 2.0, 3.0, 3.5)], plan(), done)
+    assert wrong == (
+        "" if planned == came else f"updates [1] went from node 1 to node 2 as {planned:g} bytes, not {came}"
+    )
 
 
 def test_rounds_count_what_was_applied() -> None:

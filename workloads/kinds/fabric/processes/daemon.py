@@ -175,7 +175,7 @@ class Daemon(NoBuckets, Exchange):
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         from_scheduler = connection.node == self._plan.scheduler
-        if isinstance(note, Resume) and from_scheduler and self._is_away:
+        if isinstance(note, Resume) and from_scheduler and self._is_away and note.history >= self._least_history:
             self._resume(note)
         elif self._is_void(connection, note):
             return
@@ -286,8 +286,11 @@ class Daemon(NoBuckets, Exchange):
         self._say(self._plan.server, Back(number, time.monotonic() - lost_s))
 
     def _resume(self, note: Resume) -> None:
-        self._is_away, self._least_history, self._kept_entries = False, note.history, note.kept
-        self._lost_above = note.version if self._base > note.version else math.inf
+        self._is_away, self._least_history = False, note.history
+        # Until there are new weights, what a server before this one has lost stays lost.
+        self._kept_entries = note.kept if self._kept_entries is None else min(self._kept_entries, note.kept)
+        if self._base > note.version:
+            self._lost_above = min(self._lost_above, note.version)
         early = [one for found in self._early.values() for one in found if one[1].history >= note.history]
         self._early = {}
         for one in early:

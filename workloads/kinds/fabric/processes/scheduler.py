@@ -59,6 +59,8 @@ class Scheduler(NoBuckets, Exchange):
         self._loses_after_s, self._seek = loss_s, seek
         self._is_away = False
         self._outdated: set[int] = set()
+        self._history: int | None = 0
+        """How many times the server was started again; None while it is not known."""
         """Nodes that may still say what was true before the server was started again."""
         self._rates, self._looked_s = rates, 0.0
         self._took_s: list[float] = []
@@ -133,7 +135,8 @@ class Scheduler(NoBuckets, Exchange):
             if isinstance(note, Resume) and node == self._plan.server and self._is_away:
                 self._resume(note, now_s)
             elif isinstance(note, Renewed):
-                self._outdated.discard(node)
+                if note.history == self._history:
+                    self._outdated.discard(node)
             elif node in self._outdated:
                 return
             elif isinstance(note, Ready):
@@ -217,13 +220,13 @@ class Scheduler(NoBuckets, Exchange):
     def _await_server(self, seek: Callable[[], socket]) -> None:
         """Find the server that is started again; until it says what it has, nothing is planned."""
         lost_s = time.monotonic()
-        self._is_away, self._later, self._outdated = True, [], {*self._plan.workers}
+        self._is_away, self._later, self._outdated, self._history = True, [], {*self._plan.workers}, None
         self._has_again(self._plan.server, seek())
         self._say(self._plan.server, Back(0, time.monotonic() - lost_s))
 
     def _resume(self, note: Resume, now_s: float) -> None:
         """Plan anew, from what the new server has."""
-        self._is_away = False
+        self._is_away, self._history = False, note.history
         self._planner = self._planner.resumed(note, now_s)
         for node in self._plan.workers:
             self._say(node, replace(note, entries=()))
