@@ -59,11 +59,11 @@ class Takeover:
     def joined(self, node: int, note: Joined) -> None:
         """
         Raises:
-            ValueError: this node has joined before, the server is not lost, or nobody knows what was before these
-                entries, or the journal was another.
+            ValueError: no server was lost; this node has joined before; nobody knows what was before these entries; or
+                the journal was another.
         """
         if not self.has_begun or node not in self._waits_for:
-            raise ValueError("nobody has asked for it")
+            raise ValueError("no server was lost, or this process has joined before")
         self._waits_for.discard(node)
         entries = [(number, fate) for number, fate in note.entries]
         known = self._entries[note.begin : note.begin + len(entries)]
