@@ -12,12 +12,15 @@ import os
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from testbed.base.errors import PrivilegeError, TrialTimeoutError, WorkerError
 from workloads.job import Peer
 from workloads.sync.reception import HELLO_BYTES, MOST_SILENT, WAIT_LONGER, Look, Reception
 
+Place = tuple[str, int]
+"""An address and a port."""
 _RETRY_S = 0.02
 """Pause before another attempt while a neighbour has not begun to listen, and between looks at ``called_off``."""
 
@@ -45,21 +48,11 @@ def connect(
     deadline = time.monotonic() + timeout_s
     lower = [peer for peer in peers if peer.node < node]
     higher = [peer for peer in peers if peer.node > node]
-    listeners = _listen(lower, congestion_control)
-    sockets: dict[int, socket.socket] = {}
-    try:
+    with _listening(lower, congestion_control) as listeners, _connected() as sockets:
         for peer in higher:
             sockets[peer.node] = _dial(node, peer, names, congestion_control, deadline, called_off)
-        for place, listener in listeners.items():
-            awaited = {peer.node: peer.remote for peer in lower if (peer.local, peer.port) == place}
-            sockets |= Reception(listener, awaited, names).until(deadline, called_off)
-    except BaseException:
-        for sock in sockets.values():
-            sock.close()
-        raise
-    finally:
-        for listener in listeners.values():
-            listener.close()
+        for reception in _receptions(listeners, lower, names):
+            sockets |= reception.until(deadline, called_off)
     return sockets
 
 
@@ -81,25 +74,47 @@ def await_all(
         TrialTimeoutError, PrivilegeError, WorkerError: as :func:`connect`.
     """
     deadline = time.monotonic() + timeout_s
-    listeners = _listen(peers, congestion_control)
+    with _listening(peers, congestion_control) as listeners, _connected() as sockets:
+        for reception in _receptions(listeners, peers, names):
+            sockets |= reception.until(deadline, lambda: None)
+    return sockets
+
+
+@contextmanager
+def _connected() -> Iterator[dict[int, socket.socket]]:
+    """Sockets by node, which are closed if not all of them come about."""
     sockets: dict[int, socket.socket] = {}
     try:
-        for place, listener in listeners.items():
-            awaited = {peer.node: peer.remote for peer in peers if (peer.local, peer.port) == place}
-            sockets |= Reception(listener, awaited, names).until(deadline, lambda: None)
+        yield sockets
     except BaseException:
         for sock in sockets.values():
             sock.close()
         raise
+
+
+@contextmanager
+def _listening(peers: Sequence[Peer], congestion_control: str) -> Iterator[dict[Place, socket.socket]]:
+    """The listeners at which ``peers`` will knock, open meanwhile."""
+    listeners = _listen(peers, congestion_control)
+    try:
+        yield listeners
     finally:
         for listener in listeners.values():
             listener.close()
-    return sockets
 
 
-def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[tuple[str, int], socket.socket]:
+def _receptions(
+    listeners: Mapping[Place, socket.socket], peers: Sequence[Peer], names: Sequence[str]
+) -> Iterator[Reception]:
+    """One a listener, of those of ``peers`` that will knock there."""
+    for place, listener in listeners.items():
+        awaited = {peer.node: peer.remote for peer in peers if (peer.local, peer.port) == place}
+        yield Reception(listener, awaited, names)
+
+
+def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[Place, socket.socket]:
     """A listener by (address, port) at which lower neighbours will knock."""
-    listeners: dict[tuple[str, int], socket.socket] = {}
+    listeners: dict[Place, socket.socket] = {}
     for place in sorted({(peer.local, peer.port) for peer in lower}):
         listener = _socket(congestion_control)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -134,7 +149,7 @@ def _dial(
             raise
 
 
-def _reach(sock: socket.socket, place: tuple[str, int], deadline: float, called_off: Look) -> None:
+def _reach(sock: socket.socket, place: Place, deadline: float, called_off: Look) -> None:
     """Connect a socket. Raises OSError."""
     sock.setblocking(False)
     problem = sock.connect_ex(place)
@@ -171,7 +186,7 @@ def _socket(congestion_control: str) -> socket.socket:
     return sock
 
 
-def _bind(sock: socket.socket, place: tuple[str, int]) -> None:
+def _bind(sock: socket.socket, place: Place) -> None:
     try:
         sock.bind(place)
     except OSError as error:
