@@ -77,7 +77,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
             with_behind(timed(samples, [], plan), found),
             order(journal),
             moved=moved(sent, iterations),
-            metrics={**found.metrics, **_to_replica(sent, plan)},
+            metrics={**found.metrics, **_to_replica(sent, plan, losses)},
             spoilt_bytes=losses.spoilt,
         )
     (scheduler,) = schedulers
@@ -88,7 +88,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
         taken.steps if taken else order(journal),
         moved=moved(sent, iterations),
         transfers=carried(transfers, plan),
-        metrics={**took(scheduler["plans_s"]), **found.metrics, **_to_replica(sent, plan)},
+        metrics={**took(scheduler["plans_s"]), **found.metrics, **_to_replica(sent, plan, losses)},
         spoilt_bytes=losses.spoilt + sum(one.size_bytes for one in transfers if one.arrived_s is None),
         ended_before=taken.ended_before if taken else frozenset(),
         most_apart=taken.most_apart if taken else None,
@@ -114,9 +114,9 @@ def _replicated(
     return Replicated(wrong) if wrong else replicated(plan, server, journal, whole, replica["lines"])
 
 
-def _to_replica(sent: Sequence[Sent], plan: Fabric) -> dict[str, float]:
-    """What it got."""
-    if plan.replica is None:
+def _to_replica(sent: Sequence[Sent], plan: Fabric, losses: Losses) -> dict[str, float]:
+    """What it got, if anybody can tell: not of one that was lost and got something else than what was scheduled."""
+    if plan.replica is None or (plan.replica in losses.stand_ins and (losses.ranks or losses.others)):
         return {}
     return {"replica_bytes": float(sum(count for _, target, count in sent if target == plan.replica))}
 
