@@ -50,8 +50,8 @@ class Told:
         transfers: all that were planned one by one; None of a kind that plans none.
         spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
         metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
-        ended_before: ranks that have the weights of a server in the end that was lost, unless all have. The others have
-            those of the server after it, which may have added in another order.
+        ended_before: ranks that have the weights of a server in the end that was lost. The others have those of the
+            server after it, which may have added in another order.
         most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
             none was.
     """
