@@ -187,6 +187,11 @@ class Kind(Generic[P]):
         a fourth entry, the lost updates as (rank, iteration)."""
         return ()
 
+    def saved_bytes(self, plan: P, iterations: int) -> int:
+        """What the checkpoint of a process that :meth:`returns` has at most besides arrays, after so many iterations of
+        each worker."""
+        return 0
+
     def keepers(self, plan: P) -> Sequence[int]:
         """The nodes that write checkpoints: together they have all weights once. None where nobody can."""
         return ()
