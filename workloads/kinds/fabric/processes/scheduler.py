@@ -56,6 +56,7 @@ class Scheduler(NoBuckets, Exchange):
         self._plan = plan
         self._planner, self._updates = Planner(plan, work), work.updates
         self._ended: set[int] = set()
+        self._is_ending = False
         self._loses_after_s, self._seek = loss_s, seek
         self._is_away = False
         self._outdated: set[int] = set()
@@ -79,8 +80,7 @@ class Scheduler(NoBuckets, Exchange):
         returning = () if self._seek is None else (self._plan.server,)
         self._watch(losable, self._loses_after_s, returning)
         self._until(self._has_all, silence_s)
-        for server in self._plan.servers if not self._plan.roots else ():
-            self._say(server, End())  # first, for daemons that end close their connections with it
+        self._end_servers()  # first, for daemons that end close their connections with them
         self._until(lambda: self._ended >= self._holders, silence_s)
         for node in self._plan.workers:
             self._say(node, End())
@@ -88,14 +88,26 @@ class Scheduler(NoBuckets, Exchange):
         self._until(lambda: not self._sending(), silence_s)
         yield total
 
+    def _end_servers(self) -> None:
+        """They end, and tell their replica that it does."""
+        self._is_ending = True
+        for server in self._plan.servers if not self._plan.roots else ():
+            self._say(server, End())
+
     @property
     def _holders(self) -> set[int]:
         """Servers, and the replica, that are left."""
-        return {*self._plan.others} - {self._plan.scheduler}
+        return {*self._plan.others} - {self._plan.scheduler} - self._former.keys()
+
+    @property
+    def _is_halted(self) -> bool:
+        """Whether nothing is planned now."""
+        return self._over or self._is_away or (self._takeover is not None and self._takeover.is_open)
 
     def _has_all(self) -> bool:
         """Whether nobody that is left has anything to compute, or to be told."""
-        return self._ended >= {*self._plan.workers} - self._former.keys() and self._planner.is_replicated
+        has_ended = self._ended >= {*self._plan.workers} - self._former.keys()
+        return has_ended and not self._is_halted and self._planner.is_replicated
 
     def said(self) -> dict[str, Any]:
         """The order of the updates that were sent, and the transfers: from, to, bytes, numbers of the updates (none for
@@ -153,7 +165,7 @@ class Scheduler(NoBuckets, Exchange):
                 self._take_over(now_s)
             elif isinstance(note, Gone) and node in (self._plan.server, self._plan.replica):
                 self._check_losable(note.node)
-                self._at(now_s, partial(self._lose, note.node))
+                self._at(now_s, partial(self._lose_as_told, node, note.node))
             elif isinstance(note, End):
                 self._ended.add(node)
             else:
@@ -184,6 +196,15 @@ class Scheduler(NoBuckets, Exchange):
         if not self._takeover and node not in self._plan.workers:
             raise ValueError(f"node {node} has no worker; those are on nodes {list(self._plan.workers)}")
 
+    def _lose_as_told(self, teller: int, node: int) -> None:
+        """Somebody has lost a node. It may have told this process that it ends, and not the other one."""
+        had_left = node in self._ended and node in self._former
+        self._ended.discard(node)
+        if had_left:
+            self._has_lost(node)
+        else:
+            self._lose(node)
+
     def _has_lost(self, node: int) -> None:
         """
         Raises:
@@ -198,6 +219,8 @@ class Scheduler(NoBuckets, Exchange):
             return
         if self._takeover.has_begun or self._plan.replica is None:
             raise NeighbourError("neither server nor replica is left", fix="kill only one of them")
+        if node == self._plan.server and self._plan.replica in self._ended:
+            return  # the server had told it to end: it has all
         for other in self._by_node:
             self._say(other, Gone(node, ()))
         if node == self._plan.server:
@@ -216,6 +239,8 @@ class Scheduler(NoBuckets, Exchange):
         self._plan = self._plan.taken_over
         for note in takeover.notes:
             self._say(self._plan.server, note)
+        if self._is_ending:
+            self._end_servers()
 
     def _await_server(self, seek: Callable[[], socket]) -> None:
         """Find the server that is started again; until it says what it has, nothing is planned."""
@@ -248,8 +273,7 @@ class Scheduler(NoBuckets, Exchange):
             ) from error
 
     def _patience_s(self, timeout_s: float) -> float:
-        is_halted = self._takeover is not None and self._takeover.is_open
-        due_s = min(math.inf if is_halted else self._planner.next_s, self._looked_s + LOOK_S)
+        due_s = min(math.inf if self._is_halted else self._planner.next_s, self._looked_s + LOOK_S)
         return min(super()._patience_s(timeout_s), max(0.0, due_s - time.monotonic()))
 
     def _move(self) -> bool:
@@ -257,8 +281,7 @@ class Scheduler(NoBuckets, Exchange):
             self._looked_s = time.monotonic()
             self._look_at_rates()
         moved = super()._move()
-        is_halted = self._over or self._is_away or (self._takeover is not None and self._takeover.is_open)
-        said = [] if is_halted else self._tick()
+        said = [] if self._is_halted else self._tick()
         for node, note in said:
             if self._takeover:
                 self._takeover.told(note)
