@@ -197,7 +197,10 @@ class Scheduler(NoBuckets, Exchange):
             raise ValueError(f"node {node} has no worker; those are on nodes {list(self._plan.workers)}")
 
     def _lose_as_told(self, teller: int, node: int) -> None:
-        """Somebody has lost a node. It may have told this process that it ends, and not the other one."""
+        """Somebody has lost a node. It may have told this process that it ends, and not the other one. If that one has
+        lost the teller, too, and said so first, the teller is out."""
+        if teller in self._former:
+            return
         had_left = node in self._ended and node in self._former
         self._ended.discard(node)
         if had_left:

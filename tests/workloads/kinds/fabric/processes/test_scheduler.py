@@ -207,3 +207,13 @@ def test_a_loss_at_the_end_does_not_keep_the_others(trial: Trial, loss: Callable
     trial.on_end = lambda: loss(trial)
     trial.run()
     assert all(trial.heard(node)[-1] is End for node in PLAN.workers)
+
+
+@pytest.mark.parametrize(("first", "second"), [(SERVER, REPLICA), (REPLICA, SERVER)])
+def test_of_two_that_have_lost_each_other_the_first_one_to_say_so_stays(trial: Trial, first: int, second: int) -> None:
+    trial._watch((SERVER, REPLICA), 60.0)
+    for teller, lost in ((first, second), (second, first)):
+        trial._came(trial._by_node[teller], Gone(lost, ()), None)
+    trial.run()
+    assert trial._former.keys() == {second}
+    assert Gone(second, ()) in [note for node, note in trial.told if node == first]
