@@ -248,7 +248,7 @@ class Scheduler(NoBuckets, Exchange):
     def _await_server(self, seek: Callable[[], socket]) -> None:
         """Find the server that is started again; until it says what it has, nothing is planned."""
         lost_s = time.monotonic()
-        self._is_away, self._later, self._outdated, self._history = True, [], {*self._plan.workers}, None
+        self._is_away, self._outdated, self._history = True, {*self._plan.workers}, None
         self._has_again(self._plan.server, seek())
         self._say(self._plan.server, Back(0, time.monotonic() - lost_s))
 
@@ -269,11 +269,15 @@ class Scheduler(NoBuckets, Exchange):
         try:
             for seen_s, rates_bps in self._rates.new():
                 due_s = seen_s + self._plan.options.lag_s
-                self._at(due_s, partial(self._planner.rates, rates_bps, due_s))
+                self._at(due_s, partial(self._hear_rates, rates_bps, due_s))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise WorkerError(
                 f"what the network monitor tells cannot be read: {error}", fix="see who else writes into its file"
             ) from error
+
+    def _hear_rates(self, rates_bps: Mapping[int, float], now_s: float) -> None:
+        """The monitor tells of links; also of a time before the server was started again."""
+        self._planner.rates(rates_bps, now_s)
 
     def _patience_s(self, timeout_s: float) -> float:
         due_s = min(math.inf if self._is_halted else self._planner.next_s, self._looked_s + LOOK_S)

@@ -1,10 +1,12 @@
-"""How a scheduler ends a trial with a replica, whenever the server or the replica is lost."""
+"""How a scheduler ends a trial with a replica, whenever the server or the replica is lost; and how it finds a server
+that is started again."""
 
 from __future__ import annotations
 
+import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +23,13 @@ from workloads.kinds.fabric.processes.messages import (
     Joined,
     Note,
     Ready,
+    Resume,
     Send,
     Serve,
 )
 from workloads.kinds.fabric.processes.scheduler import Scheduler
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
-from workloads.link_rates import Follower
+from workloads.link_rates import Follower, told
 
 PLAN = mlfabric_a(
     build("star(hosts=5)", rate_bps=10**9), [1], aggregators=0, replica_aggregators=0, window=0, divergence_updates=9
@@ -35,6 +38,16 @@ PLAN = mlfabric_a(
 SERVER, REPLICA = PLAN.server, PLAN.replica or 0
 LOOKS = 500
 """After so many looks, a millisecond apart, nothing that the scheduler plans here is still to begin: it hangs."""
+
+
+Sockets = dict[int, socket.socket]
+
+
+def connected(nodes: Iterable[int]) -> tuple[Sockets, Sockets]:
+    """By node, both ends of a connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = {node: socket.create_connection(listener.getsockname()) for node in nodes}
+        return ours, {node: listener.accept()[0] for node in ours}
 
 
 class Trial(Scheduler):
@@ -47,11 +60,9 @@ class Trial(Scheduler):
     """
 
     def __init__(self, rates: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            ours = {node: socket.create_connection(listener.getsockname()) for node in PLAN.met_by(PLAN.scheduler)}
-            self._others = [listener.accept()[0] for _ in ours]
-        work, told = Work(4.0, len(PLAN.workers), 0.0, 1, 1.0), Follower(rates, 2 * len(PLAN.links))
-        super().__init__(PLAN, ours, work, told, 60.0)
+        ours, self._others = connected(PLAN.met_by(PLAN.scheduler))
+        follower = Follower(rates, 2 * len(PLAN.links))
+        super().__init__(PLAN, ours, Work(4.0, len(PLAN.workers), 0.0, 1, 1.0), follower, 60.0)
         self.told: list[tuple[int, Note]] = []
         self.late: list[Callable[[], None]] = []
         self.holds_replica = False
@@ -64,7 +75,7 @@ class Trial(Scheduler):
 
     def close(self) -> None:
         super().close()
-        for other in self._others:
+        for other in self._others.values():
             other.close()
 
     def says(self, node: int, note: Note) -> None:
@@ -217,3 +228,47 @@ def test_of_two_that_have_lost_each_other_the_first_one_to_say_so_stays(trial: T
     trial.run()
     assert trial._former.keys() == {second}
     assert Gone(second, ()) in [note for node, note in trial.told if node == first]
+
+
+RETURNING = mlfabric_a(build("star(hosts=4)", rate_bps=10**9), [1], aggregators=0, window=0)
+"""Two workers, and a server that is started again."""
+
+
+class Finder(Scheduler):
+    """A scheduler that finds the new server at once."""
+
+    def __init__(self, rates: Path) -> None:
+        self.rates = rates
+        ours, self.others = connected(RETURNING.met_by(RETURNING.scheduler))
+        follower = Follower(rates, 2 * len(RETURNING.links))
+        super().__init__(RETURNING, ours, Work(4.0, 40, 0.0, 1, 1.0), follower, 60.0, self.find)
+        self._watch(RETURNING.workers, 60.0, (RETURNING.server,))
+
+    def close(self) -> None:
+        super().close()
+        for other in self.others.values():
+            other.close()
+
+    def find(self) -> socket.socket:
+        (ours,), (other,) = (one.values() for one in connected([RETURNING.server]))
+        self.others[RETURNING.server].close()
+        self.others[RETURNING.server] = other
+        return ours
+
+
+@pytest.fixture
+def finder(tmp_path: Path) -> Iterator[Finder]:
+    with Finder(tmp_path / "rates") as made:
+        yield made
+
+
+def test_what_the_monitor_saw_before_the_server_was_lost_counts_for_the_plans_after_it(finder: Finder) -> None:
+    seen_s = time.monotonic() + 60.0
+    finder.rates.write_text(json.dumps(told(seen_s, {0: 5.0})) + "\n")
+    finder._look_at_rates()
+    finder._lose(RETURNING.server)
+    finder._came(finder._by_node[RETURNING.server], Resume(1, 0, 0, ()), None)
+    for _, _, action in finder._later:
+        action()
+    assert finder._planner.next_s == seen_s + RETURNING.options.lag_s
+    assert finder._planner.traffic.rates_bps[0] == 5.0
