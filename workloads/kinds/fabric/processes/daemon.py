@@ -232,7 +232,7 @@ class Daemon(NoBuckets, Exchange):
     def _has_lost(self, node: int) -> None:
         """Without the scheduler nothing is summed, and the update goes straight to the server, if it may not be there:
         the server ignores what it has."""
-        if node == self._plan.server and self._seek is not None:
+        if node == self._plan.server and self._seek is not None and self._goes_on:
             self._await_server(self._seek)
         if node != self._plan.scheduler:
             return
@@ -267,15 +267,9 @@ class Daemon(NoBuckets, Exchange):
         """Find the new server, and say where the worker is. Nothing else counts until the scheduler says how to go on.
 
         Raises:
-            WorkerError: the worker has ended with the old server's weights.
             TrialTimeoutError: the server does not come.
         """
-        lost_s, worker = time.monotonic(), self._plan.nodes[self._node]
-        if not self._goes_on:
-            raise WorkerError(
-                f"the server was lost when the worker on {worker} had ended, with weights that are lost with it",
-                fix="kill the server earlier",
-            )
+        lost_s = time.monotonic()
         self._least_history += 1
         self._is_away, self._later = True, []
         self._groups, self._early, self._came_of = {}, {}, {}

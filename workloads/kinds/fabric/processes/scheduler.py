@@ -149,7 +149,7 @@ class Scheduler(NoBuckets, Exchange):
             elif isinstance(note, Renewed):
                 if note.history == self._history:
                     self._outdated.discard(node)
-            elif node in self._outdated:
+            elif node in self._outdated and not isinstance(note, End):
                 return
             elif isinstance(note, Ready):
                 self._check_own(note.update, node)
@@ -168,6 +168,7 @@ class Scheduler(NoBuckets, Exchange):
                 self._at(now_s, partial(self._lose_as_told, node, note.node))
             elif isinstance(note, End):
                 self._ended.add(node)
+                self._check_none_has_ended()
             else:
                 raise self._misfit(connection, note)
         except ValueError as error:
@@ -246,11 +247,28 @@ class Scheduler(NoBuckets, Exchange):
             self._end_servers()
 
     def _await_server(self, seek: Callable[[], socket]) -> None:
-        """Find the server that is started again; until it says what it has, nothing is planned."""
+        """Find the server that is started again; until it says what it has, nothing is planned.
+
+        Raises:
+            WorkerError: a worker has ended.
+        """
         lost_s = time.monotonic()
         self._is_away, self._outdated, self._history = True, {*self._plan.workers}, None
+        self._check_none_has_ended()
         self._has_again(self._plan.server, seek())
         self._say(self._plan.server, Back(0, time.monotonic() - lost_s))
+
+    def _check_none_has_ended(self) -> None:
+        """
+        Raises:
+            WorkerError: a worker has, with weights of a server before the one that is to come.
+        """
+        ended = [self._plan.nodes[node] for node in sorted(self._outdated & self._ended)]
+        if ended:
+            raise WorkerError(
+                f"the server was lost when workers had ended, with weights that are lost with it: {', '.join(ended)}",
+                fix="kill the server earlier",
+            )
 
     def _resume(self, note: Resume, now_s: float) -> None:
         """Plan anew, from what the new server has."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base.errors import WorkerError
 from topologies.build import build
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.planning.work import Work
@@ -23,6 +24,7 @@ from workloads.kinds.fabric.processes.messages import (
     Joined,
     Note,
     Ready,
+    Renewed,
     Resume,
     Send,
     Serve,
@@ -272,3 +274,23 @@ def test_what_the_monitor_saw_before_the_server_was_lost_counts_for_the_plans_af
         action()
     assert finder._planner.next_s == seen_s + RETURNING.options.lag_s
     assert finder._planner.traffic.rates_bps[0] == 5.0
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_worker_that_has_ended_before_the_server_was_lost_is_named(finder: Finder, is_first: bool) -> None:
+    events = [
+        lambda: finder._came(finder._by_node[RETURNING.workers[1]], End(), None),
+        lambda: finder._lose(RETURNING.server),
+    ]
+    first, second = events if is_first else reversed(events)
+    first()
+    with pytest.raises(WorkerError, match="lost when workers had ended, with weights that are lost with it: h1"):
+        second()
+
+
+def test_a_worker_ends_with_weights_of_the_new_server(finder: Finder) -> None:
+    finder._lose(RETURNING.server)
+    finder._came(finder._by_node[RETURNING.server], Resume(1, 0, 0, ()), None)
+    for note in (Renewed(1), End()):
+        finder._came(finder._by_node[RETURNING.workers[1]], note, None)
+    assert finder._ended == {RETURNING.workers[1]}
