@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from socket import IPPROTO_TCP, TCP_MAXSEG, socket
@@ -15,7 +15,7 @@ from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.planner import Command, Planner
 from workloads.kinds.fabric.planning.takeover import Takeover
 from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.exchange import Exchange, Floats, check_left
+from workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek, check_left
 from workloads.kinds.fabric.processes.messages import (
     Arrived,
     Back,
@@ -48,7 +48,7 @@ class Scheduler(NoBuckets, Exchange):
         work: Work,
         rates: Follower,
         loss_s: float | None = None,
-        seek: Callable[[], socket] | None = None,
+        seek: Seek | None = None,
     ) -> None:
         """``rates`` says what the network monitor sees; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`, and
         ``seek`` finds a server that is started again, where one is."""
@@ -246,7 +246,7 @@ class Scheduler(NoBuckets, Exchange):
         if self._is_ending:
             self._end_servers()
 
-    def _await_server(self, seek: Callable[[], socket]) -> None:
+    def _await_server(self, seek: Seek) -> None:
         """Find the server that is started again; until it says what it has, nothing is planned.
 
         Raises:
@@ -255,7 +255,7 @@ class Scheduler(NoBuckets, Exchange):
         lost_s = time.monotonic()
         self._is_away, self._outdated, self._history = True, {*self._plan.workers}, None
         self._check_none_has_ended()
-        self._has_again(self._plan.server, seek())
+        self._has_again(self._plan.server, seek(self._stay_alive))
         self._say(self._plan.server, Back(0, time.monotonic() - lost_s))
 
     def _check_none_has_ended(self) -> None:

@@ -251,7 +251,9 @@ class Finder(Scheduler):
         for other in self.others.values():
             other.close()
 
-    def find(self) -> socket.socket:
+    def find(self, meanwhile: Callable[[], None]) -> socket.socket:
+        meanwhile()
+        self.signs = {node: self.others[node].recv(64, socket.MSG_DONTWAIT) for node in RETURNING.workers}
         (ours,), (other,) = (one.values() for one in connected([RETURNING.server]))
         self.others[RETURNING.server].close()
         self.others[RETURNING.server] = other
@@ -294,3 +296,8 @@ def test_a_worker_ends_with_weights_of_the_new_server(finder: Finder) -> None:
     for note in (Renewed(1), End()):
         finder._came(finder._by_node[RETURNING.workers[1]], note, None)
     assert finder._ended == {RETURNING.workers[1]}
+
+
+def test_who_looks_for_the_server_gives_signs_of_life(finder: Finder) -> None:
+    finder._lose(RETURNING.server)
+    assert all(finder.signs.values())
