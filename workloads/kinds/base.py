@@ -337,6 +337,11 @@ class Kind(Generic[P]):
         :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
         return {}
 
+    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
+        """The predicted time of an iteration (s), where payload has that share of a link's rate, and workers compute at
+        that pace; None where nobody predicts it."""
+        return None
+
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """How many chunks all processes send in one synchronisation.
 
