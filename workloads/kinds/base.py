@@ -219,6 +219,11 @@ class Kind(Generic[P]):
         :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
         return {}
 
+    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
+        """The predicted time of an iteration (s), where payload has that share of a link's rate, and workers compute at
+        that pace; None where nobody predicts it."""
+        return None
+
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """How many chunks all processes send in one synchronisation.
 
@@ -247,6 +252,10 @@ class Kind(Generic[P]):
         """By how much the norm of a sum's error may be, besides the rounding of floats, as a share of the ``norms`` of
         its terms, all added."""
         return 0.0
+
+    def paces(self, plan: P) -> Sequence[float]:
+        """By rank, how much of the pace a worker computes for at least; empty where each computes all of it."""
+        return ()
 
     # Who takes part
 
@@ -298,6 +307,11 @@ class Kind(Generic[P]):
             PrivilegeError: the kernel refuses the congestion control.
         """
         raise NotImplementedError
+
+    def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
+        """A worker's part where what it computes depends on the plan; None where its task alone knows it
+        (:mod:`workloads.tasks`)."""
+        return None
 
     def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""
