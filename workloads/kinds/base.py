@@ -65,6 +65,8 @@ class Kind(Generic[P]):
             sums can be checked, and bandwidth is defined.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
         tells_resent: whether processes tell what TCP sent again to each neighbour.
+        parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
+            send the same bytes over each.
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
@@ -82,6 +84,7 @@ class Kind(Generic[P]):
     sums_together = True
     runs_our_engine = True
     tells_resent = True
+    parallel_connections = False
     reference = ""
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()

@@ -41,6 +41,7 @@ class ForestKind(KindOfForests):
     """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
 
     name = "forest"
+    parallel_connections = True
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)
