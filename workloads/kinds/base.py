@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from testbed.base.check import About, Check
 from testbed.base.errors import SpecError
 from topologies.model import Topology
+from topologies.part import Part
 from workloads.kinds.transfers import Carried
 from workloads.plan import Plan
 from workloads.sync import codec
@@ -188,6 +189,7 @@ class Kind(Generic[P]):
             sums can be checked, and bandwidth is defined.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
         tells_resent: whether processes tell what TCP sent again to each neighbour.
+        shares_network: whether its jobs can share a network with others, each on some of the hosts (:meth:`placed`).
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
@@ -205,6 +207,7 @@ class Kind(Generic[P]):
     sums_together = True
     runs_our_engine = True
     tells_resent = True
+    shares_network = False
     reference = ""
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()
@@ -233,6 +236,11 @@ class Kind(Generic[P]):
     def drawn(self, plan: P, seed: int) -> P:
         """The plan with all that it draws by lot drawn by the experiment's seed; the same one if it draws nothing."""
         return plan
+
+    def placed(self, plan: P, part: Part) -> P:
+        """In the numbers of the whole network, a plan that was made for :attr:`.Part.topology`; of a kind that
+        :attr:`shares_network`."""
+        raise NotImplementedError
 
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan does there what it is for.
