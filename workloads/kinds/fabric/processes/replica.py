@@ -94,7 +94,7 @@ class Replica(Server):
         If the server has fed it, ``snapshots``: how many steps had been made here and there when each came; the bytes
         of one; and ``came`` as in :meth:`.survivor.Survivor.said`. Once it has served, ``served``: from which step on,
         how many entries of the journal it had from the server, and by rank the first iteration that was computed on its
-        weights.
+        weights; and ``had``, how many updates were here.
         """
         told = {"copied": self._steps(), "received": self._sizes(), "lines": self._lines()}
         if self._snapshots:
@@ -110,6 +110,7 @@ class Replica(Server):
             "update_bytes": self._weights.nbytes,
             "lost": [(self._former_server, self._lost_s, self._commit_s)],
             "served": [self.journal.own_from, self.journal.inherited, sorted(self._first.items())],
+            "had": self.journal.had,
         }
 
     @property
@@ -206,7 +207,9 @@ class Replica(Server):
             super()._told(connection, note)
 
     def _join(self) -> None:
-        """The server is lost, whether anything was noticed of it here or not."""
+        """The server is lost, whether anything was noticed of it here or not; unless it has told that all is over."""
+        if self._over:
+            return
         self._lose(self._plan.server)
         self._say(self._plan.scheduler, Joined(-1, 0, tuple(self._heard)))
 
