@@ -231,8 +231,8 @@ class Planner:
         self._ask(now_s)
         self._units, self._plan_s = [], now_s
 
-    def lose_replica(self, now_s: float) -> None:
-        """Nothing goes to it any more."""
+    def leave_replica(self, now_s: float) -> None:
+        """Nothing goes to it any more: it is lost, or the server feeds it."""
         self._copying, self._copier, self._plan = None, None, self._plan.unreplicated
         self._forget_side(is_replica=True, now_s=now_s)
 
