@@ -37,6 +37,8 @@ sends nothing any more."""
 class NetworkMonitor:
     """A controller."""
 
+    is_urgent = False
+
     def __init__(self, context: Context) -> None:
         self._topology, self._records, self._lab = context.trial.topology, context.records, context.lab
         self._path = context.files.work / NAME
