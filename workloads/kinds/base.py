@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
 from topologies.model import Topology
+from topologies.part import Part
 from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Tool
 from workloads.kinds.evidence import Evidence, Told
 from workloads.plan import Plan
@@ -65,6 +66,9 @@ class Kind(Generic[P]):
             sums can be checked, and bandwidth is defined.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
         tells_resent: whether processes tell what TCP sent again to each neighbour.
+        parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
+            send the same bytes over each.
+        shares_network: whether its jobs can share a network with others, each on some of the hosts (:meth:`placed`).
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
@@ -82,6 +86,8 @@ class Kind(Generic[P]):
     sums_together = True
     runs_our_engine = True
     tells_resent = True
+    parallel_connections = False
+    shares_network = False
     reference = ""
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()
@@ -110,6 +116,11 @@ class Kind(Generic[P]):
     def drawn(self, plan: P, seed: int) -> P:
         """The plan with all that it draws by lot drawn by the experiment's seed; the same one if it draws nothing."""
         return plan
+
+    def placed(self, plan: P, part: Part) -> P:
+        """In the numbers of the whole network, a plan that was made for :attr:`.Part.topology`; of a kind that
+        :attr:`shares_network`."""
+        raise NotImplementedError
 
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan does there what it is for.
@@ -219,6 +230,11 @@ class Kind(Generic[P]):
         :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
         return {}
 
+    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
+        """The predicted time of an iteration (s), where payload has that share of a link's rate, and workers compute at
+        that pace; None where nobody predicts it."""
+        return None
+
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """How many chunks all processes send in one synchronisation.
 
@@ -247,6 +263,10 @@ class Kind(Generic[P]):
         """By how much the norm of a sum's error may be, besides the rounding of floats, as a share of the ``norms`` of
         its terms, all added."""
         return 0.0
+
+    def paces(self, plan: P) -> Sequence[float]:
+        """By rank, how much of the pace a worker computes for at least; empty where each computes all of it."""
+        return ()
 
     # Who takes part
 
@@ -298,6 +318,11 @@ class Kind(Generic[P]):
             PrivilegeError: the kernel refuses the congestion control.
         """
         raise NotImplementedError
+
+    def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
+        """A worker's part where what it computes depends on the plan; None where its task alone knows it
+        (:mod:`workloads.tasks`)."""
+        return None
 
     def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""

@@ -151,7 +151,9 @@ class Replica(Server):
             super()._told(connection, note)
 
     def _join(self) -> None:
-        """The server is lost, whether anything was noticed of it here or not."""
+        """The server is lost, whether anything was noticed of it here or not; unless it has told that all is over."""
+        if self._over:
+            return
         self._lose(self._plan.server)
         self._say(self._plan.scheduler, Joined(-1, 0, tuple(self._heard)))
 
