@@ -139,10 +139,9 @@ class Planner:
     @property
     def next_s(self) -> float:
         """When something is to be done next; infinity where nothing is until somebody says something."""
-        begins = min((unit.start_s for unit in self._units), default=math.inf)
-        if self._copying:
-            begins = min(begins, self._copying.start_s)
-        return min(self._plan_s, self._again_s, self._give_s, min(begins, self._settled.start_s) - LEAD_S)
+        copies_s = self._copying.start_s if self._copying else math.inf
+        begins_s = min(copies_s, self._settled.start_s, *(unit.start_s for unit in self._units))
+        return min(self._plan_s, self._again_s, self._give_s, begins_s - LEAD_S)
 
     @property
     def is_replicated(self) -> bool:
