@@ -76,6 +76,8 @@ GONE_S = 10.0
 """How long after the harness the last of its processes may still be there."""
 FREED_S = 60.0
 """How long after that the last of its namespaces: one thread of the kernel's frees those of all users, in turn."""
+RESUMED_S = 400.0
+"""How long a run that goes on may take: there, a trial that hangs ends by its own timeouts."""
 SLACK_S = 20.0
 """For a busy machine."""
 DISK_BYTES = 64 * 2**20
@@ -323,7 +325,7 @@ def resume(hit: Hit, folder: Path, out: Path) -> None:
     words = (
         ["--resume", str(out)] if (out / "resolved.json").exists() else [str(folder / "spec.yaml"), "--out", str(out)]
     )
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=RESUMED_S, check=False)
     if done.returncode != 0:
         hit.problems.append(f"--resume: exit code {done.returncode}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
     after = finished(out, hit.problems)
