@@ -101,15 +101,15 @@ class ExchangeEngine(Engine):
         """
         self._until(lambda: bool(self._arrived), timeout_s)
 
-    def _owes(self, connection: Connection) -> bool:
-        return super()._owes(connection) or connection.node in self._owing()
+    def _owes(self, node: int) -> bool:
+        return super()._owes(node) or node in self._owing()
 
     def _owing(self) -> set[int]:
         return {self._incoming[number][0] for number, count in self._owed.items() if count > 0}
 
     def _awaited(self) -> str:
         owing = self._owing()
-        names = [connection.name for connection in self._connections if connection.node in owing]
+        names = [neighbour.name for node, neighbour in self._by_node.items() if node in owing]
         return f"for messages from {', '.join(names)}" if names else super()._awaited()
 
     def _take_more(self, connection: Connection, word: int) -> bool:
