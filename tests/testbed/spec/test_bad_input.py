@@ -719,9 +719,15 @@ def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called]
 
 
 def test_every_golden_text_belongs_to_a_case() -> None:
-    assert {
-        path.stem for path in GOLDEN.glob("*.txt")
-    } == CHANGES.keys() | PROFILE_CHANGES.keys() | TOPICS_CHANGES.keys() | CALLS.keys() | OWN.keys()
+    assert (
+        {path.stem for path in GOLDEN.glob("*.txt")}
+        == CHANGES.keys()
+        | PROFILE_CHANGES.keys()
+        | TOPICS_CHANGES.keys()
+        | CALLS.keys()
+        | OWN.keys()
+        | HYBRID_CHANGES.keys()
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,16 @@ other passes run, would need a second connection to each neighbour.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from socket import socket
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads.kinds.hybrid.program.cut import Phase
+from workloads.sync.bundle import Sockets
 from workloads.sync.chunks import CHUNK_BITS, ChunkTable
 from workloads.sync.connection import Connection
 from workloads.sync.engine import Engine
@@ -51,7 +52,7 @@ class ExchangeEngine(Engine):
         node: int,
         forest: Forest,
         chunks: ChunkTable,
-        sockets: Mapping[int, socket],
+        sockets: Sockets,
         gradient: Floats,
         buffers: Buffers,
     ) -> None:
@@ -85,7 +86,10 @@ class ExchangeEngine(Engine):
 
     def said(self) -> dict[str, Any]:
         """To whom it has sent how many bytes of messages and chunks, headers not included."""
-        return {"payload_bytes": {str(one.node): one.payload_bytes for one in self._connections}}
+        sent: Counter[str] = Counter()
+        for one in self._connections:
+            sent[str(one.node)] += one.payload_bytes
+        return {"payload_bytes": sent}
 
     def arrived(self) -> list[tuple[int, float]]:
         """Messages that have come since this was last asked: the number, and when it was there (``time.monotonic``)."""
