@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -33,8 +33,20 @@ TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(
 SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)", schemes.names_of))]
 
 
-Holders = Literal["all"] | list[int]
-Strategy = Literal["data"] | dict[str, Holders]
+def _strategy(value: object) -> object:
+    """What can be said of a strategy without knowing the model and the hosts."""
+    example = "write data, or hosts by operator: {e0: [0], rest: all}"
+    if value == "data":
+        return value
+    if not isinstance(value, dict) or not value:
+        raise refuse(f"{value!r} is no strategy", example)
+    for name, holders in value.items():
+        if holders != "all" and not (isinstance(holders, list) and all(type(one) is int for one in holders)):
+            raise refuse(f"{name}: {holders!r} is no list of hosts", f"write {name}: [0], or {name}: all")
+    return {str(name): holders for name, holders in value.items()}
+
+
+Strategy = Annotated[str | dict[str, str | list[int]], BeforeValidator(_strategy)]
 
 
 class Arm(Group):
@@ -43,14 +55,17 @@ class Arm(Group):
     label: Line = Field("", max_length=LONGEST_LABEL)
     """The arm's name in tables and figures. The default is made from scheme, topology, rate and perturbations."""
     topology: TopologyText = Field(examples=["star(hosts=9)"])
-    """The network: a family and its parameters, or a function in a Python file of yours."""
+    """The network: a family and its parameters, or a function in a Python file of yours. With a strategy also
+    ``topoopt(servers=12,degree=4)``: patch panels and rings are found for it, and the arm has no scheme."""
     scheme: SchemeText = Field("", examples=["ring"])
-    """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command."""
+    """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command, or ``topoopt``
+    finds one."""
     strategy: Strategy | None = Field(None, examples=["{e0: [0], e1: [1], rest: all}"])
     """The hosts that hold each operator of the workload's model: ``data`` for all of them on all hosts, or hosts by
     operator, with ``rest`` for those that are not named. Hosts send an operator's outputs to those that hold the next
-    one, and sum gradients among those that hold the same one. Needs scheme ``ring`` or ``multi_ring``. By default there
-    is no strategy, and the scheme sums all gradients among all hosts."""
+    one, and sum gradients among those that hold the same one. Needs scheme ``ring`` or ``multi_ring``.
+    ``search(steps=2000,seed=0)`` looks for the best one. By default there is no strategy, and the scheme sums all
+    gradients among all hosts."""
     rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
     """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
     Links that have a rate of their own in ``links`` keep it."""

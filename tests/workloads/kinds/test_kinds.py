@@ -29,6 +29,7 @@ REGISTRATION = {
     "analysis/scheduler_batches.py": "how long that kind's scheduler takes",
     "analysis/schedule_optimum.py": "the best schedule of what that kind's scheduler is asked",
     "testbed/api/schedule.py": "testbed schedule runs that kind's scheduler, and nothing else",
+    "testbed/experiment/finding.py": "what a hybrid trial's strategy and network are found for",
     "testbed/experiment/placing.py": "a strategy in an arm makes a hybrid plan",
     "testbed/experiment/batch_file.py": "what testbed schedule reads",
 }
