@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SchemeError, SpecError
 from testbed.base.units import time_text
 from testbed.execution.job_files import burst_s
 from testbed.execution.search import check as check_program
@@ -18,10 +18,12 @@ from testbed.experiment import naming
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.experiment.own_links import with_own
 from testbed.experiment.restarts import check_restarts
+from testbed.experiment.shared import planned
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text
+from testbed.spec.jobs import JobKeys
 from testbed.spec.workload.base import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
@@ -32,6 +34,7 @@ from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
+from topologies.part import Part
 from workloads import kinds
 from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
@@ -104,18 +107,38 @@ class Built:
             self._topologies[key] = found
         return self._topologies[key]
 
-    def plan(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
-        """What the scheme ``text`` does there, verified, and what that costs."""
+    def plan(
+        self, text: str, topology_text: str, spec: Spec, gradient: Gradient, part: Part | None = None
+    ) -> tuple[Plan, Cost]:
+        """What the scheme ``text`` does there, or on a part of it, verified, and what that costs."""
         topology = self.topology(topology_text, spec)
-        undrawn = (text, _links_key(topology_text, spec), gradient.tensors)
+        undrawn = (text, _links_key(topology_text, spec), gradient.tensors, part and part.hosts)
         if undrawn not in self._undrawn:
-            self._undrawn[undrawn] = build_plan(text, topology, gradient.tensors)
+            self._undrawn[undrawn] = (
+                _plan_on(part, text, gradient) if part else build_plan(text, topology, gradient.tensors)
+            )
         plan = kinds.drawn(self._undrawn[undrawn], spec.seed)
         key = (undrawn, None if plan is self._undrawn[undrawn] else spec.seed)
         if key not in self._plans:
             kinds.verify(plan, topology)
             self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
         return self._plans[key]
+
+
+def _plan_on(part: Part, text: str, gradient: Gradient) -> Plan:
+    """What the scheme ``text`` does on some of a network's hosts.
+
+    Raises:
+        SchemeError: it cannot, or its kind of trial needs a network of its own.
+    """
+    plan = build_plan(text, part.topology, gradient.tensors)
+    kind = kinds.of(plan)
+    if not kind.shares_network:
+        raise SchemeError(
+            f"scheme {plan.scheme} needs a network of its own", fix="take a scheme whose sums go along trees, or an arm"
+        )
+    found: Plan = kind.placed(plan, part)
+    return found
 
 
 def _links_key(topology_text: str, spec: Spec) -> Hashable:
@@ -136,6 +159,16 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     return text, topology
 
 
+def network_of(arm: Arm, spec: Spec, folder: Path, built: Built) -> Network:
+    """Build an arm's network.
+
+    Raises:
+        SpecError: the topology cannot be.
+    """
+    topology_text, topology = _topology(arm, spec, folder, built)
+    return Network(arm, spec, folder, topology_text, topology)
+
+
 def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folder: Path, built: Built) -> Job:
     """Build and check an arm's network and its job there; ``sent`` is what is synchronised, None where processes of
     which nothing is known synchronise by themselves; ``own`` is what was prepared for workers.
@@ -143,8 +176,8 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folde
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its plan is wrong.
     """
-    topology_text, topology = _topology(arm, spec, folder, built)
-    network = Network(arm, spec, folder, topology_text, topology)
+    network = network_of(arm, spec, folder, built)
+    topology = network.topology
     if sent is None:
         if arm.checkpoint:
             raise SpecError(f"a {spec.workload.kind} writes its own checkpoints", fix="remove checkpoint")
@@ -152,19 +185,68 @@ def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folde
         check_perturbations(arm, spec, topology, plan, folder)
         least = kinds.cost(plan, topology, 0.0)
         return Job("", network, plan.scheme, plan, least, NOTHING, spec.workload)
-    scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
-    _check_samples(arm, topology, work.iterations)
-    plan, least = built.plan(scheme_text, topology_text, spec, sent)
-    if len(plan.workers) == 1:
-        raise SpecError(f"{arm.topology} has only one worker; synchronisation needs two", fix="give it two hosts")
-    work.refuse(own, len(plan.workers))
-    kinds.of(plan).refuse(plan, topology, _asked(spec, own))
-    kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
-    check_perturbations(arm, spec, topology, plan, folder)
-    found = Job("", network, scheme_text, plan, least, sent, spec.workload)
+    found = _checked(network, _Wanted("", arm.scheme, synchronised(spec.workload), sent, own), built)
+    check_perturbations(arm, spec, topology, found.plan, folder)
     _check_checkpoint(found)
     check_restarts(found)
     _check_timeout(found)
+    return found
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A job that is to be: its name, its scheme as the spec has it, what its workers do, what they synchronise, what
+    was prepared for them, and its hosts where these are not all."""
+
+    name: str
+    scheme: str
+    work: Synchronised
+    sent: Gradient
+    own: Prepared | None
+    part: Part | None = None
+
+
+def _checked(network: Network, wanted: _Wanted, built: Built) -> Job:
+    """Plan a job, and check that it makes sense.
+
+    Raises:
+        SpecError: it does not.
+    """
+    arm, spec, work, sent = network.arm, network.spec, wanted.work, wanted.sent
+    scheme_text = locate(wanted.scheme, network.folder)
+    _check_samples(arm, network.topology, work.iterations)
+    plan, least = built.plan(scheme_text, network.topology_text, spec, sent, wanted.part)
+    if len(plan.workers) == 1:
+        where = "it" if wanted.part else arm.topology
+        raise SpecError(f"{where} has only one worker; synchronisation needs two", fix="give it two hosts")
+    work.refuse(wanted.own, len(plan.workers))
+    kinds.of(plan).refuse(plan, network.topology, _asked(spec, work, wanted.own))
+    kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
+    return Job(wanted.name, network, scheme_text, plan, least, sent, work)
+
+
+Brought = Callable[[Synchronised], tuple[Gradient, Prepared | None]]
+"""What workers synchronise, and what is prepared for them."""
+
+
+def jobs(arm: Arm, spec: Spec, batch: int, bring: Brought, folder: Path, built: Built) -> tuple[Job, ...]:
+    """Build and check an arm's network, and the jobs that share it; ``batch`` is that of jobs that give none.
+
+    Raises:
+        SpecError: the topology cannot be; a job cannot be; or jobs get into each other's way.
+    """
+    network = network_of(arm, spec, folder, built)
+
+    def made(asked: JobKeys, part: Part) -> Job:
+        work = synchronised(spec.workload_of(asked))
+        wanted = _Wanted(asked.name, asked.scheme, work, *bring(work), part)
+        return replace(_checked(network, wanted, built), batch=asked.batch or batch, own=wanted.own)
+
+    found = planned(arm.jobs, network.topology, made)
+    processes = {process: node for one in found for process, node in one.processes.items()}
+    for one in found:
+        check_perturbations(arm, spec, network.topology, one.plan, folder, processes)
+        _check_timeout(one)
     return found
 
 
@@ -172,9 +254,8 @@ NOTHING = Gradient((), (), ())
 """What is synchronised where nobody knows it."""
 
 
-def _asked(spec: Spec, own: Prepared | None) -> Asked:
+def _asked(spec: Spec, work: Synchronised, own: Prepared | None) -> Asked:
     """What a kind of trial may refuse."""
-    work = synchronised(spec.workload)
     return Asked(
         overlap=work.overlap,
         priority=work.priority == "layer",
@@ -332,9 +413,26 @@ class _Cells:
             if sent is None:
                 return []
         make = partial(job, spec=spec, sent=sent, own=own, folder=folder, built=self._built)
-        made = [(cell, self._job(cell, make)) for cell in group]
-        found = [_trial(cell, one, self._inputs.of(spec, cell.arm), own) for cell, one in made if one is not None]
+        made = [(cell, self._jobs_of(cell) if cell.arm.jobs else self._alone(cell, make, own)) for cell in group]
+        found = [_trial(cell, some, self._inputs.of(spec, cell.arm)) for cell, some in made if some]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
+
+    def _alone(self, cell: PlannedCell, make: Callable[[Arm], Job], own: Prepared | None) -> tuple[Job, ...]:
+        """The one job of a cell; none if it cannot be."""
+        found = self._job(cell, make)
+        return () if found is None else (replace(found, batch=cell.batch, own=own),)
+
+    def _jobs_of(self, cell: PlannedCell) -> tuple[Job, ...]:
+        """The jobs that share a cell's network; none if one cannot be."""
+        spec = cell.spec
+
+        def bring(work: Synchronised) -> tuple[Gradient, Prepared | None]:
+            work.check()
+            own = self._prepared(spec, work) if work.needs(spec.seed) is not None else None
+            return self._sent(work, own), own
+
+        make = partial(jobs, cell.arm, spec, cell.batch, bring, self._source.folder, self._built)
+        return self._said(f"arms.{cell.number}.jobs", cell.at, make) or ()
 
     def _job(self, cell: PlannedCell, make: Callable[[Arm], Job]) -> Job | None:
         """The job of a cell without its batch, the same for all its batches."""
@@ -377,7 +475,9 @@ class _Cells:
             SpecError: there are more networks than anybody wants to wait for.
         """
         different = {
-            (cell.arm.topology, cell.arm.scheme, _asked_of_links(cell.spec)) for cell in self._source.grid.cells
+            (cell.arm.topology, scheme, _asked_of_links(cell.spec))
+            for cell in self._source.grid.cells
+            for scheme in cell.arm.schemes or [""]
         }
         if len(different) > MOST_NETWORKS:
             raise SpecError(
@@ -387,8 +487,8 @@ class _Cells:
             )
 
 
-def _trial(cell: PlannedCell, built: Job, inputs: Digests, own: Prepared | None) -> Trial:
-    jobs = (replace(built, batch=cell.batch, own=own),)
-    name = naming.name(cell, built.scheme_text)
-    inputs = {**inputs, **(own.inputs if own else {})}
-    return Trial(name, built.network, jobs, point=cell.point, at=cell.at, inputs=inputs)
+def _trial(cell: PlannedCell, some: tuple[Job, ...], inputs: Digests) -> Trial:
+    first, *_ = some
+    name = naming.name(cell, "jobs" if cell.arm.jobs else first.scheme_text)
+    inputs = {**inputs, **{name: digest for one in some if one.own for name, digest in one.own.inputs.items()}}
+    return Trial(name, first.network, some, point=cell.point, at=cell.at, inputs=inputs)

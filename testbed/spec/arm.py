@@ -1,36 +1,19 @@
-"""The keys of an arm: its network, its scheme, its label and its perturbations."""
+"""The keys of an arm: its network, its scheme or its jobs, its label and its perturbations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated
-
-from pydantic import BeforeValidator, Field
+from pydantic import Field, model_validator
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Group, Line, Rate, one_line, refuse
+from testbed.base.groups import Group, Line, Rate, refuse
 from testbed.base.units import rate_text
 from testbed.spec.checkpoint import Checkpoint
+from testbed.spec.jobs import JobKeys, check, singly
 from testbed.spec.perturb import Perturbations
-from topologies import build as topologies
-from topologies.call import parse
-from workloads.sync import schemes
+from testbed.spec.text import SchemeText, TopologyText
 
 LONGEST_LABEL = 80
 """Characters: labels are columns of tables."""
-
-
-def _call(value: object, example: str, parameters: Callable[[str], Sequence[str]]) -> str:
-    if not isinstance(value, str):
-        raise refuse(f"{value!r} is not text", f"write it as {example}")
-    try:
-        return one_line(str(parse(value, example, parameters)))  # it is an arm's label where none is given
-    except SpecError as error:
-        raise refuse(error.problem, error.fix or "") from None
-
-
-TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)", topologies.names_of))]
-SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)", schemes.names_of))]
 
 
 class Arm(Group):
@@ -41,7 +24,9 @@ class Arm(Group):
     topology: TopologyText = Field(examples=["star(hosts=9)"])
     """The network: a family and its parameters, or a function in a Python file of yours."""
     scheme: SchemeText = Field("", examples=["ring"])
-    """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command."""
+    """The scheme that synchronises gradients. Every arm needs one, unless it has jobs, or the workload is a command."""
+    jobs: list[JobKeys] = Field([], examples=["[{name: a, scheme: ring, hosts: 4}, {name: b, scheme: ring, hosts: 4}]"])
+    """Several jobs that share the network, in place of ``scheme``. Each has its own scheme, hosts and results."""
     rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
     """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
     Links that have a rate of their own in ``links`` keep it."""
@@ -56,6 +41,24 @@ class Arm(Group):
         rate = "" if self.rate_bps is None else f" at {rate_text(self.rate_bps)}"
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
         kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
-        return (
-            self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + rate + under + kept
-        )
+        what = self.scheme or ", ".join(f"{one.name}: {one.scheme}" for one in self.jobs)
+        return self.label or (f"{what} on {self.topology}" if what else self.topology) + rate + under + kept
+
+    @property
+    def schemes(self) -> list[str]:
+        """That of the arm, or those of its jobs."""
+        return [self.scheme] if self.scheme else [one.scheme for one in singly(self.jobs)]
+
+    @model_validator(mode="after")
+    def _jobs_alone(self) -> Arm:
+        if not self.jobs:
+            return self
+        if self.scheme:
+            raise refuse("an arm has either a scheme or jobs, which have schemes of their own", "remove one of them")
+        if self.checkpoint:
+            raise refuse("an arm with jobs takes no checkpoint", "remove checkpoint")
+        try:
+            check(self.jobs)
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+        return self
