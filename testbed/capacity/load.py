@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.experiment.expand import lab_rate_bps
+from testbed.experiment.built import lab_rate_bps
 from testbed.lab.base import LinkSettings
 from testbed.trial.job import Job
 from testbed.trial.model import Trial

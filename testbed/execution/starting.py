@@ -29,6 +29,8 @@ class Starting:
     """Starts each job's processes, as a controller in the thread that waits for them. A job of which a process fails
     has failed; its other processes are ended, and the other jobs go on."""
 
+    is_urgent = False
+
     def __init__(self, jobs: Sequence[Job], launches: Sequence[Launch], lab: Lab, files: Files) -> None:
         self._lab, self._files = lab, files
         self._waiting = list(jobs)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
-from testbed.base.errors import SchemeError, SpecError
+from testbed.base.errors import SpecError
 from testbed.base.units import time_text
 from testbed.execution.job_files import burst_s
 from testbed.execution.search import check as check_program
 from testbed.experiment import naming
+from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
-from testbed.experiment.own_links import with_own
+from testbed.experiment.placing import placed
 from testbed.experiment.restarts import check_restarts
 from testbed.experiment.shared import planned
 from testbed.perturb.check import check as check_perturbations
@@ -30,7 +31,6 @@ from testbed.trial.job import Job, synchronised
 from testbed.trial.model import Trial
 from testbed.trial.network import Network
 from testbed.trial.packages import Packages
-from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
@@ -40,8 +40,6 @@ from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
 from workloads.own.prepared import OwnError, Prepared
 from workloads.plan import Plan
-from workloads.sync.cost import Cost
-from workloads.sync.schemes import build_plan
 
 _T = TypeVar("_T")
 MOST_SAMPLES = 4_000_000
@@ -74,11 +72,6 @@ def first_trials(source: Source) -> list[Trial]:
     return naming.distinct(_Cells(source).made())
 
 
-def lab_rate_bps(spec: Spec) -> int:
-    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
-    return round(spec.links.rate_bps / spec.workload.scale)
-
-
 def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
     """What is synchronised: the tensors and buckets of a workload's model, or of the user's ``own`` one.
 
@@ -86,68 +79,6 @@ def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
         SpecError: no such model.
     """
     return gradient(own.sizes() if own else work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
-
-
-class Built:
-    """Topologies and plans that were built and verified; each once, however many trials use it."""
-
-    def __init__(self) -> None:
-        self._topologies: dict[Hashable, Topology] = {}
-        self._undrawn: dict[Hashable, Plan] = {}
-        """As they are for all seeds."""
-        self._plans: dict[Hashable, tuple[Plan, Cost]] = {}
-
-    def topology(self, text: str, spec: Spec) -> Topology:
-        """The network that ``text`` describes, with the links of ``spec``."""
-        key = _links_key(text, spec)
-        if key not in self._topologies:
-            found = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
-            found = with_own(found, spec.links, spec.workload.scale)
-            spec.place.limits.check_size(found)
-            self._topologies[key] = found
-        return self._topologies[key]
-
-    def plan(
-        self, text: str, topology_text: str, spec: Spec, gradient: Gradient, part: Part | None = None
-    ) -> tuple[Plan, Cost]:
-        """What the scheme ``text`` does there, or on a part of it, verified, and what that costs."""
-        topology = self.topology(topology_text, spec)
-        undrawn = (text, _links_key(topology_text, spec), gradient.tensors, part and part.hosts)
-        if undrawn not in self._undrawn:
-            self._undrawn[undrawn] = (
-                _plan_on(part, text, gradient) if part else build_plan(text, topology, gradient.tensors)
-            )
-        plan = kinds.drawn(self._undrawn[undrawn], spec.seed)
-        key = (undrawn, None if plan is self._undrawn[undrawn] else spec.seed)
-        if key not in self._plans:
-            kinds.verify(plan, topology)
-            self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
-        return self._plans[key]
-
-
-def _plan_on(part: Part, text: str, gradient: Gradient) -> Plan:
-    """What the scheme ``text`` does on some of a network's hosts.
-
-    Raises:
-        SchemeError: it cannot, or its kind of trial needs a network of its own.
-    """
-    plan = build_plan(text, part.topology, gradient.tensors)
-    kind = kinds.of(plan)
-    if not kind.shares_network:
-        raise SchemeError(
-            f"scheme {plan.scheme} needs a network of its own", fix="take a scheme whose sums go along trees, or an arm"
-        )
-    found: Plan = kind.placed(plan, part)
-    return found
-
-
-def _links_key(topology_text: str, spec: Spec) -> Hashable:
-    return topology_text, spec.workload.scale, _asked_of_links(spec)
-
-
-def _asked_of_links(spec: Spec) -> Hashable:
-    """What a topology's links are made of, for all and for some."""
-    return spec.links.rate_bps, spec.links.delay_s, tuple(spec.links.own.items())
 
 
 def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, Topology]:
@@ -169,78 +100,76 @@ def network_of(arm: Arm, spec: Spec, folder: Path, built: Built) -> Network:
     return Network(arm, spec, folder, topology_text, topology)
 
 
-def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folder: Path, built: Built) -> Job:
-    """Build and check an arm's network and its job there; ``sent`` is what is synchronised, None where processes of
+def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: Path, built: Built) -> Job:
+    """Build and check the network and the job of a cell; ``sent`` is what is synchronised, None where processes of
     which nothing is known synchronise by themselves; ``own`` is what was prepared for workers.
 
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its plan is wrong.
     """
+    arm, spec = cell.arm, cell.spec
     network = network_of(arm, spec, folder, built)
     topology = network.topology
     if sent is None:
         if arm.checkpoint:
             raise SpecError(f"a {spec.workload.kind} writes its own checkpoints", fix="remove checkpoint")
+        if arm.strategy is not None:
+            raise SpecError(f"a {spec.workload.kind} has no operators to place", fix="remove strategy")
         plan = kinds.named(spec.workload.brings).own_plan(topology)
         check_perturbations(arm, spec, topology, plan, folder)
         least = kinds.cost(plan, topology, 0.0)
         return Job("", network, plan.scheme, plan, least, NOTHING, spec.workload)
-    found = _checked(network, _Wanted("", arm.scheme, synchronised(spec.workload), sent, own), built)
-    check_perturbations(arm, spec, topology, found.plan, folder)
+    scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
+    _check_samples(arm, topology, work.iterations)
+    if arm.strategy is None:
+        plan, least = built.plan(scheme_text, network.topology_text, spec, sent)
+    else:
+        sent, plan, least = placed(scheme_text, topology, work.operators(cell.batch), arm.strategy)
+    found = Job("", network, scheme_text, plan, least, sent, work)
+    _check_plan(found, own)
+    check_perturbations(arm, spec, topology, plan, folder)
     _check_checkpoint(found)
     check_restarts(found)
     _check_timeout(found)
     return found
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """A job that is to be: its name, its scheme as the spec has it, what its workers do, what they synchronise, what
-    was prepared for them, and its hosts where these are not all."""
-
-    name: str
-    scheme: str
-    work: Synchronised
-    sent: Gradient
-    own: Prepared | None
-    part: Part | None = None
-
-
-def _checked(network: Network, wanted: _Wanted, built: Built) -> Job:
-    """Plan a job, and check that it makes sense.
-
-    Raises:
-        SpecError: it does not.
+def _check_plan(job: Job, own: Prepared | None) -> None:
     """
-    arm, spec, work, sent = network.arm, network.spec, wanted.work, wanted.sent
-    scheme_text = locate(wanted.scheme, network.folder)
-    _check_samples(arm, network.topology, work.iterations)
-    plan, least = built.plan(scheme_text, network.topology_text, spec, sent, wanted.part)
+    Raises:
+        SpecError: what a job's plan does makes no sense for what its workers do.
+    """
+    network, plan, work = job.network, job.plan, job.work
     if len(plan.workers) == 1:
-        where = "it" if wanted.part else arm.topology
+        where = "it" if network.arm.jobs else network.arm.topology
         raise SpecError(f"{where} has only one worker; synchronisation needs two", fix="give it two hosts")
-    work.refuse(wanted.own, len(plan.workers))
-    kinds.of(plan).refuse(plan, network.topology, _asked(spec, work, wanted.own))
-    kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
-    return Job(wanted.name, network, scheme_text, plan, least, sent, work)
+    work.refuse(own, len(plan.workers))
+    job.kind.refuse(plan, network.topology, _asked(network.spec, work, own))
+    _check_connections(plan, network.topology)
+    job.kind.chunks(plan, job.gradient, work.chunk_bytes)  # refused where some have nothing
 
 
 Brought = Callable[[Synchronised], tuple[Gradient, Prepared | None]]
 """What workers synchronise, and what is prepared for them."""
 
 
-def jobs(arm: Arm, spec: Spec, batch: int, bring: Brought, folder: Path, built: Built) -> tuple[Job, ...]:
-    """Build and check an arm's network, and the jobs that share it; ``batch`` is that of jobs that give none.
+def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple[Job, ...]:
+    """Build and check the network of a cell, and the jobs that share it.
 
     Raises:
         SpecError: the topology cannot be; a job cannot be; or jobs get into each other's way.
     """
+    arm, spec = cell.arm, cell.spec
     network = network_of(arm, spec, folder, built)
 
     def made(asked: JobKeys, part: Part) -> Job:
-        work = synchronised(spec.workload_of(asked))
-        wanted = _Wanted(asked.name, asked.scheme, work, *bring(work), part)
-        return replace(_checked(network, wanted, built), batch=asked.batch or batch, own=wanted.own)
+        scheme_text, work = locate(asked.scheme, folder), synchronised(spec.workload_of(asked))
+        _check_samples(arm, network.topology, work.iterations)
+        sent, own = bring(work)
+        plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
+        found = Job(asked.name, network, scheme_text, plan, least, sent, work, asked.batch or cell.batch, own)
+        _check_plan(found, own)
+        return found
 
     found = planned(arm.jobs, network.topology, made)
     processes = {process: node for one in found for process, node in one.processes.items()}
@@ -248,6 +177,21 @@ def jobs(arm: Arm, spec: Spec, batch: int, bring: Brought, folder: Path, built: 
         check_perturbations(arm, spec, network.topology, one.plan, folder, processes)
         _check_timeout(one)
     return found
+
+
+def _check_connections(plan: Plan, topology: Topology) -> None:
+    """Refuse parallel circuits, one of which would be dark, where processes have one connection with a neighbour."""
+    kind = kinds.of(plan)
+    if kind.parallel_connections:
+        return
+    for pair in kind.pairs(plan):
+        if len(topology.connections(*pair)) > 1:
+            a, b = (topology.nodes[node].name for node in pair)
+            raise SpecError(
+                f"scheme {plan.scheme} has one connection between {a} and {b}, which several circuits of "
+                f"{topology.expression} join",
+                fix="join two servers by one circuit: give each ring once",
+            )
 
 
 NOTHING = Gradient((), (), ())
@@ -412,33 +356,32 @@ class _Cells:
                 sent = self._said("workload.model", at, partial(self._sent, work, own))
             if sent is None:
                 return []
-        make = partial(job, spec=spec, sent=sent, own=own, folder=folder, built=self._built)
+        make = partial(job, sent=sent, own=own, folder=folder, built=self._built)
         made = [(cell, self._jobs_of(cell) if cell.arm.jobs else self._alone(cell, make, own)) for cell in group]
         found = [_trial(cell, some, self._inputs.of(spec, cell.arm)) for cell, some in made if some]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
 
-    def _alone(self, cell: PlannedCell, make: Callable[[Arm], Job], own: Prepared | None) -> tuple[Job, ...]:
+    def _alone(self, cell: PlannedCell, make: Callable[[PlannedCell], Job], own: Prepared | None) -> tuple[Job, ...]:
         """The one job of a cell; none if it cannot be."""
         found = self._job(cell, make)
         return () if found is None else (replace(found, batch=cell.batch, own=own),)
 
     def _jobs_of(self, cell: PlannedCell) -> tuple[Job, ...]:
         """The jobs that share a cell's network; none if one cannot be."""
-        spec = cell.spec
 
         def bring(work: Synchronised) -> tuple[Gradient, Prepared | None]:
             work.check()
-            own = self._prepared(spec, work) if work.needs(spec.seed) is not None else None
+            own = self._prepared(cell.spec, work) if work.needs(cell.spec.seed) is not None else None
             return self._sent(work, own), own
 
-        make = partial(jobs, cell.arm, spec, cell.batch, bring, self._source.folder, self._built)
+        make = partial(jobs, cell, bring, self._source.folder, self._built)
         return self._said(f"arms.{cell.number}.jobs", cell.at, make) or ()
 
-    def _job(self, cell: PlannedCell, make: Callable[[Arm], Job]) -> Job | None:
-        """The job of a cell without its batch, the same for all its batches."""
-        key = (id(cell.spec), cell.number, cell.at)
+    def _job(self, cell: PlannedCell, make: Callable[[PlannedCell], Job]) -> Job | None:
+        """The job of a cell without its batch, the same for all its batches unless outputs are sent, too."""
+        key = (id(cell.spec), cell.number, cell.at, cell.batch if cell.arm.strategy else 0)
         if key not in self._jobs:
-            self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
+            self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell))
         return self._jobs[key]
 
     def _prepared(self, spec: Spec, work: Synchronised) -> Prepared:
@@ -475,7 +418,7 @@ class _Cells:
             SpecError: there are more networks than anybody wants to wait for.
         """
         different = {
-            (cell.arm.topology, scheme, _asked_of_links(cell.spec))
+            (cell.arm.topology, scheme, asked_of_links(cell.spec))
             for cell in self._source.grid.cells
             for scheme in cell.arm.schemes or [""]
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from testbed.base.errors import SpecError
@@ -16,6 +18,10 @@ LONGEST_LABEL = 80
 """Characters: labels are columns of tables."""
 
 
+Holders = Literal["all"] | list[int]
+Strategy = Literal["data"] | dict[str, Holders]
+
+
 class Arm(Group):
     """One way to synchronise on one network. The experiment compares arms."""
 
@@ -27,6 +33,11 @@ class Arm(Group):
     """The scheme that synchronises gradients. Every arm needs one, unless it has jobs, or the workload is a command."""
     jobs: list[JobKeys] = Field([], examples=["[{name: a, scheme: ring, hosts: 4}, {name: b, scheme: ring, hosts: 4}]"])
     """Several jobs that share the network, in place of ``scheme``. Each has its own scheme, hosts and results."""
+    strategy: Strategy | None = Field(None, examples=["{e0: [0], e1: [1], rest: all}"])
+    """The hosts that hold each operator of the workload's model: ``data`` for all of them on all hosts, or hosts by
+    operator, with ``rest`` for those that are not named. Hosts send an operator's outputs to those that hold the next
+    one, and sum gradients among those that hold the same one. Needs scheme ``ring`` or ``multi_ring``. By default there
+    is no strategy, and the scheme sums all gradients among all hosts."""
     rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
     """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
     Links that have a rate of their own in ``links`` keep it."""
@@ -39,10 +50,19 @@ class Arm(Group):
     def title(self) -> str:
         """The label. Where none is given: scheme, network, rate, perturbations and checkpoints."""
         rate = "" if self.rate_bps is None else f" at {rate_text(self.rate_bps)}"
+        held = "" if self.strategy is None else f" with strategy {self.strategy_text}"
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
         kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
         what = self.scheme or ", ".join(f"{one.name}: {one.scheme}" for one in self.jobs)
-        return self.label or (f"{what} on {self.topology}" if what else self.topology) + rate + under + kept
+        return self.label or (f"{what} on {self.topology}" if what else self.topology) + held + rate + under + kept
+
+    @property
+    def strategy_text(self) -> str:
+        """The strategy for people; empty where there is none."""
+        if self.strategy is None or isinstance(self.strategy, str):
+            return self.strategy or ""
+        given = [f"{name}: {holders}" for name, holders in self.strategy.items()]
+        return "{" + ", ".join(given[:4] + [f"and {len(given) - 4} more"] * (len(given) > 4)) + "}"
 
     @property
     def schemes(self) -> list[str]:
@@ -55,8 +75,9 @@ class Arm(Group):
             return self
         if self.scheme:
             raise refuse("an arm has either a scheme or jobs, which have schemes of their own", "remove one of them")
-        if self.checkpoint:
-            raise refuse("an arm with jobs takes no checkpoint", "remove checkpoint")
+        for key, value in (("checkpoint", self.checkpoint), ("strategy", self.strategy)):
+            if value is not None:
+                raise refuse(f"an arm with jobs takes no {key}", f"remove {key}")
         try:
             check(self.jobs)
         except SpecError as error:

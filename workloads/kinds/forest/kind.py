@@ -42,6 +42,7 @@ class ForestKind(KindOfForests):
     """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
 
     name = "forest"
+    parallel_connections = True
     shares_network = True
 
     def placed(self, plan: Forest, part: Part) -> Forest:
