@@ -73,6 +73,9 @@ METRICS: Mapping[str, Field] = {
         NUMBER, "s", "median GST of the same scheduler on an ideal network; not if links were disturbed; MLfabric only"
     ),
     "jct_predicted_s": Field(NUMBER, "s", "its JCT"),
+    "jct_bytes_s": Field(
+        NUMBER, "s", "where jobs share the network: what the busiest link takes for the bytes of all of them"
+    ),
     "iteration_predicted_s": Field(
         NUMBER,
         "s",
@@ -225,6 +228,21 @@ _WAITED: Mapping[str, Field] = {
     "busy": Field(NUMBER, SHARE, "of the cores' time, what others took at worst"),
     "stolen": Field(NUMBER, SHARE, "of the cores' time, what the host took at worst"),
 }
+JOB: Mapping[str, Field] = {
+    "job": Field(
+        NAME,
+        NO_UNIT,
+        "name of a job that shares the network with others; its other fields, such as `jobs[].metrics.jct_s`, are "
+        "those of a trial that has the job alone",
+    ),
+    "hosts[]": Field(NAME, NO_UNIT, "its hosts"),
+    "after[]": Field(NAME, NO_UNIT, "the jobs that had these hosts before"),
+    "planned_s": Field(NUMBER, "s", "when it was to begin by prediction, from the trial's beginning"),
+    "submitted_s": Field(NUMBER, "s", "when it was submitted, from the trial's beginning"),
+    "started_s": Field(NUMBER, "s", "when its processes were started, from the trial's beginning"),
+    "queued_s": Field(NUMBER, "s", "how long it waited for hosts: from the one to the other"),
+}
+"""What a job of several has for itself."""
 RECORD: Mapping[str, Field] = {
     "schema": Field(COUNT, NO_UNIT, "version of this file's format"),
     "id": Field(NAME, NO_UNIT, "name of the trial and of its files"),
@@ -296,6 +314,7 @@ RECORD: Mapping[str, Field] = {
     "checkpoints.longest_s": Field(NUMBER, "s", "for how long the one that took longest wrote in all"),
     "congestion_control[]": Field(NAME, NO_UNIT, "congestion control that workers' connections had"),
     "max_rss_bytes": Field(COUNT, "B", "largest resident memory of a process"),
+    **_below("jobs[].", JOB),
 }
 """Of ``trials/*.json``, by path."""
 SAMPLES: Mapping[str, Field] = {
@@ -375,6 +394,7 @@ RESULTS: Mapping[str, Field] = {
     **{f"{name}_verdict": Field(NAME, NO_UNIT, f"verdict of {CALLED[name]}") for name in NUMBERS},
     **{f"{name}_error": Field(NUMBER, SHARE, f"by how much {CALLED[name]} can be off at most") for name in NUMBERS},
     "gst_p95_verdict": Field(NAME, NO_UNIT, "verdict of the 95th percentile of GST"),
+    **{name: JOB[name] for name in ("job", "submitted_s", "started_s", "queued_s")},
 }
 """Of ``results.csv``."""
 QUEUES: Mapping[str, Field] = {
@@ -431,13 +451,24 @@ FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
 def faults(record: object) -> list[str]:
     """What a trial's JSON has that is not defined here, or of another kind; by path."""
     found = []
-    for path, value in _leaves(record):
+    for path, value in (leaf for part in _parts(record) for leaf in _leaves(part)):
         field = RECORD.get(path)
         if field is None:
             found.append(f"{path}: no such field")
         elif value is not None and not field.kind.has(value):
             found.append(f"{path} is {value!r:.40}, no {field.kind.name}")
     return found
+
+
+def _parts(record: object) -> Iterator[object]:
+    """A record with what its jobs have for themselves; and the rest of each job, which is as of a trial."""
+    jobs = record.get("jobs") if isinstance(record, Mapping) else None
+    if not isinstance(record, Mapping) or not jobs:
+        yield record
+        return
+    own = {name.removesuffix("[]") for name in JOB}
+    yield {**record, "jobs": [{key: value for key, value in job.items() if key in own} for job in jobs]}
+    yield from ({key: value for key, value in job.items() if key not in own} for job in jobs)
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:

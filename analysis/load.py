@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from analysis import samples as tables
+from analysis.jobs import label_of, singly
 from analysis.recorded import (
     Accuracy,
     Attempt,
@@ -59,16 +60,16 @@ def load(run_dir: Path, *, samples: bool = True) -> Run:
     trials = []
     left = tables.MOST_IN_ALL
     for path in sorted((run_dir / "trials").glob("*.json")):
-        trial = _trial(run_dir, path, warmup, samples)
-        trials.append(trial)
-        left -= 0 if trial.samples is None else trial.samples.size
+        found = _trials(run_dir, path, warmup, samples)
+        trials += found
+        left -= sum(0 if trial.samples is None else trial.samples.size for trial in found)
         if left < 0:
             raise OutputError(
                 f"{run_dir}: its samples are more than {tables.MOST_IN_ALL:,} values",
                 fix="report fewer trials at a time: move some of its trials/*.json elsewhere",
             )
     trials.sort(key=lambda trial: trial.started)
-    planned = [str(arm["label"]) for arm in resolved.get("arms") or () if "label" in arm]
+    planned = [label for arm in resolved.get("arms") or () for label in _labels(arm)]
     labels = tuple(dict.fromkeys(planned + [trial.label for trial in trials]))
     points = {trial.at: i for i, trial in reversed(list(enumerate(trials)))}  # in the order in which they ran
     trials.sort(key=lambda trial: (trial.batch, trial.repeat, points[trial.at], labels.index(trial.label)))
@@ -144,10 +145,30 @@ def _json(run_dir: Path, name: str, of: Shape) -> dict[str, Any]:
     return value
 
 
-def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
-    raw = _json(run_dir, f"trials/{path.name}", RECORD)
+def _labels(arm: dict[str, Any]) -> list[str]:
+    """What the rows of an arm are called, as its resolved spec says: by its jobs, if it has some."""
+    label, jobs = str(arm["label"]) if "label" in arm else "", arm.get("jobs") or ()
+    names = [
+        f"{job['name']}-{number}" if job["copies"] > 1 else str(job["name"])
+        for job in jobs
+        for number in range(1, int(job["copies"]) + 1)
+    ]
+    return [label_of(label, name) for name in names] or ([label] if label else [])
+
+
+def _trials(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> list[Trial]:
+    """The trial that a record is of, or its jobs, if it has several."""
+    record = _json(run_dir, f"trials/{path.name}", RECORD)
     try:
-        check_name(path, raw["id"])
+        check_name(path, record["id"])
+        singles = singly([record])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, f"damaged ({error})") from None
+    return [_trial(run_dir, path, raw, warmup, with_samples) for raw in singles]
+
+
+def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_samples: bool) -> Trial:
+    try:
         done, kind = raw["status"] == "done", kinds.of_record(raw)
         fidelity = raw.get("fidelity") or {}
         return Trial(
@@ -171,7 +192,9 @@ def _trial(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> Trial:
             recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
             started=str(raw.get("started") or ""),
             duration_s=raw.get("duration_s"),
-            samples=read_samples(run_dir, path.stem, done and kind.writes_samples, warmup) if with_samples else None,
+            samples=read_samples(run_dir, str(raw["id"]), done and kind.writes_samples, warmup)
+            if with_samples
+            else None,
             point=dict(raw.get("point") or {}),
             at=str(raw.get("at") or ""),
             warmup=warmup,

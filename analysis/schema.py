@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from testbed.files.shape import (
@@ -18,6 +19,9 @@ from testbed.files.shape import (
     Kind,
     Shape,
 )
+
+_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+"""A part of the names of files."""
 
 
 def _are_names(value: list[object]) -> bool:
@@ -49,7 +53,7 @@ ENVIRONMENT: Shape = {**_MACHINE, "parts": {NO_NULL: _MACHINE}}
 RESOLVED: Shape = {
     "name": NAME,
     "lab": NAME,
-    "arms": [{"label": NAME, "topology": NAME, "scheme": NAME}],
+    "arms": [{"label": NAME, "topology": NAME, "scheme": NAME, "jobs": [{"name": NAME, "copies": COUNT}]}],
     "workload": {"kind": NAME, "model": NAME, "scale": NUMBER, "warmup": COUNT},
     "links": {"rate_bps": NUMBER},
     "sweep": {NO_NULL: []},
@@ -115,20 +119,33 @@ _ACCURACY: Shape = {
     "curve_of": NAME,
     "curve_s": [NUMBER],
 }
-RECORD: Shape = {
-    **dict.fromkeys(("id", "label", "topology", "scheme", "at", "started", "status", "kind", "moves"), NAME),
-    **dict.fromkeys(("batch", "repeat", "iterations", "world"), COUNT),
+_RESULTS: Mapping[str, Shape] = {
+    **dict.fromkeys(("scheme", "status", "kind", "moves"), NAME),
+    **dict.fromkeys(("batch", "iterations", "world"), COUNT),
     "error": TEXT,
-    "duration_s": NUMBER,
     "metrics": _METRICS,
     "accuracy": _ACCURACY,
     "sums": _ACCURACY,
     "fidelity": {"verdict": NAME, "checks": [_CHECK]},
-    "links": [_LINK],
-    "queues": {"readings": COUNT, "cost_s": NOT_NEGATIVE, "problem": TEXT},
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},
     "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},
+}
+_JOB: Shape = {
+    **_RESULTS,
+    "job": Kind("name of a job", lambda value: isinstance(value, str) and _JOB_NAME.fullmatch(value) is not None),
+    "hosts": [NAME],
+    "after": [NAME],
+    **dict.fromkeys(("planned_s", "submitted_s", "started_s", "queued_s"), NOT_NEGATIVE),
+}
+RECORD: Shape = {
+    **_RESULTS,
+    **dict.fromkeys(("id", "label", "topology", "at", "started"), NAME),
+    "repeat": COUNT,
+    "duration_s": NUMBER,
+    "links": [_LINK],
+    "queues": {"readings": COUNT, "cost_s": NOT_NEGATIVE, "problem": TEXT},
     "attempts": [_ATTEMPT],
     "point": {EACH: PLAIN},
+    "jobs": [_JOB],
 }

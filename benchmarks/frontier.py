@@ -20,7 +20,7 @@ from testbed.capacity.ladder import GUESS_BPS_PER_CORE, LOST, Rung, frontier_bps
 from testbed.capacity.load import in_all_bps
 from testbed.capacity.model import certified
 from testbed.evidence.referee import Referee
-from testbed.experiment.expand import lab_rate_bps
+from testbed.experiment.built import lab_rate_bps
 from testbed.lab.netns import NetnsLab
 
 CHUNK = "64 KiB"

@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.experiment.expand import lab_rate_bps
+from testbed.experiment.built import lab_rate_bps
 from testbed.lab.base import LinkSettings
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
@@ -89,6 +89,8 @@ def not_known(trial: Trial) -> str | None:
     """Why nothing is predicted of a trial; None where something is."""
     if not trial.spec.place.is_here:
         return f"the lab {trial.spec.lab} has machines of its own"
+    if trial.is_shared:
+        return "several jobs share its links"
     if unknown := trial.job.kind.unknown_load(trial.job.plan):
         return unknown
     if any(link.delay_s for link in trial.topology.links) or any(map(_impaired, trial.network.settings_met)):

@@ -37,6 +37,7 @@ class Feed:
 
     Attributes:
         running: the processes that have not ended, in their order.
+        postponed: those that have not been started yet.
         failed: exits of processes that did not end well, and that no controller has forgiven.
         begun_s: when the trial began (``time.monotonic``); None while that is not known.
     """
@@ -45,6 +46,7 @@ class Feed:
         """``samples`` is each process's file, by its name: workers by rank, then the others; None for a process that
         writes none. Of each file the first ``most_bytes`` are read."""
         self.running: Sequence[str] = list(samples)
+        self.postponed: Sequence[str] = []
         self.failed: Sequence[Exit] = []
         self.begun_s: float | None = None
         self._files = {process: Lines(path, most_bytes) for process, path in samples.items() if path is not None}
@@ -135,6 +137,20 @@ class Feed:
                 self.look()  # its last lines count
             self.running = [process for process in self.running if process not in ended]
             self.failed = [*self.failed, *(exit for exit in exits if exit.status != 0)]
+
+    def postpone(self, processes: Collection[str]) -> None:
+        """These are started later."""
+        self.postponed = [*self.postponed, *processes]
+        self.running = [process for process in self.running if process not in processes]
+
+    def started(self, processes: Collection[str]) -> None:
+        """These were postponed, and run now."""
+        self.postponed = [process for process in self.postponed if process not in processes]
+        self.running = [*self.running, *processes]
+
+    def never(self, processes: Collection[str]) -> None:
+        """These were postponed, and will not be started."""
+        self.postponed = [process for process in self.postponed if process not in processes]
 
     def runs_again(self, process: str) -> None:
         """A process that has ended was started again, and goes on writing to its file."""

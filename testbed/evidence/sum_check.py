@@ -50,7 +50,7 @@ def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: 
     worst, count = Checked(), 0
     for phase in phases:
         forest = phase.job.plan
-        names = [forest.nodes[node] for node in forest.workers]
+        names = phase.job.workers
         for iteration in range(phase.first, phase.stop):
             terms = [own[name][iteration] for name in names if iteration in own.get(name, ())]
             if iteration not in sums or len(terms) < len(names):

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from testbed.evidence.calibration import Calibrated
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Readings
 from testbed.execution import (
+    bursts,
     correctness,
     job_files,
     link_load,
@@ -32,11 +33,13 @@ from testbed.execution import (
     programs,
     queues,
     results,
+    several,
     supervise,
     transfers,
 )
 from testbed.execution.files import Files, working_files
 from testbed.execution.so_far import SoFar
+from testbed.execution.starting import Began, Starting
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
@@ -67,7 +70,8 @@ class Observed:
     how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
     what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the bytes that each
     of its background flows sent, who died in each job (by the job's name), the circuits that it met, and what waited at
-    egresses (None where the lab cannot tell)."""
+    egresses (None where the lab cannot tell). Where jobs share the network: the lines of the bursts before, when each
+    job began, and why those failed that did."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -81,6 +85,9 @@ class Observed:
     courses: Mapping[str, Course]
     circuits: History
     queues: Queues | None
+    before: Lines = field(default_factory=list)
+    began: Mapping[str, Began] = field(default_factory=dict)
+    failed: Mapping[str, WorkerError] = field(default_factory=dict)
 
     def of(self, kind: str, job: Job | None = None) -> Lines:
         """The lines of one kind, each with its process's ``name``; of a job's processes, or of all."""
@@ -96,13 +103,14 @@ class Observed:
 @dataclass(frozen=True)
 class Outcome:
     """A finished trial: its record (the trial's JSON), its samples, the lab as read back, what waited at its egresses,
-    and its transfers, if its kind plans them."""
+    and its transfers, if its kind plans them; of jobs that share a network, the samples of each, by its name."""
 
     record: dict[str, Any]
     samples: pd.DataFrame | None
     lab: dict[str, Any]
     queues: pd.DataFrame | None = None
     transfers: pd.DataFrame | None = None
+    jobs: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
 def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick) -> Outcome:
@@ -117,11 +125,19 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
     started, began_s = datetime.now(UTC), time.monotonic()
     record = blank(trial) | {"started": started.isoformat(timespec="seconds")}
     samples, described, waited, carried = None, {}, None, None
+    of_jobs: dict[str, pd.DataFrame] = {}
     check_room(run_dir, needed_bytes(trial))
     with working_files(run_dir, trial) as files:
         lab.share(files.work, [trial.network.folder] if trial.spec.workload.program else [])
         try:
-            if trial.job.kind.writes_samples:
+            if trial.is_shared:
+                seen = observe(trial, lab, files, congestion_control, tick)
+                described = seen.lab
+                with _told_by_workers():
+                    found, of_jobs = _of_jobs(trial, seen, referee, files)
+                record |= found
+                waited = queues.table(seen.queues, *several.window(of_jobs.values()))
+            elif trial.job.kind.writes_samples:
                 seen = observe(trial, lab, files, congestion_control, tick)
                 described = seen.lab
                 with _told_by_workers():
@@ -148,7 +164,41 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
             record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
     check_unchanged(trial)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
-    return Outcome(record, samples, described, waited, carried)
+    return Outcome(record, samples, described, waited, carried, of_jobs)
+
+
+def _of_jobs(
+    trial: Trial, seen: Observed, referee: Referee, files: Files
+) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
+    """The results of jobs that share a network, and the samples of those that are done.
+
+    Raises:
+        TrialError: none is done.
+    """
+    found: list[dict[str, Any]] = []
+    samples: dict[str, pd.DataFrame] = {}
+    network: dict[str, Any] = {}
+    errors: list[TrialError] = []
+    for job in trial.jobs:
+        record = several.timed(several.blank(job), seen.began)
+        try:
+            if job.name in seen.failed:
+                raise seen.failed[job.name]
+            told = attributed(job, seen)
+            if job.work.is_trained:
+                correctness.check_loss(told.samples)
+            record |= summary(trial, job, seen, told)
+            _check(job, seen, told, referee, files, record)
+            network = {key: record[key] for key in (*several.OF_NETWORK, "events")}
+            samples[job.name] = told.samples
+            record |= {"status": "done"}
+        except TrialError as error:
+            record |= {"error": str(error)}
+            errors.append(error)
+        found.append({key: value for key, value in record.items() if key not in several.OF_NETWORK})
+    if not samples:
+        raise errors[0]
+    return network | several.together(trial, found, samples), samples
 
 
 @contextmanager
@@ -189,7 +239,7 @@ def _check(job: Job, seen: Observed, told: Told, referee: Referee, files: Files,
 
 def blank(trial: Trial) -> dict[str, Any]:
     """The record of a trial that has not got anywhere."""
-    job = trial.job
+    job = trial.jobs[0]
     return {
         "schema": SCHEMA,
         "id": trial.id,
@@ -197,17 +247,17 @@ def blank(trial: Trial) -> dict[str, Any]:
         "inputs": dict(trial.inputs),
         "label": trial.label,
         "topology": trial.network.topology_text,
-        "scheme": job.scheme_text,
+        "scheme": ", ".join(dict.fromkeys(one.scheme_text for one in trial.jobs)),
         "kind": job.workload.kind,
         "moves": job.kind.name,
         "model": job.work.model if job.kind.writes_samples else None,
         "scale": job.work.scale if job.kind.writes_samples else None,
-        "batch": job.batch,
+        "batch": trial.batch,
         "repeat": trial.repeat,
         "point": dict(trial.point),
         "at": trial.at,
-        "iterations": job.iterations,
-        "world": job.world,
+        "iterations": trial.iterations,
+        "world": sum(one.world for one in trial.jobs),
         "status": "failed",
         "error": None,
         "by_perturb": False,
@@ -241,6 +291,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         launches = job_files.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.topology, lab, settings)
     names = [launch.process for launch in launches]
+    starting = Starting(trial.jobs, launches, lab, files) if trial.is_shared else None
+    before = bursts.measured(trial, lab, files, bursts.probers(trial, files, congestion_control)) if starting else []
     coordinators = {job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on}
     bystanders = {job.name: Bystander(job, files, lab) for job in trial.jobs if job.survives}
 
@@ -250,8 +302,12 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     def train(feed: Feed, readings: Readings) -> None:
         so_far = SoFar(feed, readings, workers, first.work.warmup)
         progress = supervise.Progress(lambda done: tick(done, so_far))
-        lab.launch(launches)
         controllers: list[Controller] = [progress, *coordinators.values(), *bystanders.values()]
+        if starting:
+            starting.postpone(feed)
+            controllers.append(starting)
+        else:
+            lab.launch(launches)
         supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s, controllers)
 
     _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})
@@ -275,6 +331,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         courses=courses,
         circuits=around.history,
         queues=around.queues,
+        before=before,
+        began=starting.began if starting else {},
+        failed=starting.failed if starting else {},
     )
     seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
     lab.down()
@@ -329,10 +388,16 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         job=job,
         samples=samples,
         window=(start_s, end_s),
-        rates=[*map(results.burst, probes), *seen.idle.rates],
+        rates=[*map(results.burst, [*seen.before, *probes]), *seen.idle.rates],
         expected_rates=len(trial.topology.bursts) + len(seen.idle.rates),
         round_trips=seen.idle.round_trips,
-        links=results.links(trial, [one.phases for one in courses.values()], seen.counters, others, extra),
+        links=results.links(
+            trial,
+            [one.phases for name, one in courses.items() if name not in seen.failed],
+            seen.counters,
+            others,
+            extra,
+        ),
         cpu=seen.cpu,
         done=seen.of("done", job),
         aggregators={line["name"] for line in seen.of("hello", job) if line["rank"] is None},
@@ -341,7 +406,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         events=events,
         course=course,
         bounds=bounds,
-        spoilt_bytes=told.spoilt_bytes,
+        spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
     )
     is_disturbed = bool(course.deaths or seen.background or any(event.get("links") for event in events))
@@ -363,6 +428,11 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         "checkpoints": _checkpoints(seen.of("done", job)) if job.checkpoints else None,
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done", job)),
     }
+
+
+def _broken_off_bytes(trial: Trial, seen: Observed) -> float:
+    """The most that jobs which failed can have put on any link; what they did put there is not known."""
+    return sum(float(job.cost.link_bytes.max()) * job.iterations for job in trial.jobs if job.name in seen.failed)
 
 
 def _checkpoints(done: Lines) -> dict[str, Any]:

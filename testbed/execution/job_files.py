@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
+from testbed.base.errors import TopologyError
 from testbed.execution.files import Files
 from testbed.lab.base import LinkSettings
 from testbed.lab.programs import Launch
@@ -19,11 +20,15 @@ from testbed.trial.network import link_settings
 from topologies.addressing import Addresses, plan
 from topologies.bursts import Burst
 from topologies.model import Topology
+from topologies.part import Part
 from workloads import kinds
 from workloads.arrivals import SETTLE
 from workloads.checkpoint import Checkpoint
 from workloads.failover import write_whole
 from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
+from workloads.sync.flows import pairs
+from workloads.sync.forest import Forest, placed
+from workloads.sync.schemes import build
 
 SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
@@ -55,7 +60,8 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
     if agent:
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
-    return [launch for job in trial.jobs for launch in _write(job, files, congestion_control, _probing(trial))]
+    probing = {} if trial.is_shared else _probing(trial)
+    return [launch for job in trial.jobs for launch in _write(job, files, congestion_control, probing)]
 
 
 def _write(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[Launch]:
@@ -190,9 +196,30 @@ def host_pairs(trial: Trial) -> list[tuple[int, int]]:
     """(source, destination) of every flow of a trial, probes and background flows included: what the lab needs routes
     for."""
     wanted = {(burst.src, burst.dst) for burst in trial.topology.bursts} | {*trial.network.background}
+    if trial.is_shared:
+        wanted |= {pair for ring in meeting_rings(trial.topology) for pair in pairs(ring)}
     for job in trial.jobs:
         wanted |= {*job.kind.pairs(job.plan), *permutations(_may_meet(job), 2)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
+
+
+def meeting_rings(topology: Topology) -> list[Forest]:
+    """Rings along which processes meet that measure links: one for all hosts that have routes to each other."""
+    left, found = list(topology.hosts), []
+    while left:
+        near = tuple(host for host in left if _reach(topology, left[0], host))
+        left = [host for host in left if host not in near]
+        if len(near) > 1:
+            part = Part(topology, near)
+            found.append(placed(build("ring", part.topology, []), part))
+    return found
+
+
+def _reach(topology: Topology, a: int, b: int) -> bool:
+    try:
+        return bool(topology.paths(a, b))
+    except TopologyError:
+        return False
 
 
 def _may_meet(job: Job) -> Sequence[int]:

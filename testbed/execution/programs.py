@@ -6,7 +6,6 @@ interface that Gloo is to take. Links are measured before the ranks start, and c
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from testbed.control.feed import Feed
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import job_files, link_load, observing, queues, results, supervise
+from testbed.execution import bursts, job_files, link_load, observing, queues, results, supervise
 from testbed.execution.files import Files
 from testbed.execution.observing import Observation
 from testbed.execution.search import search_path
@@ -31,15 +30,9 @@ from testbed.recovery.deaths import undisturbed
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from topologies.addressing import plan
-from workloads import kinds
-from workloads.probing import ProbingJob
-from workloads.sync.flows import neighbours
-from workloads.sync.schemes import build
 
 MASTER_PORT = 29500
 """What torchrun takes unless told otherwise."""
-MOST_PROBED_BYTES = 2**20
-"""What a process says that measures a host's links: a line for each of its NICs."""
 COUNT_S = 1.0
 """How often the links are looked at, to see whether anything moves."""
 
@@ -66,18 +59,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     settings = link_settings(trial.spec, congestion_control)
     lab.up(topology, settings, job_files.host_pairs(trial))
     with named_errors(files.work):
-        probers, ranks = _probers(trial, files, congestion_control), launches(trial, files)
+        probers, ranks = bursts.probers(trial, files, congestion_control), launches(trial, files)
     idle = calibration.measure(topology, lab, settings)
-    lab.launch(probers)
-    probing = Feed({one.process: files.samples(one.process) for one in probers}, MOST_PROBED_BYTES)
-    supervise.wait(lab, probing, files, trial.spec.timeout_s, trial.spec.start_timeout_s)
-    # Now, for ranks can write to the same folders.
-    probes = [
-        {**line, "name": one.process}
-        for one in probers
-        for line in supervise.read_checked(files.samples(one.process), MOST_PROBED_BYTES)
-        if line["kind"] == "probe"
-    ]
+    probes = bursts.measured(trial, lab, files, probers)  # now, for ranks can write to the same folders
 
     def run(feed: Feed, _: Readings) -> list[Exit]:
         lab.launch(ranks)
@@ -87,33 +71,6 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     exits, observed = observing.observe(trial, lab, files, run, {one.process: None for one in ranks})
     lab.down()
     return Ran(exits, probes, idle, observed)
-
-
-def _probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
-    """Processes that measure the links; they meet along a ring."""
-    topology = trial.topology
-    ring = build("ring", topology, [])
-    kinds.save(ring, files.plan())
-    addresses = plan(topology)
-    bursts = job_files.probes(topology, addresses, link_settings(trial.spec))
-    found = []
-    for node in topology.hosts:
-        name = topology.nodes[node].name
-        job = ProbingJob(
-            node=node,
-            forest=str(files.plan()),
-            peers=tuple(job_files.peer(addresses, node, other) for other in neighbours(ring, node)),
-            probes=bursts.get(node, ()),
-            congestion_control=congestion_control,
-            start_timeout_s=trial.spec.start_timeout_s,
-            timeout_s=trial.spec.timeout_s,
-            samples=str(files.samples(name)),
-        )
-        path = files.job(name)
-        job.save(path)
-        words = (sys.executable, "-m", "workloads.probing", str(path))
-        found.append(Launch(name, node, str(path), str(files.log(name)), Program(words, {}, str(files.work))))
-    return found
 
 
 def launches(trial: Trial, files: Files) -> list[Launch]:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import metrics
+from analysis.jobs import JOB, singly
 from analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed import fidelity
 from testbed.evidence.bounds import Bounds
@@ -34,6 +35,8 @@ COLUMNS = (
     *(f"{name}_verdict" for name in WITHOUT_CERTIFICATE),
 )
 """Of every run; after them come the fields that are swept, by their names."""
+OF_JOBS = (JOB, "submitted_s", "started_s", "queued_s")
+"""Of runs in which jobs share a network."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a formula begins with."""
 SAMPLE_COLUMNS = {
@@ -191,7 +194,8 @@ def row(record: Mapping[str, Any]) -> dict[str, Any]:
     for name in (*NUMBERS, *WITHOUT_CERTIFICATE):
         if number := verdict_of(numbers, name):
             flat |= {f"{name}_verdict": number.verdict, f"{name}_error": number.error}
-    return {name: flat.get(name) for name in COLUMNS} | dict(record.get("point", {}))
+    of_job = {name: flat.get(name) for name in OF_JOBS} if JOB in record else {}
+    return {name: flat.get(name) for name in COLUMNS} | of_job | dict(record.get("point", {}))
 
 
 def _no_formula(value: object) -> object:
@@ -200,13 +204,13 @@ def _no_formula(value: object) -> object:
 
 
 def save_csv(path: Path, records: Iterable[Mapping[str, Any]], folder: int | None = None) -> None:
-    """Write results.csv: one row a trial, in the order given, and nothing in it that a spreadsheet would compute;
-    ``folder`` as in :func:`write_bytes`.
+    """Write results.csv: one row a trial, or a job where jobs share a network, in the order given, and nothing in it
+    that a spreadsheet would compute; ``folder`` as in :func:`write_bytes`.
 
     Raises:
         DiskFullError, OutputError: it cannot be written.
     """
-    rows = [row(record) for record in records]
+    rows = [row(record) for record in singly(records)]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, dict.fromkeys(chain(COLUMNS, *rows)), lineterminator="\n")
     writer.writeheader()

@@ -68,17 +68,18 @@ def wait(
             something, which it does when it has met the others, ``start_timeout_s`` counts instead.
         TrialError: a log is too large, or a controller failed.
     """
-    samples = [files.samples(process) for process in feed.running]
+    samples = {process: files.samples(process) for process in (*feed.running, *feed.postponed)}
     sizes, changed_s = [-1], time.monotonic()
     while True:
         feed.note(lab.exits())
         waits_s = [controller.look(feed) for controller in controllers]
         if feed.failed:
             raise died(*settle(lab, feed.failed, feed.running), files)
-        if not feed.running:
+        if not feed.running and not feed.postponed:
             return
-        now, found = time.monotonic(), [size_bytes(path) for path in samples]
-        if found != sizes:
+        now = time.monotonic()
+        found = [size_bytes(path) for process, path in samples.items() if process not in feed.postponed]
+        if found != sizes or not feed.running:
             sizes, changed_s = found, now
         limit_s, option = (timeout_s, "timeout") if all(sizes) else (start_timeout_s, "start_timeout")
         if now - changed_s > limit_s + GRACE_S:

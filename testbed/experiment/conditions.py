@@ -25,7 +25,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {"_s": time_text, "_bps": rate_text, "
 
 def met(trial: Trial) -> dict[str, Any]:
     """What a trial meets, in base units; of programs that synchronise by themselves, what is known."""
-    links, job = trial.spec.links, trial.job
+    links, job = trial.spec.links, trial.jobs[0]
     known = job.kind.writes_samples
     return {
         "warmup": job.work.warmup if known else None,
@@ -65,7 +65,9 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
     cores = len(os.sched_getaffinity(0))
     crowded = [trial for trial in firsts if _computing(trial) > cores]
     paced = "give their time with compute: {mode: paced, ...}"
-    fix = "take fewer hosts, or machines of your own" if any(trial.job.workload.program for trial in crowded) else paced
+    fix = (
+        "take fewer hosts, or machines of your own" if any(trial.spec.workload.program for trial in crowded) else paced
+    )
     found = {
         f"more than {MOST_AT_ONCE:.0%} of the bytes pass links at once, before their rates count, because the gradient "
         "is small for the rate; take a larger model, a smaller scale or a lower rate": filter(_is_small, firsts),
@@ -83,22 +85,18 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
 
 
 def _is_small(trial: Trial) -> bool:
-    """Whether the burst that a link lets pass weighs much in the least GST."""
-    job, network = trial.job, trial.network
-    if not (job.kind.writes_samples and job.knows_bytes):
-        return False
-    at_rate_s = job.cost.bound_s(Shaper(network.goodput))
-    return job.gst_theory_s < (1 - MOST_AT_ONCE) * at_rate_s
+    """Whether the burst that a link lets pass weighs much in the least GST of a job."""
+    at_rate = Shaper(trial.network.goodput)
+    known = [job for job in trial.jobs if job.kind.writes_samples and job.knows_bytes]
+    return any(job.gst_theory_s < (1 - MOST_AT_ONCE) * job.cost.bound_s(at_rate) for job in known)
 
 
 def _computing(trial: Trial) -> int:
     """How many processes compute at once on this machine."""
-    job = trial.job
-    if not trial.spec.place.is_here or (job.kind.writes_samples and job.compute.mode != "real"):
+    if not trial.spec.place.is_here:
         return 0
-    return job.world
+    return sum(job.world for job in trial.jobs if not job.kind.writes_samples or job.compute.mode == "real")
 
 
 def _has_one_iteration(trial: Trial) -> bool:
-    job = trial.job
-    return job.kind.writes_samples and job.iterations - job.work.warmup == 1
+    return any(job.kind.writes_samples and job.iterations - job.work.warmup == 1 for job in trial.jobs)

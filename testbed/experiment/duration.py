@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.cell import Cell
+from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
 START_S = 2.5
@@ -23,12 +24,15 @@ UNKNOWN_COMPUTE_S = 0.5
 def expected_s(trial: Trial) -> float:
     """How long a trial takes, as far as that is known before any has run."""
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links)
-    if not trial.job.kind.writes_samples:
+    if not trial.jobs[0].kind.writes_samples:
         return COMMAND_S + overhead_s
-    known = trial.job.jct_theory_s
-    if known is not None:
-        return known + overhead_s
-    return trial.job.iterations * (UNKNOWN_COMPUTE_S + trial.job.gst_theory_s) + overhead_s
+    return max(job.planned_s + job_s(job) for job in trial.jobs) + overhead_s
+
+
+def job_s(job: Job) -> float:
+    """How long a job takes from its beginning: at least, where that is known."""
+    known_s = job.jct_theory_s
+    return job.iterations * (UNKNOWN_COMPUTE_S + job.gst_theory_s) if known_s is None else known_s
 
 
 class Estimate:

@@ -15,31 +15,31 @@ from testbed.base.units import time_text
 from testbed.execution.job_files import burst_s
 from testbed.execution.search import check as check_program
 from testbed.experiment import naming
+from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
-from testbed.experiment.own_links import with_own
 from testbed.experiment.placing import placed
 from testbed.experiment.restarts import check_restarts
+from testbed.experiment.shared import planned
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text
+from testbed.spec.jobs import JobKeys
 from testbed.spec.workload.base import Synchronised
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
 from testbed.trial.model import Trial
 from testbed.trial.network import Network
 from testbed.trial.packages import Packages
-from topologies.build import build as build_topology
 from topologies.call import parse
 from topologies.load import is_in_file
 from topologies.model import Topology
+from topologies.part import Part
 from workloads import kinds
 from workloads.buckets import Gradient, gradient
 from workloads.kinds.base import Asked
 from workloads.own.prepared import OwnError, Prepared
 from workloads.plan import Plan
-from workloads.sync.cost import Cost
-from workloads.sync.schemes import build_plan
 
 _T = TypeVar("_T")
 MOST_SAMPLES = 4_000_000
@@ -73,11 +73,6 @@ def first_trials(source: Source) -> list[Trial]:
     return naming.distinct(_Cells(source).made())
 
 
-def lab_rate_bps(spec: Spec) -> int:
-    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
-    return round(spec.links.rate_bps / spec.workload.scale)
-
-
 def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
     """What is synchronised: the tensors and buckets of a workload's model, or of the user's ``own`` one.
 
@@ -85,48 +80,6 @@ def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
         SpecError: no such model.
     """
     return gradient(own.sizes() if own else work.layers(), work.scale, work.overlap != "none", work.bucket_bytes)
-
-
-class Built:
-    """Topologies and plans that were built and verified; each once, however many trials use it."""
-
-    def __init__(self) -> None:
-        self._topologies: dict[Hashable, Topology] = {}
-        self._undrawn: dict[Hashable, Plan] = {}
-        """As they are for all seeds."""
-        self._plans: dict[Hashable, tuple[Plan, Cost]] = {}
-
-    def topology(self, text: str, spec: Spec) -> Topology:
-        """The network that ``text`` describes, with the links of ``spec``."""
-        key = _links_key(text, spec)
-        if key not in self._topologies:
-            found = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
-            found = with_own(found, spec.links, spec.workload.scale)
-            spec.place.limits.check_size(found)
-            self._topologies[key] = found
-        return self._topologies[key]
-
-    def plan(self, text: str, topology_text: str, spec: Spec, gradient: Gradient) -> tuple[Plan, Cost]:
-        """What the scheme ``text`` does there, verified, and what that costs."""
-        topology = self.topology(topology_text, spec)
-        undrawn = (text, _links_key(topology_text, spec), gradient.tensors)
-        if undrawn not in self._undrawn:
-            self._undrawn[undrawn] = build_plan(text, topology, gradient.tensors)
-        plan = kinds.drawn(self._undrawn[undrawn], spec.seed)
-        key = (undrawn, None if plan is self._undrawn[undrawn] else spec.seed)
-        if key not in self._plans:
-            kinds.verify(plan, topology)
-            self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
-        return self._plans[key]
-
-
-def _links_key(topology_text: str, spec: Spec) -> Hashable:
-    return topology_text, spec.workload.scale, _asked_of_links(spec)
-
-
-def _asked_of_links(spec: Spec) -> Hashable:
-    """What a topology's links are made of, for all and for some."""
-    return spec.links.rate_bps, spec.links.delay_s, tuple(spec.links.own.items())
 
 
 def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, Topology]:
@@ -138,6 +91,16 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     return text, topology
 
 
+def network_of(arm: Arm, spec: Spec, folder: Path, built: Built) -> Network:
+    """Build an arm's network.
+
+    Raises:
+        SpecError: the topology cannot be.
+    """
+    topology_text, topology = _topology(arm, spec, folder, built)
+    return Network(arm, spec, folder, topology_text, topology)
+
+
 def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: Path, built: Built) -> Job:
     """Build and check the network and the job of a cell; ``sent`` is what is synchronised, None where processes of
     which nothing is known synchronise by themselves; ``own`` is what was prepared for workers.
@@ -146,8 +109,8 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
         SpecError: the topology cannot be, the scheme cannot use it, or its plan is wrong.
     """
     arm, spec = cell.arm, cell.spec
-    topology_text, topology = _topology(arm, spec, folder, built)
-    network = Network(arm, spec, folder, topology_text, topology)
+    network = network_of(arm, spec, folder, built)
+    topology = network.topology
     if sent is None:
         if arm.checkpoint:
             raise SpecError(f"a {spec.workload.kind} writes its own checkpoints", fix="remove checkpoint")
@@ -160,20 +123,60 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
     scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
     _check_samples(arm, topology, work.iterations)
     if arm.strategy is None:
-        plan, least = built.plan(scheme_text, topology_text, spec, sent)
+        plan, least = built.plan(scheme_text, network.topology_text, spec, sent)
     else:
         sent, plan, least = placed(scheme_text, topology, work.operators(cell.batch), arm.strategy)
-    if len(plan.workers) == 1:
-        raise SpecError(f"{arm.topology} has only one worker; synchronisation needs two", fix="give it two hosts")
-    work.refuse(own, len(plan.workers))
-    kinds.of(plan).refuse(plan, topology, _asked(spec, own))
-    _check_connections(plan, topology)
-    kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
+    found = Job("", network, scheme_text, plan, least, sent, work)
+    _check_plan(found, own)
     check_perturbations(arm, spec, topology, plan, folder)
-    found = Job("", network, scheme_text, plan, least, sent, spec.workload)
     _check_checkpoint(found)
     check_restarts(found)
     _check_timeout(found)
+    return found
+
+
+def _check_plan(job: Job, own: Prepared | None) -> None:
+    """
+    Raises:
+        SpecError: what a job's plan does makes no sense for what its workers do.
+    """
+    network, plan, work = job.network, job.plan, job.work
+    if len(plan.workers) == 1:
+        where = "it" if network.arm.jobs else network.arm.topology
+        raise SpecError(f"{where} has only one worker; synchronisation needs two", fix="give it two hosts")
+    work.refuse(own, len(plan.workers))
+    job.kind.refuse(plan, network.topology, _asked(network.spec, work, own))
+    _check_connections(plan, network.topology)
+    job.kind.chunks(plan, job.gradient, work.chunk_bytes)  # refused where some have nothing
+
+
+Brought = Callable[[Synchronised], tuple[Gradient, Prepared | None]]
+"""What workers synchronise, and what is prepared for them."""
+
+
+def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple[Job, ...]:
+    """Build and check the network of a cell, and the jobs that share it.
+
+    Raises:
+        SpecError: the topology cannot be; a job cannot be; or jobs get into each other's way.
+    """
+    arm, spec = cell.arm, cell.spec
+    network = network_of(arm, spec, folder, built)
+
+    def made(asked: JobKeys, part: Part) -> Job:
+        scheme_text, work = locate(asked.scheme, folder), synchronised(spec.workload_of(asked))
+        _check_samples(arm, network.topology, work.iterations)
+        sent, own = bring(work)
+        plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
+        found = Job(asked.name, network, scheme_text, plan, least, sent, work, asked.batch or cell.batch, own)
+        _check_plan(found, own)
+        return found
+
+    found = planned(arm.jobs, network.topology, made)
+    processes = {process: node for one in found for process, node in one.processes.items()}
+    for one in found:
+        check_perturbations(arm, spec, network.topology, one.plan, folder, processes)
+        _check_timeout(one)
     return found
 
 
@@ -196,9 +199,8 @@ NOTHING = Gradient((), (), ())
 """What is synchronised where nobody knows it."""
 
 
-def _asked(spec: Spec, own: Prepared | None) -> Asked:
+def _asked(spec: Spec, work: Synchronised, own: Prepared | None) -> Asked:
     """What a kind of trial may refuse."""
-    work = synchronised(spec.workload)
     return Asked(
         overlap=work.overlap,
         priority=work.priority == "layer",
@@ -356,9 +358,25 @@ class _Cells:
             if sent is None:
                 return []
         make = partial(job, sent=sent, own=own, folder=folder, built=self._built)
-        made = [(cell, self._job(cell, make)) for cell in group]
-        found = [_trial(cell, one, self._inputs.of(spec, cell.arm), own) for cell, one in made if one is not None]
+        made = [(cell, self._jobs_of(cell) if cell.arm.jobs else self._alone(cell, make, own)) for cell in group]
+        found = [_trial(cell, some, self._inputs.of(spec, cell.arm)) for cell, some in made if some]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
+
+    def _alone(self, cell: PlannedCell, make: Callable[[PlannedCell], Job], own: Prepared | None) -> tuple[Job, ...]:
+        """The one job of a cell; none if it cannot be."""
+        found = self._job(cell, make)
+        return () if found is None else (replace(found, batch=cell.batch, own=own),)
+
+    def _jobs_of(self, cell: PlannedCell) -> tuple[Job, ...]:
+        """The jobs that share a cell's network; none if one cannot be."""
+
+        def bring(work: Synchronised) -> tuple[Gradient, Prepared | None]:
+            work.check()
+            own = self._prepared(cell.spec, work) if work.needs(cell.spec.seed) is not None else None
+            return self._sent(work, own), own
+
+        make = partial(jobs, cell, bring, self._source.folder, self._built)
+        return self._said(f"arms.{cell.number}.jobs", cell.at, make) or ()
 
     def _job(self, cell: PlannedCell, make: Callable[[PlannedCell], Job]) -> Job | None:
         """The job of a cell without its batch, the same for all its batches unless outputs are sent, too."""
@@ -401,7 +419,9 @@ class _Cells:
             SpecError: there are more networks than anybody wants to wait for.
         """
         different = {
-            (cell.arm.topology, cell.arm.scheme, _asked_of_links(cell.spec)) for cell in self._source.grid.cells
+            (cell.arm.topology, scheme, asked_of_links(cell.spec))
+            for cell in self._source.grid.cells
+            for scheme in cell.arm.schemes or [""]
         }
         if len(different) > MOST_NETWORKS:
             raise SpecError(
@@ -411,8 +431,8 @@ class _Cells:
             )
 
 
-def _trial(cell: PlannedCell, built: Job, inputs: Digests, own: Prepared | None) -> Trial:
-    jobs = (replace(built, batch=cell.batch, own=own),)
-    name = naming.name(cell, built.scheme_text)
-    inputs = {**inputs, **(own.inputs if own else {})}
-    return Trial(name, built.network, jobs, point=cell.point, at=cell.at, inputs=inputs)
+def _trial(cell: PlannedCell, some: tuple[Job, ...], inputs: Digests) -> Trial:
+    first, *_ = some
+    name = naming.name(cell, "jobs" if cell.arm.jobs else first.scheme_text)
+    inputs = {**inputs, **{name: digest for one in some if one.own for name, digest in one.own.inputs.items()}}
+    return Trial(name, first.network, some, point=cell.point, at=cell.at, inputs=inputs)

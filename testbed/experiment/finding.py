@@ -13,7 +13,8 @@ from typing import Any
 
 from testbed.base.errors import SpecError
 from testbed.capacity.fit import fit
-from testbed.experiment.expand import first_trials, lab_rate_bps
+from testbed.experiment.built import lab_rate_bps
+from testbed.experiment.expand import first_trials
 from testbed.spec import Source
 from testbed.spec.sought import Search, Sought
 from testbed.trial.model import Trial

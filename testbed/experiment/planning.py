@@ -10,11 +10,13 @@ from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
+from testbed.experiment.built import lab_rate_bps
 from testbed.experiment.conditions import SHOWN, met, warnings
 from testbed.experiment.duration import Estimate
-from testbed.experiment.expand import lab_rate_bps, trials
+from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
+from testbed.experiment.planned_jobs import jobs_lines, predicted_jobs
 from testbed.experiment.provenance import sysctl
 from testbed.spec import Source
 from testbed.trial.job import Job
@@ -53,29 +55,29 @@ def predict(trial: Trial) -> dict[str, Any]:
 
     Of programs that synchronise by themselves, only what would be built is known.
     """
-    network, topology, job = trial.network, trial.topology, trial.job
-    program, known = job.workload.program, job.kind.writes_samples
+    network, topology, job = trial.network, trial.topology, trial.jobs[0]
+    program, known, alone = job.workload.program, job.kind.writes_samples, not trial.is_shared
     return {
         "trial": trial.id,
         "label": trial.label,
         "topology": network.arm.topology,
-        "scheme": network.arm.scheme,
-        "batch": job.batch,
+        "scheme": ", ".join(network.arm.schemes),
+        "batch": trial.batch,
         "repeat": trial.repeat,
         "point": dict(trial.point),
         "at": trial.at,
-        "iterations": job.iterations,
-        "world": job.world,
+        "iterations": trial.iterations,
+        "world": sum(one.world for one in trial.jobs),
         "command": list(program.words) if program else [],
         "scale": job.work.scale if known else None,
         "perturb": [one.title for one in network.perturbations],
         "buckets": len(job.gradient.buckets),
-        "gradient_bytes": job.gradient_bytes if known else None,
+        "gradient_bytes": job.gradient_bytes if known and alone else None,
         "goodput": network.goodput,
-        "gst_theory_s": job.gst_theory_s if known else None,
-        "jct_theory_s": job.jct_theory_s,
-        "wire_bytes_per_iteration": job.cost.wire_bytes if known else None,
-        **_iteration(job),
+        "gst_theory_s": job.gst_theory_s if known and alone else None,
+        "jct_theory_s": trial.jct_theory_s,
+        "wire_bytes_per_iteration": job.cost.wire_bytes if known and alone else None,
+        **(_iteration(job) if alone else {}),
         "builds": {
             "namespaces": len(topology.nodes),
             "hosts": topology.host_count,
@@ -86,6 +88,7 @@ def predict(trial: Trial) -> dict[str, Any]:
             **({"own_links": own_text(own, trial.spec.workload.scale)} if (own := trial.spec.links.own) else {}),
         },
         "meets": met(trial),
+        **({"jobs": predicted_jobs(trial.jobs)} if trial.is_shared else {}),
     }
 
 
@@ -111,7 +114,11 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     if found["sweep"]:
         lines.append(f"swept: {', '.join(f'{name} ({len(values)})' for name, values in found['sweep'].items())}")
     lines += [found["advice"]] if found["advice"] else []
-    lines += ["", lay_out(header, rows, spare=("namespaces", "links", "gradient")), "", *_met(found)]
+    lines += ["", lay_out(header, rows, spare=("namespaces", "links", "gradient")), ""]
+    for trial in found["trials"]:
+        if trial.get("jobs") and not trial["repeat"]:
+            lines += jobs_lines(trial, lay_out)
+    lines += _met(found)
     return "\n".join(lines + [f"\nwarning: {one}" for one in found["warnings"]])
 
 

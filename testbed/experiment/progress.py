@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from analysis.jobs import JOBS, singly
 from analysis.verdicts import in_short, largest, numbers_of, percent
 from testbed import fidelity
 from testbed.base.columns import wrapped
@@ -32,7 +33,11 @@ ASK_S = 1.0
 
 
 def sentence(record: Mapping[str, Any]) -> str:
-    """One line about a finished trial."""
+    """One line about a finished trial; of jobs that share a network, one about each."""
+    if record.get(JOBS):
+        lines = [sentence(one | {"attempts": [], "waited": None}) for one in singly([record])]
+        whole = f"{record['id']}: JCT of all jobs {time_text(record['metrics']['jct_s'], measured=True)}, "
+        return "\n".join([*lines, whole + in_short([numbers_of(record["fidelity"])]) + _before(record)])
     if record["status"] == "failed":
         first, *rest = str(record["error"]).splitlines()
         return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
@@ -203,15 +208,15 @@ class Live(Lines):
         super().started(trial, again)
         self._trial, self._known = trial, ""
         title = f"{trial.id}, {again}" if again else trial.id
-        self._bars.reset(self._one, description=title, total=trial.job.iterations or None, told="", visible=True)
+        self._bars.reset(self._one, description=title, total=trial.iterations or None, told="", visible=True)
         self.advanced(0)
 
     def advanced(self, iterations: int, so_far: SoFar | None = None) -> None:
         if self._trial is None:
             return
-        total = self._trial.job.iterations or 1
+        total = self._trial.iterations or 1
         iterations = min(iterations, total)  # a fast worker that waits for nobody does more
-        far = f"{iterations}/{total}" if self._trial.job.iterations else ""
+        far = f"{iterations}/{total}" if self._trial.iterations else ""
         told = ", ".join(filter(None, [far, self._told(so_far)]))
         self._bars.update(self._one, completed=iterations, told=told)
         done_s = self._estimate.of(self._trial) * iterations / total

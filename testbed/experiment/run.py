@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from analysis.jobs import id_of, singly
 from testbed.control.registry import of_kind as controllers_of
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import execute
@@ -34,8 +35,8 @@ Announce = Callable[[Sequence[Trial]], Lines]
 
 @dataclass(frozen=True)
 class Run:
-    """What a run left: its directory, the label of the spec's first arm, and the records of its trials, by repeat and
-    in the spec's order."""
+    """What a run left: its directory, the label of the spec's first arm or of its first job, and the records of its
+    trials or of their jobs, by repeat and in the spec's order."""
 
     path: Path
     first: str
@@ -223,9 +224,10 @@ class Experiment:
                 self._extend()
                 left = self.left
                 reporter.added(left)
-        return Run(
-            self.directory.path, self.source.spec.arms[0].title, self._in_order(), self._plan.loose(self.records)
-        )
+        records = singly(self._in_order())
+        first = self.source.spec.arms[0]
+        base = next((one["label"] for one in records), "") if first.jobs else first.title
+        return Run(self.directory.path, base, records, self._plan.loose(self.records))
 
     def _round(self, trials: Sequence[Trial], one: Callable[[Trial], None]) -> None:
         """Run those of a round's trials that have not run, and then, in the same order, those that are measured again,
@@ -261,6 +263,8 @@ class Experiment:
         self._lab_is_spent = record["status"] == "failed"
         if outcome.samples is not None:
             self.directory.save_samples(trial.id, outcome.samples)
+        for name, samples in outcome.jobs.items():
+            self.directory.save_samples(id_of(trial.id, name), samples)
         for folder, table in (("queues", outcome.queues), ("transfers", outcome.transfers)):
             if table is not None:
                 self.directory.save_table_of(trial.id, folder, table)

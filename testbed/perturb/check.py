@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from testbed.base.errors import SpecError
@@ -17,12 +17,20 @@ from workloads import kinds
 from workloads.plan import Plan
 
 
-def check(arm: Arm, spec: Spec, topology: Topology, plan: Plan, folder: Path) -> None:
-    """
+def check(
+    arm: Arm,
+    spec: Spec,
+    topology: Topology,
+    plan: Plan,
+    folder: Path,
+    processes: Mapping[str, int] | None = None,
+) -> None:
+    """``processes`` are those of all jobs with their nodes, where the plan is that of one of several.
+
     Raises:
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.
     """
-    now, known = topology, kinds.of(plan).processes(plan)
+    now, known = topology, kinds.of(plan).processes(plan) if processes is None else processes
     for where, one in _placed(arm, spec):
         try:
             if one.moves_circuits:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis.jobs import singly
 from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
@@ -143,18 +144,25 @@ def _check_judged(path: Path, record: Mapping[str, Any]) -> None:
     if record.get("status") != "done":
         return
     try:
-        judged = record["fidelity"]
-        numbers_of(judged)
-        readable = judged["verdict"] and all(isinstance(one["ok"], bool) for one in judged["checks"])
-        measured = MEASURED if of_record(record).writes_samples else MEASURED[:1]
-        for name in measured:
-            writing.number(name, record["metrics"][name])
+        readable = _is_readable(record, MEASURED[:1])
+        for one in singly([record]):
+            if one["status"] == "done":
+                readable &= _is_readable(one, MEASURED if of_record(one).writes_samples else MEASURED[:1])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         readable, why = False, f"{type(error).__name__}: {error}"
     else:
         why = "a check is neither true nor false"
     if not readable:
         raise OutputError(f"{path}: damaged ({why:.100})", fix="remove it, and its trial runs again")
+
+
+def _is_readable(record: Mapping[str, Any], measured: Sequence[str]) -> bool:
+    """Whether the checks of a trial or of a job say something; its numbers are numbers."""
+    judged = record["fidelity"]
+    numbers_of(judged)
+    for name in measured:
+        writing.number(name, record["metrics"][name])
+    return bool(judged["verdict"]) and all(isinstance(one["ok"], bool) for one in judged["checks"])
 
 
 def _checked(run: Path, path: Path, of: Shape) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from pathlib import Path
 from testbed.base.errors import SpecError, UsageError
 from testbed.spec.arm import Arm
 from testbed.spec.grid import Grid, grid
-from testbed.spec.model import LONGEST_NAME, NAME, Spec
+from testbed.spec.model import LONGEST_NAME, Spec
 from testbed.spec.override import apply
 from testbed.spec.sought import NOTHING_CHOSEN, Chosen, Found, Sought, put
+from testbed.spec.text import NAME
 from testbed.spec.yaml import parse, read_text
 
 FIT = "fit"

@@ -1,36 +1,21 @@
-"""The keys of an arm: its network, its scheme, its label and its perturbations."""
+"""The keys of an arm: its network, its scheme or its jobs, its label and its perturbations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Group, Line, Rate, one_line, refuse
+from testbed.base.groups import Group, Line, Rate, refuse
 from testbed.base.units import rate_text
 from testbed.spec.checkpoint import Checkpoint
+from testbed.spec.jobs import JobKeys, check, singly
 from testbed.spec.perturb import Perturbations
-from topologies import build as topologies
-from topologies.call import parse
-from workloads.sync import schemes
+from testbed.spec.text import SchemeText, TopologyText
 
 LONGEST_LABEL = 80
 """Characters: labels are columns of tables."""
-
-
-def _call(value: object, example: str, parameters: Callable[[str], Sequence[str]]) -> str:
-    if not isinstance(value, str):
-        raise refuse(f"{value!r} is not text", f"write it as {example}")
-    try:
-        return one_line(str(parse(value, example, parameters)))  # it is an arm's label where none is given
-    except SpecError as error:
-        raise refuse(error.problem, error.fix or "") from None
-
-
-TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(n=3,k=2)", topologies.names_of))]
-SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)", schemes.names_of))]
 
 
 def _strategy(value: object) -> object:
@@ -58,8 +43,10 @@ class Arm(Group):
     """The network: a family and its parameters, or a function in a Python file of yours. With a strategy also
     ``topoopt(servers=12,degree=4)``: patch panels and rings are found for it, and the arm has no scheme."""
     scheme: SchemeText = Field("", examples=["ring"])
-    """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command, or ``topoopt``
-    finds one."""
+    """The scheme that synchronises gradients. Every arm needs one, unless it has jobs, the workload is a command, or
+    ``topoopt`` finds one."""
+    jobs: list[JobKeys] = Field([], examples=["[{name: a, scheme: ring, hosts: 4}, {name: b, scheme: ring, hosts: 4}]"])
+    """Several jobs that share the network, in place of ``scheme``. Each has its own scheme, hosts and results."""
     strategy: Strategy | None = Field(None, examples=["{e0: [0], e1: [1], rest: all}"])
     """The hosts that hold each operator of the workload's model: ``data`` for all of them on all hosts, or hosts by
     operator, with ``rest`` for those that are not named. Hosts send an operator's outputs to those that hold the next
@@ -81,10 +68,8 @@ class Arm(Group):
         held = "" if self.strategy is None else f" with strategy {self.strategy_text}"
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
         kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
-        return (
-            self.label
-            or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + held + rate + under + kept
-        )
+        what = self.scheme or ", ".join(f"{one.name}: {one.scheme}" for one in self.jobs)
+        return self.label or (f"{what} on {self.topology}" if what else self.topology) + held + rate + under + kept
 
     @property
     def strategy_text(self) -> str:
@@ -93,3 +78,23 @@ class Arm(Group):
             return self.strategy or ""
         given = [f"{name}: {holders}" for name, holders in self.strategy.items()]
         return "{" + ", ".join(given[:4] + [f"and {len(given) - 4} more"] * (len(given) > 4)) + "}"
+
+    @property
+    def schemes(self) -> list[str]:
+        """That of the arm, or those of its jobs."""
+        return [self.scheme] if self.scheme else [one.scheme for one in singly(self.jobs)]
+
+    @model_validator(mode="after")
+    def _jobs_alone(self) -> Arm:
+        if not self.jobs:
+            return self
+        if self.scheme:
+            raise refuse("an arm has either a scheme or jobs, which have schemes of their own", "remove one of them")
+        for key, value in (("checkpoint", self.checkpoint), ("strategy", self.strategy)):
+            if value is not None:
+                raise refuse(f"an arm with jobs takes no {key}", f"remove {key}")
+        try:
+            check(self.jobs)
+        except SpecError as error:
+            raise refuse(error.problem, error.fix or "") from None
+        return self

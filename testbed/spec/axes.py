@@ -29,8 +29,10 @@ from topologies.load import is_in_file
 from workloads.sync import schemes
 
 Plain: TypeAlias = int | float | str | bool | None
-FIXED = frozenset({"name", "kind", "label", "lab", *LAB_OPTIONS, "repeats", "retries", "quiet", "where", "warmup"})
-"""What names things, what one run has one of, what says how to sweep, and how to evaluate."""
+FIXED = frozenset(
+    {"name", "kind", "label", "lab", *LAB_OPTIONS, "repeats", "retries", "quiet", "where", "warmup", "jobs"}
+)
+"""What names things, what one run has one of, what says how to sweep and how to evaluate, and lists of jobs."""
 PERTURB = "perturb"
 EXPRESSIONS: dict[str, Callable[[str], Sequence[Any]]] = {
     "topology": topologies.parameters_named,

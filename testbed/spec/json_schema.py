@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from testbed.base import groups, units
 from testbed.base.groups import Group, kind_of
 from testbed.perturb import circuit_values, moments
-from testbed.spec import arm, links, model, perturb, ranges
+from testbed.spec import jobs, links, model, perturb, ranges, text
 from testbed.spec.axes import FIXED
 from testbed.spec.reference import ALSO, LISTED, OTHERWISE, Key, about, extra, hints, keys
 from testbed.spec.workload import command, compute
@@ -56,14 +56,15 @@ MARKERS: tuple[tuple[Any, Json], ...] = (
     (groups.Size, _quantity(units.SIZE)),
     (groups.Share, _any_of({"type": "number", "minimum": 0, "maximum": 1}, _text(rf"{_NUMBER}\s*%?"))),
     (moments.When, _any_of(_quantity(units.TIME), _text(r"iteration\s+\d+"))),
-    (arm.TopologyText, TEXT),
-    (arm.SchemeText, TEXT),
+    (text.TopologyText, TEXT),
+    (text.SchemeText, TEXT),
     (circuit_values.Tuples, {}),
 )
 """What a type allows whose values are written otherwise than pydantic's type says; it is told by its validator."""
 BESIDE: tuple[tuple[Any, Json], ...] = (
     (compute.mode_alone, {"enum": list(get_args(compute.ComputeTime.model_fields["mode"].annotation))}),
-    (model.nothing, {"enum": [0, "0"]}),
+    (text.nothing, {"enum": [0, "0"]}),
+    (jobs.counted_or_named, {"type": "integer", "minimum": 1}),
     (command.words, TEXT),
     (links.marking, {"type": "boolean"}),
     (circuit_values.flipped, TEXT),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from testbed.base.errors import UsageError
 from testbed.base.groups import Group, Share, Time, Whole, listed, refuse
@@ -12,24 +21,21 @@ from testbed.base.units import time_text
 from testbed.lab import choice
 from testbed.lab.place import Place
 from testbed.spec.arm import Arm
+from testbed.spec.jobs import JobKeys
 from testbed.spec.labs import LAB_OPTIONS, LABS, OF_BUILT_IN, LabName
 from testbed.spec.links import Links
 from testbed.spec.options import LabOptions
 from testbed.spec.perturb import Perturbations
 from testbed.spec.repeats import Repeats, Until
+from testbed.spec.text import NAME, nothing
 from testbed.spec.workload.kinds import AnyWorkload
 
 MOST_ARMS = 200
 """All are built and verified before the first runs."""
 MOST_CONDITIONS = 50
 MOST_RETRIES = 20
-NAME, LONGEST_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*", 60
-"""What an experiment may be called, for directories are called so."""
-
-
-def nothing(value: object) -> object:
-    """0 without a unit is a time as well."""
-    return "0 s" if not isinstance(value, bool) and value in (0, "0") else value
+LONGEST_NAME = 60
+"""Characters of an experiment's name."""
 
 
 class _Head(Group):
@@ -95,15 +101,44 @@ class Spec(_WithLabs):
     longer than the time to compute a gradient. The default is the value of ``timeout``. The death of a killed process
     is noticed at once."""
 
+    _of_jobs: dict[tuple[str | None, int | None], AnyWorkload] = PrivateAttr(default_factory=dict)
+
     @model_validator(mode="after")
     def _schemes_where_needed(self) -> Spec:
         brings = self.workload.brings
         for i, arm in enumerate(self.arms):
             if brings and arm.scheme:
                 raise refuse(f"arms.{i} has a scheme, and a {brings} synchronises by itself", "remove the scheme")
-            if not brings and not arm.scheme:
+            if brings and arm.jobs:
+                problem = f"arms.{i} has jobs, and a {brings} is one program on all hosts"
+                raise refuse(problem, "remove the jobs, or take another workload")
+            if not brings and not arm.scheme and not arm.jobs:
                 raise refuse(f"arms.{i} has no scheme", "add it, such as scheme: ring")
+            if not brings:
+                self._check_jobs(i, arm)
         return self
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_workloads_of_jobs(cls, settings: Any, handler: ModelWrapValidatorHandler[Spec]) -> Spec:
+        """A job's model and batch go into the workload as it is written: what is not written depends on them."""
+        spec = handler(settings)
+        written = settings.get("workload") if isinstance(settings, dict) else None
+        for job in (job for arm in spec.arms for job in arm.jobs):
+            change = {"model": job.model, "batch": job.batch}
+            own = {name: value for name, value in change.items() if value is not None}
+            if own and isinstance(written, dict):
+                spec._of_jobs[job.model, job.batch] = _validated({**written, **own}, job.name)
+        return spec
+
+    def workload_of(self, job: JobKeys) -> AnyWorkload:
+        """What a job's workers do."""
+        return self._of_jobs.get((job.model, job.batch), self.workload)
+
+    def _check_jobs(self, number: int, arm: Arm) -> None:
+        if len(self.workload.batch) > 1 and any(job.batch for job in arm.jobs):
+            problem = f"a job of arms.{number} has its own batch, and workload.batch has several"
+            raise refuse(problem, "give workload.batch one size, or remove the job's")
 
     @property
     def place(self) -> Place:
@@ -163,8 +198,8 @@ class Spec(_WithLabs):
         for i, arm in enumerate(self.arms):
             for identity in (
                 (
-                    *(arm.topology, arm.scheme, str(arm.strategy), arm.rate_bps or self.links.rate_bps),
-                    *(str(arm.perturb), str(arm.checkpoint)),
+                    *(arm.topology, arm.scheme, str(arm.jobs), str(arm.strategy)),
+                    *(arm.rate_bps or self.links.rate_bps, str(arm.perturb), str(arm.checkpoint)),
                 ),
                 arm.title,
             ):
@@ -173,13 +208,30 @@ class Spec(_WithLabs):
                     what = (
                         "label"
                         if isinstance(identity, str)
-                        else "topology, scheme, strategy, rate, perturbations and checkpoints"
+                        else "topology, scheme or jobs, strategy, rate, perturbations and checkpoints"
                     )
                     raise refuse(
                         f"arms.{first} and arms.{i} have the same {what}",
                         "remove one; use repeats to run an arm more than once",
                     )
         return self
+
+
+_WORKLOAD: TypeAdapter[AnyWorkload] = TypeAdapter(AnyWorkload)
+
+
+def _validated(written: dict[str, Any], job: str) -> AnyWorkload:
+    """
+    Raises:
+        PydanticCustomError: a job's model and batch do not go with the rest of the workload.
+    """
+    try:
+        return _WORKLOAD.validate_python(written)
+    except ValidationError as error:
+        (first, *_) = error.errors(include_url=False)
+        told = first.get("ctx", {})
+        problem, fix = told.get("problem", first["msg"]), told.get("fix", "take another model or batch")
+        raise refuse(f"the job {job}: {problem}", fix) from None
 
 
 def _check_names() -> None:

@@ -25,8 +25,8 @@ from testbed.base.groups import Group
 from testbed.base.units import size_text, time_text
 from testbed.perturb import moments
 from testbed.perturb.circuit_values import Tuples
-from testbed.spec.arm import SchemeText, TopologyText
 from testbed.spec.model import Spec
+from testbed.spec.text import SchemeText, TopologyText
 
 
 def _with_unit(of: units.Unit) -> str:

@@ -32,12 +32,12 @@ OF_SOME = {"arms", "perturb", "failover_s", *LAB_OPTIONS}
 
 def identity(trial: Trial) -> str:
     """The digest, in hexadecimal; the same in every process, and for all repeats of a trial."""
-    topology, arm = trial.topology, trial.network.arm
+    topology = trial.topology
     digest = hashlib.sha256(json.dumps(_settings(trial), sort_keys=True).encode())
     digest.update(repr((topology.nodes, topology.links, topology.panels)).encode())
     for job in trial.jobs:
         # A scheme of one's own as the spec names it: from elsewhere, its file has another path.
-        plan = job.plan.built_by(arm.scheme or job.plan.scheme)
+        plan = job.plan.built_by(job.written_scheme)
         arrays = job.kind.encode(plan) | {"routes": job.cost.link_bytes}
         if job.kind.writes_samples and job.stragglers is not None:
             arrays |= vars(job.stragglers)
@@ -60,10 +60,15 @@ def _settings(trial: Trial) -> dict[str, Any]:
     settings["failover"] = spec.failover_s if trial.goes_on or trial.survives else None
     settings["inputs"] = dict(trial.inputs)
     for job in trial.jobs:
+        if job.slot is not None:
+            settings[of_job(job.name, "slot")] = asdict(job.slot)
         if job.kind.writes_samples:
-            settings["workload"] |= {"batch": job.batch, "compute": vars(job.compute)}
-            settings["training"] = {key: value for key, value in asdict(job.training).items() if key not in OF_OWN}
-            settings["gradient"] = repr(job.gradient)
+            training = {key: value for key, value in asdict(job.training).items() if key not in OF_OWN}
+            of_this = (
+                settings["workload"] if job.slot is None else settings.setdefault(of_job(job.name, "workload"), {})
+            )
+            of_this |= {"batch": job.batch, "compute": vars(job.compute)}
+            settings |= {of_job(job.name, "training"): training, of_job(job.name, "gradient"): repr(job.gradient)}
     return settings
 
 

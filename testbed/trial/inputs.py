@@ -254,7 +254,7 @@ def _fits(wanted: str | re.Pattern[str], part: str) -> bool:
 
 def _built_from(arm: Arm) -> list[str]:
     """The files of an arm's own topology and scheme."""
-    names = [parse(text, "ring").name for text in (arm.topology, arm.scheme) if text]
+    names = [parse(text, "ring").name for text in (arm.topology, *arm.schemes)]
     return [name.rpartition(":")[0] for name in names if is_in_file(name)]
 
 

@@ -23,6 +23,25 @@ from workloads.sync.cost import Cost
 
 
 @dataclass(frozen=True)
+class Slot:
+    """Where and when a job runs that shares its network with others.
+
+    Attributes:
+        scheme: as the spec has it.
+        hosts: those that it has for itself.
+        start_s: when it is submitted, after the trial's beginning.
+        planned_s: when it begins if every job takes as long as predicted: it may have to wait for hosts.
+        after: the jobs that had these hosts before. It begins when all of them have ended.
+    """
+
+    scheme: str
+    hosts: tuple[int, ...]
+    start_s: float
+    planned_s: float
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Job:
     """One job of a trial, checked.
 
@@ -36,6 +55,7 @@ class Job:
         workload: what its processes compute.
         batch: 0 where the workload has none.
         own: the user's own model and data, where it has one of them.
+        slot: where and when it runs, if its network has more jobs than one.
     """
 
     name: str
@@ -47,6 +67,7 @@ class Job:
     workload: Workload
     batch: int = 0
     own: Prepared | None = field(default=None, compare=False, repr=False)
+    slot: Slot | None = None
 
     @property
     def kind(self) -> AnyKind:
@@ -79,9 +100,14 @@ class Job:
         return self.work.iterations if self.kind.writes_samples else 0
 
     @property
+    def written_scheme(self) -> str:
+        """As the spec has it; of programs that synchronise by themselves, what their plan says."""
+        return self.slot.scheme if self.slot else self.network.arm.scheme or self.plan.scheme
+
+    @property
     def goes_on(self) -> bool:
-        """Whether the others go on when a node dies."""
-        return self.kind.goes_on(self.plan) and self.work.is_resumable
+        """Whether the others go on when a node dies. With several jobs, a death ends its job, and the others go on."""
+        return self.kind.goes_on(self.plan) and self.work.is_resumable and self.slot is None
 
     @cached_property
     def survives(self) -> frozenset[str]:
@@ -190,6 +216,11 @@ class Job:
         if not self.kind.writes_samples or self.compute.mode == "real":
             return None
         return self.kind.least_jct_s(self.cost, self.network.shaper, self.pace_s, self.work.overlap)
+
+    @property
+    def planned_s(self) -> float:
+        """When it begins, after the trial's beginning, if every job takes as long as predicted."""
+        return self.slot.planned_s if self.slot else 0.0
 
     def predicted(self) -> Mapping[str, float]:
         """Numbers of the whole job on links that nothing disturbs, as its kind plays it; empty if it does not, or if

@@ -46,9 +46,19 @@ class Trial:
 
     @property
     def job(self) -> Job:
-        """The only one: a spec has no words for several yet, nor has a trial's record."""
+        """The only one, of a trial that has one."""
         (only,) = self.jobs
         return only
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its arm has jobs: then each has its own hosts and its own rows in results."""
+        return bool(self.network.arm.jobs)
+
+    @property
+    def iterations(self) -> int:
+        """Of the job that has most."""
+        return max(job.iterations for job in self.jobs)
 
     @property
     def spec(self) -> Spec:
@@ -71,8 +81,9 @@ class Trial:
 
     @property
     def batch(self) -> int:
-        """That of its cell; 0 where the workload has none."""
-        return self.job.batch
+        """That of its cell; 0 where the workload has none. Of several jobs, that of the first: the batches of jobs may
+        differ only where the spec has one batch."""
+        return self.jobs[0].batch
 
     @property
     def cell(self) -> Cell:
@@ -106,10 +117,10 @@ class Trial:
 
     @property
     def jct_theory_s(self) -> float | None:
-        """The least that all jobs can take (s); None where that of one is not known."""
-        each_s = [job.jct_theory_s for job in self.jobs]
-        known_s = [one_s for one_s in each_s if one_s is not None]
-        return max(known_s) if len(known_s) == len(each_s) else None
+        """The least that all jobs can take (s), as their queue is planned; None where that of one is not known."""
+        each = [(job.planned_s, job.jct_theory_s) for job in self.jobs]
+        known_s = [start_s + one_s for start_s, one_s in each if one_s is not None]
+        return max(known_s) if len(known_s) == len(each) else None
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""

@@ -168,7 +168,9 @@ def sums_checked(cluster: Cluster) -> Checked:
     """What the harness finds in the sums of a trial."""
     forest = kinds.load(cluster.directory / "forest.npz")
     done = [{**cluster.lines(node)[-1], "name": forest.nodes[node]} for node in cluster.pids]
-    whole = SimpleNamespace(first=0, stop=TRAINING.iterations, job=SimpleNamespace(plan=forest, kind=kinds.of(forest)))
+    workers = [forest.nodes[node] for node in forest.workers]
+    job = SimpleNamespace(plan=forest, kind=kinds.of(forest), workers=workers)
+    whole = SimpleNamespace(first=0, stop=TRAINING.iterations, job=job)
     floats = model(TRAINING.model).floats()
     return checked(done, [whole], floats, cluster.jobs[0].chunk_bytes)  # type: ignore[list-item]
 

@@ -1,7 +1,5 @@
-"""Several jobs that share a trial's network. No spec asks for them yet; all that runs a trial has room for them.
-
-What they lack: processes of one job do not wait for those of another, so their bursts could not measure links.
-"""
+"""Several jobs that share a trial's network, made without a spec: what has room for them. ``test_shared.py`` runs those
+of a spec."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError
-from testbed.experiment import expand as planning
+from testbed.experiment import built as building
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.model import Trial
@@ -107,13 +107,13 @@ def test_a_network_is_built_once_however_many_trials_use_it(monkeypatch: pytest.
     built: Counter[str] = Counter()
 
     def counted(name: str) -> None:
-        original = getattr(planning, name)
+        original = getattr(building, name)
 
         def build(expression: str, *arguments: Any, **settings: Any) -> Any:
             built[f"{name} {expression}"] += 1
             return original(expression, *arguments, **settings)
 
-        monkeypatch.setattr(planning, name, build)
+        monkeypatch.setattr(building, name, build)
 
     counted("build_topology")
     counted("build_plan")

@@ -28,6 +28,17 @@ TRAIN = """\
   compute: none
 """
 RING = "topology: star(hosts=3), scheme: ring"
+
+
+def _jobs(jobs: str) -> str:
+    return f"jobs: [{jobs}]"
+
+
+def _on_star(jobs: str) -> str:
+    """An arm's keys with these jobs in place of a scheme."""
+    return f"topology: star(hosts=3), {_jobs(jobs)}"
+
+
 CHANGES: dict[str, tuple[str, str]] = {
     "unknown_key": ("iterations: 3", "iteratons: 3"),
     "unknown_key_far_from_all": ("iterations: 3", "iterations: 3\n  zzz: 1"),
@@ -176,6 +187,65 @@ CHANGES: dict[str, tuple[str, str]] = {
     "checkpoint_spread_beyond_workers": (RING, RING + ", checkpoint: {every: 2, rate: 180 MB/s, spread: 4}"),
     "checkpoint_beyond_the_timeout": (RING, RING + ", checkpoint: {every: 2, rate: 300 kB/s}"),
     "checkpoint_of_an_arm_twice": (RING, RING + "}\n  - {" + RING),
+    "jobs_beside_a_scheme": (RING, f"{RING}, {_jobs('{name: a, scheme: ring, hosts: 2}')}"),
+    "jobs_of_a_program": (
+        TRAIN + f"arms:\n  - {{label: PS, topology: star(hosts=3), scheme: ps}}\n  - {{label: ring, {RING}}}",
+        f"  kind: command\n  command: python train.py\narms:\n  - {{{_on_star('{name: a, scheme: ring, hosts: 2}')}}}",
+    ),
+    "jobs_with_a_checkpoint": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: 2}") + ", checkpoint: {every: 2, rate: 1 MB/s}",
+    ),
+    "job_without_hosts": (RING, _on_star("{name: a, scheme: ring}")),
+    "job_hosts_0": (RING, _on_star("{name: a, scheme: ring, hosts: 0}")),
+    "job_hosts_1": (RING, _on_star("{name: a, scheme: ring, hosts: 1}")),
+    "job_hosts_empty": (RING, _on_star("{name: a, scheme: ring, hosts: []}")),
+    "job_hosts_text": (RING, _on_star("{name: a, scheme: ring, hosts: all}")),
+    "job_hosts_unknown": (RING, _on_star("{name: a, scheme: ring, hosts: [h0, h9]}")),
+    "job_hosts_twice": (RING, _on_star("{name: a, scheme: ring, hosts: [h0, h0]}")),
+    "job_hosts_a_switch": (RING, _on_star("{name: a, scheme: ring, hosts: [h0, s0]}")),
+    "job_hosts_of_another": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: [h0, h1]}, {name: b, scheme: ring, hosts: [h1, h2]}"),
+    ),
+    "job_hosts_beyond_the_network": (RING, _on_star("{name: a, scheme: ring, hosts: 4}")),
+    "job_hosts_beyond_what_is_left": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: [h0, h1]}, {name: b, scheme: ring, hosts: 2}"),
+    ),
+    "job_names_twice": (
+        RING,
+        _on_star("{name: a-1, scheme: ring, hosts: 2}, {name: a, scheme: ring, hosts: 2, copies: 2}"),
+    ),
+    "job_name_with_a_slash": (RING, _on_star("{name: a/b, scheme: ring, hosts: 2}")),
+    "job_start_negative": (RING, _on_star("{name: a, scheme: ring, hosts: 2, start: -1 s}")),
+    "job_start_without_unit": (RING, _on_star("{name: a, scheme: ring, hosts: 2, start: 3}")),
+    "job_copies_0": (RING, _on_star("{name: a, scheme: ring, hosts: 2, copies: 0}")),
+    "job_copies_beyond": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: 2, copies: 60}, {name: b, scheme: ps, hosts: 2, copies: 60}"),
+    ),
+    "job_scheme_unknown": (RING, _on_star("{name: a, scheme: rign, hosts: 2}")),
+    "job_scheme_of_a_library": (RING, _on_star("{name: a, scheme: gloo, hosts: 2}")),
+    "job_scheme_that_is_asynchronous": (RING, _on_star("{name: a, scheme: async_ps, hosts: 3}")),
+    "job_model_unknown": (RING, _on_star("{name: a, scheme: ring, hosts: 2, model: lenet9}")),
+    "job_batch_beside_several": (
+        SPEC[SPEC.index("batch: [2]") : SPEC.index(RING) + len(RING)],
+        "batch: [2, 4]\n  iterations: 3\n  compute: none\narms:\n  - {label: ring, "
+        + _on_star("{name: a, scheme: ring, hosts: 2, batch: 8}"),
+    ),
+    "jobs_that_cross_on_panels": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: [h0, h2]}, {name: b, scheme: ring, hosts: [h1, h3]}").replace(
+            "star(hosts=3)", "'patch_panel(servers=4,degree=2,rings=[1])'"
+        ),
+    ),
+    "jobs_that_share_a_connection": (
+        RING,
+        _on_star("{name: a, scheme: atp, hosts: [h0, h2]}, {name: b, scheme: atp, hosts: [h1, h3]}").replace(
+            "star(hosts=3)", "'spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)'"
+        ),
+    ),
     "ssp_staleness_negative": ("scheme: ring", "scheme: ssp(staleness=-1)"),
     "arm_without_scheme": ("star(hosts=3), scheme: ring", "star(hosts=3)"),
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),

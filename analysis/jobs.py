@@ -1,0 +1,36 @@
+"""The records of a trial's jobs. A trial whose jobs share a network has one record; each job has its results there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+JOBS, JOB = "jobs", "job"
+"""A record's key for its jobs, and a job's key for its name."""
+Record = Mapping[str, Any]
+
+
+def singly(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Each job as the record of a trial that has it alone, with the job's name in its id and its label; a trial without
+    such jobs as it is."""
+    return [one for record in records for one in _singly(record)]
+
+
+def _singly(record: Record) -> Iterator[dict[str, Any]]:
+    jobs = record.get(JOBS)
+    if not jobs:  # none, or the trial failed before any of them ended
+        yield dict(record)
+        return
+    shared = {key: value for key, value in record.items() if key != JOBS}
+    for job in jobs:
+        yield {**shared, **job, "id": id_of(record["id"], job[JOB]), "label": label_of(record["label"], job[JOB])}
+
+
+def id_of(trial: str, job: str) -> str:
+    """What a job's table of samples is called."""
+    return f"{trial}+{job}"
+
+
+def label_of(arm: str, job: str) -> str:
+    """What a job is called among the arms of other trials."""
+    return f"{arm}: {job}"

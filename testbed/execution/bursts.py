@@ -1,0 +1,68 @@
+"""Bursts that measure a trial's links before its processes start, where these cannot do it: programs of which nothing
+is known, and jobs that do not wait for each other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from testbed.control.feed import Feed
+from testbed.execution import job_files, supervise
+from testbed.execution.files import Files
+from testbed.lab.base import Lab
+from testbed.lab.programs import Launch, Program
+from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
+from topologies.addressing import plan
+from workloads import kinds
+from workloads.probing import ProbingJob
+from workloads.sync.flows import neighbours
+
+MOST_PROBED_BYTES = 2**20
+"""What a process says that measures a host's links: a line for each of its NICs."""
+
+
+def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
+    """Processes that measure the links, one a host; they meet along a ring."""
+    topology = trial.topology
+    addresses = plan(topology)
+    bursts = job_files.probes(topology, addresses, link_settings(trial.spec))
+    found = []
+    for number, ring in enumerate(job_files.meeting_rings(topology)):
+        path = files.plan(f"bursts{number}")
+        kinds.save(ring, path)
+        for node in ring.workers:
+            name = topology.nodes[node].name
+            job = ProbingJob(
+                node=node,
+                forest=str(path),
+                peers=tuple(job_files.peer(addresses, node, other) for other in neighbours(ring, node)),
+                probes=bursts.get(node, ()),
+                congestion_control=congestion_control,
+                start_timeout_s=trial.spec.start_timeout_s,
+                timeout_s=trial.spec.timeout_s,
+                samples=str(files.samples(name)),
+            )
+            job.save(files.job(name))
+            words = (sys.executable, "-m", "workloads.probing", str(files.job(name)))
+            program = Program(words, {}, str(files.work))
+            found.append(Launch(name, node, str(files.job(name)), str(files.log(name)), program))
+    return found
+
+
+def measured(trial: Trial, lab: Lab, files: Files, launches: Sequence[Launch]) -> list[dict[str, Any]]:
+    """Start the processes of :func:`probers` and wait for them: their ``probe`` lines, each with its process's name.
+
+    Raises:
+        TrialError: one of them failed, or did not end.
+    """
+    lab.launch(launches)
+    feed = Feed({one.process: files.samples(one.process) for one in launches}, MOST_PROBED_BYTES)
+    supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s)
+    return [
+        {**line, "name": one.process}
+        for one in launches
+        for line in supervise.read_checked(files.samples(one.process), MOST_PROBED_BYTES)
+        if line["kind"] == "probe"
+    ]

@@ -1,0 +1,106 @@
+"""When the jobs of a trial begin that share its network: as they are submitted, and once their hosts are free."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.base.errors import WorkerError
+from testbed.control.feed import Feed
+from testbed.execution import supervise
+from testbed.execution.files import Files
+from testbed.lab.base import Lab
+from testbed.lab.programs import Exit, Launch
+from testbed.trial.job import Job, Slot
+
+
+@dataclass(frozen=True)
+class Began:
+    """When a job was submitted and when its processes were started, in seconds after the trial's beginning."""
+
+    submitted_s: float
+    started_s: float
+
+
+class Starting:
+    """Starts each job's processes, as a controller in the thread that waits for them. A job of which a process fails
+    has failed; its other processes are ended, and the other jobs go on."""
+
+    is_urgent = False
+
+    def __init__(self, jobs: Sequence[Job], launches: Sequence[Launch], lab: Lab, files: Files) -> None:
+        self._lab, self._files = lab, files
+        self._waiting = list(jobs)
+        self._running: dict[str, Job] = {}
+        self._launches = {job.name: [one for one in launches if one.process in job.processes] for job in jobs}
+        self._begun_s: float | None = None
+        self.began: dict[str, Began] = {}
+        self.failed: dict[str, WorkerError] = {}
+        self._exits: dict[str, list[Exit]] = {}
+        self._failing_s: dict[str, float] = {}
+
+    def postpone(self, feed: Feed) -> None:
+        """No job runs yet."""
+        for job in self._waiting:
+            feed.postpone([*job.processes])
+
+    def look(self, feed: Feed) -> float:
+        """Start what is due; end what has failed."""
+        now_s = time.monotonic()
+        if self._begun_s is None:
+            self._begun_s = now_s
+        self._end_failed(feed)
+        running = set(feed.running)
+        self._running = {name: job for name, job in self._running.items() if running & job.processes.keys()}
+        for job in list(self._waiting):
+            if self._is_due(_slot(job), now_s - self._begun_s):
+                self._start(job, feed)
+        next_s = min((_slot(job).start_s for job in self._waiting), default=math.inf)
+        return max(0.0, self._begun_s + next_s - now_s) or math.inf  # those who wait for hosts are looked at anyway
+
+    def _is_due(self, slot: Slot, since_s: float) -> bool:
+        waiting = {job.name for job in self._waiting}
+        return slot.start_s <= since_s and not (waiting | self._running.keys()).intersection(slot.after)
+
+    def _start(self, job: Job, feed: Feed) -> None:
+        self._waiting.remove(job)
+        self._running[job.name] = job
+        self._lab.launch(self._launches[job.name])
+        feed.started([*job.processes])
+        assert self._begun_s is not None
+        self.began[job.name] = Began(_slot(job).start_s, time.monotonic() - self._begun_s)
+
+    def _end_failed(self, feed: Feed) -> None:
+        """Others of a job may fail as well for a moment: then all its exits tell which was first."""
+        now_s = time.monotonic()
+        for name, job in self._running.items():
+            failed = [exit for exit in feed.failed if exit.process in job.processes]
+            if failed:
+                self._exits.setdefault(name, []).extend(failed)
+                self._failing_s.setdefault(name, now_s)
+                feed.forgive(failed)
+            if name not in self._failing_s or name in self.failed:
+                continue
+            left = [process for process in feed.running if process in job.processes]
+            if not left or now_s - self._failing_s[name] > supervise.SETTLE_S:
+                self.failed[name] = supervise.died(self._exits[name], left, self._files)
+                for process in left:
+                    self._lab.signal(process, signal.SIGKILL)
+
+
+def _slot(job: Job) -> Slot:
+    assert job.slot is not None
+    return job.slot
+
+
+def spans(began: Mapping[str, Began], name: str) -> dict[str, float]:
+    """What a job's record has of its beginning (s after the trial's); waiting is that for hosts."""
+    one = began[name]
+    return {
+        "submitted_s": round(one.submitted_s, 6),
+        "started_s": round(one.started_s, 6),
+        "queued_s": round(one.started_s - one.submitted_s, 6),
+    }

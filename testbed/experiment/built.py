@@ -1,0 +1,84 @@
+"""Topologies and plans that an experiment's trials need, each built and verified once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from testbed.base.errors import SchemeError
+from testbed.experiment.own_links import with_own
+from testbed.spec import Spec
+from topologies.build import build as build_topology
+from topologies.model import Topology
+from topologies.part import Part
+from workloads import kinds
+from workloads.buckets import Gradient
+from workloads.plan import Plan
+from workloads.sync.cost import Cost
+from workloads.sync.schemes import build_plan
+
+
+def lab_rate_bps(spec: Spec) -> int:
+    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
+    return round(spec.links.rate_bps / spec.workload.scale)
+
+
+class Built:
+    """Topologies and plans that were built and verified; each once, however many trials use it."""
+
+    def __init__(self) -> None:
+        self._topologies: dict[Hashable, Topology] = {}
+        self._undrawn: dict[Hashable, Plan] = {}
+        """As they are for all seeds."""
+        self._plans: dict[Hashable, tuple[Plan, Cost]] = {}
+
+    def topology(self, text: str, spec: Spec) -> Topology:
+        """The network that ``text`` describes, with the links of ``spec``."""
+        key = _links_key(text, spec)
+        if key not in self._topologies:
+            found = build_topology(text, rate_bps=lab_rate_bps(spec), delay_s=spec.links.delay_s)
+            found = with_own(found, spec.links, spec.workload.scale)
+            spec.place.limits.check_size(found)
+            self._topologies[key] = found
+        return self._topologies[key]
+
+    def plan(
+        self, text: str, topology_text: str, spec: Spec, gradient: Gradient, part: Part | None = None
+    ) -> tuple[Plan, Cost]:
+        """What the scheme ``text`` does there, or on a part of it, verified, and what that costs."""
+        topology = self.topology(topology_text, spec)
+        undrawn = (text, _links_key(topology_text, spec), gradient.tensors, part and part.hosts)
+        if undrawn not in self._undrawn:
+            self._undrawn[undrawn] = (
+                _plan_on(part, text, gradient) if part else build_plan(text, topology, gradient.tensors)
+            )
+        plan = kinds.drawn(self._undrawn[undrawn], spec.seed)
+        key = (undrawn, None if plan is self._undrawn[undrawn] else spec.seed)
+        if key not in self._plans:
+            kinds.verify(plan, topology)
+            self._plans[key] = (plan, kinds.cost(plan, topology, 4 * gradient.floats))
+        return self._plans[key]
+
+
+def _plan_on(part: Part, text: str, gradient: Gradient) -> Plan:
+    """What the scheme ``text`` does on some of a network's hosts.
+
+    Raises:
+        SchemeError: it cannot, or its kind of trial needs a network of its own.
+    """
+    plan = build_plan(text, part.topology, gradient.tensors)
+    kind = kinds.of(plan)
+    if not kind.shares_network:
+        raise SchemeError(
+            f"scheme {plan.scheme} needs a network of its own", fix="take a scheme whose sums go along trees, or an arm"
+        )
+    found: Plan = kind.placed(plan, part)
+    return found
+
+
+def _links_key(topology_text: str, spec: Spec) -> Hashable:
+    return topology_text, spec.workload.scale, asked_of_links(spec)
+
+
+def asked_of_links(spec: Spec) -> Hashable:
+    """What a topology's links are made of, for all and for some."""
+    return spec.links.rate_bps, spec.links.delay_s, tuple(spec.links.own.items())

@@ -1,0 +1,134 @@
+"""Jobs that share a network: which hosts each gets, and when.
+
+All of it is decided before anything is built, so that every plan is verified, every repeat is the same, and ``plan``
+shows it. A job with a number of hosts takes the first ones by index that are free. If there are too few, it waits:
+its hosts are those that are free first if every job takes as long as predicted (TopoOpt, section 3.1). While the trial
+runs, it begins when the jobs that had these hosts have ended, however long they took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from testbed.base.errors import SpecError
+from testbed.base.listing import counted, shortened
+from testbed.experiment.duration import job_s
+from testbed.spec.jobs import JobKeys, singly
+from testbed.trial.job import Job, Slot
+from topologies.model import Topology
+from topologies.part import Part, passed
+
+Make = Callable[[JobKeys, Part], Job]
+"""Plans a job on these hosts."""
+
+
+def planned(asked: Sequence[JobKeys], topology: Topology, make: Make) -> tuple[Job, ...]:
+    """The jobs of an arm, in the order in which they are submitted.
+
+    Raises:
+        SpecError: one names a host that there is not, or is larger than the network; or jobs get into each other's way.
+    """
+    queue, found = _Queue(asked, topology), []
+    for one in singly(asked):
+        try:
+            slot = queue.next(one)
+            job = replace(make(one, Part(topology, slot.hosts)), slot=slot)
+        except SpecError as error:
+            raise SpecError(f"the job {one.name}: {error.problem}", fix=error.fix) from None
+        queue.holds(job)
+        found.append(job)
+    _check_apart(found, topology)
+    return tuple(found)
+
+
+class _Queue:
+    """Who has which hosts until when, if every job takes as long as predicted."""
+
+    def __init__(self, asked: Sequence[JobKeys], topology: Topology) -> None:
+        self._topology = topology
+        named = {host for one in asked if isinstance(one.hosts, list) for host in one.hosts}
+        self._pool = [host for host in topology.hosts if topology.nodes[host].name not in named]
+        self._until_s: dict[int, float] = {}
+        self._last: dict[int, str] = {}
+        self._first_s = 0.0  # nobody overtakes who waits
+
+    def next(self, one: JobKeys) -> Slot:
+        """Where and when a job runs that was submitted after the others.
+
+        Raises:
+            SpecError: it can never run.
+        """
+        if isinstance(one.hosts, list):
+            return Slot(one.scheme, tuple(map(self._named, one.hosts)), one.start_s, one.start_s)
+        if one.hosts > len(self._pool):
+            named = self._topology.host_count - len(self._pool)
+            others = f", of which {named} are named by jobs" if named else ""
+            raise SpecError(
+                f"{counted(one.hosts, 'host')} of {self._topology.expression}, which has "
+                f"{self._topology.host_count}{others}",
+                fix=f"give at most {len(self._pool)}, or take a larger network",
+            )
+        earliest_s = max(one.start_s, self._first_s)
+        moments_s = [earliest_s, *sorted(until_s for until_s in self._until_s.values() if until_s > earliest_s)]
+        at_s, free = next(
+            (at_s, free) for at_s in moments_s if len(free := self._free(at_s)) >= one.hosts
+        )  # when the last has ended, all are free
+        self._first_s = at_s
+        hosts = tuple(free[: one.hosts])
+        after = tuple(dict.fromkeys(self._last[host] for host in hosts if host in self._last))
+        return Slot(one.scheme, hosts, one.start_s, at_s, after)
+
+    def holds(self, job: Job) -> None:
+        """A job has its hosts for as long as it runs."""
+        assert job.slot is not None
+        for host in job.slot.hosts:
+            self._until_s[host], self._last[host] = job.planned_s + job_s(job), job.name
+
+    def _free(self, at_s: float) -> list[int]:
+        return [host for host in self._pool if self._until_s.get(host, 0.0) <= at_s]
+
+    def _named(self, name: str) -> int:
+        index = self._topology.index.get(name)
+        if index is None or index not in self._topology.hosts:
+            known = [self._topology.nodes[host].name for host in self._topology.hosts]
+            problem = f"{self._topology.expression} has no host {name!r}"
+            raise SpecError(problem, fix=f"name some of {shortened(known, 8)}")
+        return index
+
+
+def _check_apart(jobs: Sequence[Job], topology: Topology) -> None:
+    """
+    Raises:
+        SpecError: on patch panels, one job's packets pass another's hosts; or two jobs connect the same two switches,
+            whose connections could not be told apart.
+    """
+    pairs = {job.name: set(job.kind.pairs(job.plan)) for job in jobs}
+    for one, other in combinations(jobs, 2):
+        both = pairs[one.name] & pairs[other.name]
+        if both and not _in_turn(one, other):
+            a, b = min(both)
+            raise SpecError(
+                f"the jobs {one.name} and {other.name} both connect {topology.nodes[a].name} with "
+                f"{topology.nodes[b].name}",
+                fix="let only one of the jobs use switches that add",
+            )
+    if topology.panels is None:
+        return
+    for job in jobs:
+        assert job.slot is not None
+        strange = passed(topology, sorted(pairs[job.name])) - set(job.slot.hosts)
+        if strange:
+            raise SpecError(
+                f"the job {job.name}: on patch panels no packet crosses jobs, and its packets pass "
+                f"{topology.nodes[min(strange)].name}",
+                fix="give circuits that join the hosts of each job, or other hosts",
+            )
+
+
+def _in_turn(one: Job, other: Job) -> bool:
+    """Whether they share hosts, so that the one begins when the other has ended."""
+    assert one.slot is not None
+    assert other.slot is not None
+    return not set(one.slot.hosts).isdisjoint(other.slot.hosts)

@@ -1,0 +1,90 @@
+"""The keys of a job, where an arm has several on one network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from testbed.base.errors import SpecError
+from testbed.base.groups import Group, Time, Whole, refuse
+from testbed.spec.text import Name, SchemeText, nothing
+from testbed.spec.workload.base import Batch
+
+MOST_COPIES = 100
+"""Of a job: as many as :data:`MOST_JOBS`."""
+MOST_JOBS = 100
+"""Of an arm: all are planned and verified before the first runs."""
+
+
+def counted_or_named(value: object) -> object:
+    """A number of hosts, or names of hosts."""
+    if isinstance(value, list):
+        names = [one for one in value if isinstance(one, str)]
+        if len(names) == len(value) and value:
+            twice = next((one for one in names if names.count(one) > 1), None)
+            if twice is not None:
+                raise refuse(f"{twice} is named twice", "name each host of a job once")
+            return names
+    elif type(value) is int:
+        if value < 1:
+            raise refuse(f"{value} hosts are impossible", "give at least 2, or names: hosts: [h0, h3]")
+        return value
+    raise refuse(f"{value!r:.60} is no number of hosts, and no list of names", "write hosts: 4, or hosts: [h0, h3]")
+
+
+class JobKeys(Group):
+    """One of several jobs that share an arm's network. Each has hosts of its own."""
+
+    name: Name = Field(examples=["a"])
+    """The job's name. Each job of an arm has its own."""
+    scheme: SchemeText = Field(min_length=1, examples=["ring"])
+    """The scheme that synchronises the job's gradients."""
+    hosts: Annotated[int | list[str], BeforeValidator(counted_or_named)] = Field(examples=["4"])
+    """The job's hosts, by name: ``[h0, h3]``. Or their number: the job takes the first ones by index that no other
+    job has, and waits in a queue until there are enough. A number leaves out hosts that another job names."""
+    model: str | None = Field(None, examples=["alexnet"])
+    """The model whose gradient is synchronised, in place of ``workload.model``."""
+    batch: Batch | None = Field(None, examples=["16"])
+    """The number of samples per worker and iteration, in place of ``workload.batch``."""
+    start_s: Annotated[Time, BeforeValidator(nothing)] = Field(0.0, alias="start", ge=0, examples=["2 s"])
+    """When the job is submitted, after the beginning of the trial."""
+    copies: Whole = Field(1, ge=1, le=MOST_COPIES, examples=["3"])
+    """The number of jobs like this one. They are called ``a-1``, ``a-2`` and so on."""
+
+    def each(self) -> Iterator[JobKeys]:
+        """The jobs that its copies are, each with its own name."""
+        if self.copies == 1:
+            yield self
+            return
+        for number in range(1, self.copies + 1):
+            yield self.model_copy(update={"name": f"{self.name}-{number}", "copies": 1})
+
+
+def singly(jobs: Sequence[JobKeys]) -> list[JobKeys]:
+    """All jobs, with copies one by one, in the order in which they are submitted; those that are submitted at the same
+    time in the order given."""
+    return sorted((one for job in jobs for one in job.each()), key=lambda one: one.start_s)
+
+
+def check(jobs: Sequence[JobKeys]) -> None:
+    """
+    Raises:
+        SpecError: two have the same name or host, or there are too many.
+    """
+    names: set[str] = set()
+    holders: dict[str, str] = {}
+    count = sum(job.copies for job in jobs)
+    if count > MOST_JOBS:
+        raise SpecError(f"{count} jobs", fix=f"give at most {MOST_JOBS}, copies included")
+    for one in singly(jobs):
+        if one.name in names:
+            raise SpecError(f"two jobs are called {one.name}", fix="give each job a name of its own")
+        names.add(one.name)
+        for host in one.hosts if isinstance(one.hosts, list) else ():
+            if host in holders:
+                problem = f"the jobs {holders[host]} and {one.name} both name {host}, and a host has one job at a time"
+                fix = "name other hosts; or give numbers of hosts: then a job waits until enough are free"
+                raise SpecError(problem, fix=fix)
+            holders[host] = one.name

@@ -1,0 +1,123 @@
+"""Jobs of a spec that share a network, for real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.jobs import singly
+from analysis.load import load
+from testbed.fidelity import lower_bound, wire
+from testbed.run_directory import stored
+
+from ..bench import Bench
+from ..conftest import Called
+
+SPEC = """
+name: jobs
+workload: {kind: profile, model: lenet5, scale: 10, batch: 16, iterations: 3, compute: none}
+links: {rate: 200 Mbit/s}
+retries: 0
+quiet: 0 s
+arms:
+"""
+STAR = """
+  - topology: star(hosts=4)
+    label: star
+    jobs:
+      - {name: a, scheme: ring, hosts: [h0, h3]}
+      - {name: b, scheme: ps, hosts: 2, batch: 8, copies: 2}
+"""
+CROSSING = """
+  - topology: spine_leaf(racks=2,hosts_per_rack=2,spines=1)
+    label: crossing
+    jobs: [{name: a, scheme: ring, hosts: [h0, h2]}, {name: b, scheme: ring, hosts: [h1, h3]}]
+"""
+TRAINED = """
+name: trained
+workload: {model: lenet5, dataset: digits, batch: 4, iterations: 60, compute: {mode: paced, pace: {4: 50 ms}}}
+links: {rate: 200 Mbit/s}
+retries: 0
+quiet: 0 s
+perturb: {kind: kill, nodes: [h0], at: 300 ms}
+arms:
+  - topology: star(hosts=4)
+    label: killed
+    jobs: [{name: a, scheme: ring, hosts: [h0, h3]}, {name: b, scheme: ring, hosts: [h1, h2]}]
+"""
+
+
+def checks(job: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [check for check in job["fidelity"]["checks"] if check["name"] == name]
+
+
+def test_each_job_has_its_results_and_one_waits_for_hosts(bench: Bench, tmp_path: Path) -> None:
+    (outcome,) = bench.run(SPEC + STAR, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    a, first, second = singly([record])
+    assert (a["label"], first["label"], second["id"]) == ("star: a", "star: b-1", "star-b16+b-2")
+    assert {name: len(table) for name, table in outcome.jobs.items()} == {"a": 6, "b-1": 6, "b-2": 6}
+    for job in (a, first, second):
+        assert job["status"] == "done"
+        assert job["sums"]["wrong_elements"] == 0
+        assert job["sums"]["checked_elements"] > 0
+        assert job["metrics"]["gst_median_s"] > job["metrics"]["gst_theory_s"] * (1 - lower_bound.FASTER)
+        assert all(check["ok"] for check in checks(job, wire.ABOUT.name)), "bytes of all jobs are expected"
+    assert (first["batch"], first["hosts"], second["hosts"]) == (8, ["h1", "h2"], ["h1", "h2"])
+    assert first["queued_s"] < second["queued_s"], "the second has hosts when the first has ended"
+    assert second["started_s"] >= first["started_s"] + first["metrics"]["jct_s"]
+    assert outcome.jobs["b-2"]["start_s"].min() > outcome.jobs["b-1"]["end_s"].max()
+    assert outcome.jobs["a"]["start_s"].min() < outcome.jobs["b-1"]["end_s"].max(), "they ran at the same time"
+    assert record["metrics"]["jct_s"] >= record["metrics"]["jct_bytes_s"]
+
+
+def test_bytes_of_jobs_add_up_on_a_link_that_they_share(bench: Bench, tmp_path: Path) -> None:
+    (outcome,) = bench.run(SPEC + CROSSING, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    links = {(link["from"], link["to"]): link for link in record["links"]}
+    up, nic = links["leaf0", "spine0"], links["h0", "leaf0"]
+    assert up["theory_bytes"] == pytest.approx(2 * nic["theory_bytes"], abs=1)
+    assert up["bytes"] == pytest.approx(up["theory_bytes"], rel=0.05)
+    for job in singly([record]):
+        assert all(check["ok"] for check in (*checks(job, wire.ABOUT.name), *checks(job, lower_bound.ABOUT.name)))
+    (*_, together) = record["fidelity"]["checks"]
+    assert together["name"] == lower_bound.ABOUT.name
+    assert together["ok"]
+    assert together["value"] >= 1 - lower_bound.FASTER_TOGETHER
+
+
+def test_a_death_fails_its_own_job_alone(bench: Bench, tmp_path: Path) -> None:
+    (outcome,) = bench.run(TRAINED, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    a, b = singly([record])
+    assert (a["status"], b["status"]) == ("failed", "done")
+    assert "a/h0" in a["error"]
+    assert "SIGKILL" in a["error"]
+    assert [*outcome.jobs] == ["b"]
+    assert b["accuracy"]["weights_equal"]
+    assert b["accuracy"]["training_error"] <= b["accuracy"]["training_allowed"]
+
+
+def test_a_run_has_a_row_a_job_and_can_be_gone_on_with(testbed: Callable[..., Called], tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC + STAR)
+    out = tmp_path / "out"
+    called = testbed("run", "spec.yaml", "--out", str(out), "--json")
+    header, *rows = (out / "results.csv").read_text().splitlines()
+    assert len(rows) == 3, called.err
+    assert {"job", "queued_s"} <= {*header.split(",")}
+    assert [one["label"] for one in json.loads(called.out)["trials"]] == ["star: a", "star: b-1", "star: b-2"]
+    run = load(out)
+    assert run.labels == ("star: a", "star: b-1", "star: b-2")
+    assert [len(trial.samples) for trial in run.trials if trial.samples is not None] == [6, 6, 6]
+    assert [*stored.records(out)] == ["star-b16"]
+    assert (out / "report.html").stat().st_size > 0
+    before = (out / "results.csv").read_text()
+    testbed("run", "--resume", str(out))
+    assert (out / "results.csv").read_text() == before, "nothing ran again"

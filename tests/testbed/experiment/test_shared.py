@@ -1,0 +1,161 @@
+"""Which hosts jobs get that share a network, and when they begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.base.errors import SpecError
+from testbed.experiment.expand import trials
+from testbed.experiment.planning import plan, text
+from testbed.spec import read
+from testbed.spec.jobs import JobKeys, singly
+from testbed.trial.job import Job, Slot
+
+HEAD = """
+name: jobs
+workload: {kind: profile, model: lenet5, scale: 100, batch: 16, iterations: 3, compute: none}
+links: {rate: 100 Mbit/s}
+repeats: 2
+arms:
+"""
+
+
+def spec(jobs: str, topology: str = "star(hosts=6)") -> str:
+    return f"{HEAD}  - {{label: mine, topology: '{topology}', jobs: [{jobs}]}}\n"
+
+
+def jobs_of(jobs: str, topology: str = "star(hosts=6)") -> dict[str, Job]:
+    first, *_ = trials(read(spec(jobs, topology), "spec.yaml", Path()))
+    return {job.name: job for job in first.jobs}
+
+
+def slot(job: Job) -> Slot:
+    assert job.slot is not None
+    return job.slot
+
+
+def test_a_number_takes_the_first_hosts_that_nobody_has_or_names() -> None:
+    found = jobs_of("{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ps, hosts: [h3, h0]}, "
+                    "{name: c, scheme: ring, hosts: 2}")  # fmt: skip
+    assert {name: slot(job).hosts for name, job in found.items()} == {"a": (1, 2), "b": (3, 0), "c": (4, 5)}
+    assert [*found["b"].processes] == ["b/h3", "b/h0"], "ranks are in the order of the names"
+    assert all(not slot(job).after and job.planned_s == 0 for job in found.values())
+
+
+def test_who_finds_too_few_hosts_waits_for_those_that_are_free_first() -> None:
+    found = jobs_of("{name: short, scheme: ring, hosts: 4}, {name: long, scheme: ring, hosts: 2, model: alexnet}, "
+                    "{name: c, scheme: ring, hosts: 3, start: 1 ms}")  # fmt: skip
+    assert slot(found["c"]).hosts == (0, 1, 2)
+    assert slot(found["c"]).after == ("short",)
+    assert found["c"].planned_s == pytest.approx(found["short"].jct_theory_s)
+    assert slot(found["c"]).start_s == 0.001
+
+
+def test_nobody_overtakes_who_waits() -> None:
+    found = jobs_of("{name: a, scheme: ring, hosts: 4}, {name: all, scheme: ring, hosts: 6}, "
+                    "{name: small, scheme: ring, hosts: 2}")  # fmt: skip
+    assert found["small"].planned_s >= found["all"].planned_s > 0
+    assert slot(found["small"]).after == ("all",)
+
+
+def test_hosts_that_are_free_again_are_the_first_by_index() -> None:
+    found = jobs_of("{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ring, hosts: 2, start: 10 min}")
+    assert slot(found["b"]).hosts == (0, 1)
+    assert slot(found["b"]).after == ("a",), "it may take longer than predicted"
+    assert found["b"].planned_s == 600
+
+
+def test_copies_have_numbers_and_each_has_its_own_plan() -> None:
+    found = jobs_of("{name: a, scheme: ring, hosts: 2, copies: 4}")
+    assert [*found] == ["a-1", "a-2", "a-3", "a-4"]
+    assert slot(found["a-4"]).after == ("a-1",)
+    assert found["a-4"].plan.workers == found["a-1"].plan.workers == (0, 1)
+
+
+def test_jobs_have_their_own_model_and_batch() -> None:
+    found = jobs_of("{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ring, hosts: 2, model: alexnet, batch: 8}")
+    assert [(job.work.model, job.batch) for job in found.values()] == [("lenet5", 16), ("alexnet", 8)]
+    assert found["b"].gradient_bytes > 10 * found["a"].gradient_bytes
+    assert found["b"].training.seed == found["a"].training.seed
+
+
+def test_a_job_on_all_hosts_has_the_network_of_the_arm() -> None:
+    found = jobs_of("{name: a, scheme: bml, hosts: 4}", "bcube(n=2,k=2)")
+    assert found["a"].world == 4
+    with pytest.raises(SpecError, match=r"the job a: .*3 hosts of bcube"):
+        jobs_of("{name: a, scheme: bml, hosts: 3}", "bcube(n=2,k=2)")
+
+
+def test_identities_tell_jobs_apart() -> None:
+    texts = [
+        "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ring, hosts: 2}",
+        "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ring, hosts: 2, start: 1 s}",
+        "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ring, hosts: [h3, h4]}",
+        "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ring, hosts: 2, model: alexnet}",
+        "{name: a, scheme: ring, hosts: 2}, {name: c, scheme: ring, hosts: 2}",
+        "{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ps, hosts: 2}",
+    ]
+    found = [trials(read(spec(one), "spec.yaml", Path()))[0] for one in texts]
+    assert len({trial.identity for trial in found}) == len(texts)
+    assert {trial.id for trial in found} == {"mine-b16-r1"}
+
+
+def test_perturbations_may_name_a_process_of_any_job() -> None:
+    written = spec("{name: a, scheme: ring, hosts: 2}, {name: b, scheme: ring, hosts: 2}")
+    kill = written + "perturb: {kind: kill, nodes: [b/h3], at: 1 s}\n"
+    (first, _) = trials(read(kill, "spec.yaml", Path()))
+    assert "b/h3" in first.processes
+    with pytest.raises(SpecError, match="c/h3"):
+        trials(read(kill.replace("b/h3", "c/h3"), "spec.yaml", Path()))
+
+
+def test_a_plan_says_where_and_when_jobs_run() -> None:
+    found = plan(read(spec("{name: a, scheme: ring, hosts: 4}, {name: b, scheme: ps, hosts: 4}"), "spec.yaml", Path()))
+    first, second = found["trials"][0]["jobs"]
+    assert second["after"] == ["a"]
+    assert second["planned_s"] == pytest.approx(first["jct_theory_s"])
+    assert found["trials"][0]["jct_theory_s"] == pytest.approx(first["jct_theory_s"] + second["jct_theory_s"])
+    assert "jobs of mine-b16-r1" in text(found)
+
+
+ASKED = st.lists(
+    st.builds(
+        JobKeys.model_construct,
+        name=st.just("x"),
+        scheme=st.just("ring"),
+        hosts=st.integers(2, 5),
+        model=st.none(),
+        batch=st.none(),
+        start_s=st.sampled_from([0.0, 0.05, 0.3]),
+        copies=st.integers(1, 2),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=15)
+@given(ASKED)
+def test_no_host_has_two_jobs_at_a_time(asked: list[JobKeys]) -> None:
+    keys = [one.model_copy(update={"name": f"j{i}"}) for i, one in enumerate(asked)]
+    written = ", ".join(
+        f"{{name: {one.name}, scheme: ring, hosts: {one.hosts}, start: {one.start_s} s, copies: {one.copies}}}"
+        for one in keys
+    )
+    found = jobs_of(written)
+    assert [*found] == [one.name for one in singly(keys)]
+    ends_s = {name: job.planned_s + (job.jct_theory_s or 0.0) for name, job in found.items()}
+    for name, job in found.items():
+        others = [
+            other for other in found.values() if other.name != name and set(slot(other).hosts) & set(slot(job).hosts)
+        ]
+        earlier = [other for other in others if [*found].index(other.name) < [*found].index(name)]
+        assert all(ends_s[other.name] <= job.planned_s for other in earlier)
+        assert set(slot(job).after) <= {other.name for other in earlier}
+        assert bool(slot(job).after) == bool(earlier)
+        assert job.planned_s >= slot(job).start_s
+        assert job.planned_s == slot(job).start_s or job.planned_s in {*ends_s.values()}
