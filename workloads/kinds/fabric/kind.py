@@ -38,6 +38,9 @@ DIVERGENCE = About(
     sees="a server whose weights went further from its replica's than the scheme allows",
     misses="how far they were really apart: the bound is computed from the norms of updates, which workers tell",
 )
+MOST_SAVED_BYTES = 200
+"""Of an update, in the JSON of a checkpoint: two shares with up to 24 characters each, its number twice, the version
+that it was computed on and the one that it changed, sender and size, with what is around them."""
 
 
 class FabricKind(Kind[Fabric]):
@@ -168,21 +171,23 @@ class FabricKind(Kind[Fabric]):
         return workers | daemons | {plan.nodes[node]: node for node in plan.others}
 
     def survives(self, plan: Fabric) -> Collection[str]:
-        """All but the server, where it is alone. Server and replica stand in for each other; then the others must stay,
-        for the replica lacks what a lost daemon had still to send it. Where sums are made, an iteration lacks the
-        gradient of whoever is lost, and of several servers one may have a shard of an update that another one never
-        gets."""
+        """All but the server, where it is alone; with a replica, the server too, if no other process but the replica is
+        lost. Where sums are made, an iteration lacks the gradient of whoever is lost, and of several servers one may
+        have a shard of an update that another one never gets."""
         if self.sums_together or plan.further_servers:
             return ()
-        if plan.replica is not None:
-            return {plan.nodes[plan.server], plan.nodes[plan.replica]}
-        return self.processes(plan).keys() - {plan.nodes[plan.server]}
+        alone = {plan.nodes[plan.server]} if plan.replica is None else set()
+        return self.processes(plan).keys() - alone
 
     def returns(self, plan: Fabric) -> Collection[str]:
         """The server, where it is alone."""
         if self.sums_together or plan.replica is not None or plan.further_servers:
             return ()
         return (plan.nodes[plan.server],)
+
+    def saved_bytes(self, plan: Fabric, iterations: int) -> int:
+        """Its journal, and what came (:class:`.processes.returned.Saved`)."""
+        return MOST_SAVED_BYTES * (1 + iterations * len(plan.workers))
 
     # On a node
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,15 +72,18 @@ def join(
     if job.node in plan.servers:
         served = _served(job, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
         keeper = Keeper(job.checkpoint, lambda: served.held[0])
-        if job.loss_s is not None and plan.replica is not None:
-            return Replicated(job.loss_s, plan, sockets, served.held, rates, momentum, keeper)
         if job.loss_s is not None:
-            survivor = Survivor(Survival(job.loss_s, updates), plan, sockets, served.held, rates)
+            survival = Survival(job.loss_s, updates)
+            if plan.replica is None:
+                survivor = Survivor(survival, plan, sockets, served.held, rates)
+            else:
+                survivor = Replicated(survival, plan, sockets, served.held, rates, momentum, served.arrays)
             survivor.keep(_keeper(job, served, survivor))
             return survivor
         return Server(plan, job.node, sockets, served.held, rates, momentum, keeper)
     if job.node == plan.replica:
-        return Replica(plan, sockets, _served(job, momentum, (0, floats)).held, rates, job.loss_s)
+        served = _served(job, momentum, (0, floats))
+        return Replica(plan, sockets, served.held, rates, job.loss_s, served.arrays)
     seed = job.training.seed
     share = goodput_of(sockets[plan.server])
     told = Follower(Path(job.forest).parent / NAME, 2 * len(plan.links))
@@ -88,14 +91,14 @@ def join(
     return Scheduler(plan, sockets, work, told, job.loss_s, seek)
 
 
-def _seek(job: WorkerJob, plan: Fabric) -> socket:
-    """Find a server that is started again.
+def _seek(job: WorkerJob, plan: Fabric, meanwhile: Callable[[], None]) -> socket:
+    """Find a server that is started again; ``meanwhile`` is called again and again.
 
     Raises:
         TrialTimeoutError: it does not come.
     """
     (peer,) = [one for one in job.peers if one.node == plan.server]
-    return transport.reach(job.node, peer, plan.nodes, job.congestion_control, job.start_timeout_s)
+    return transport.reach(job.node, peer, plan.nodes, job.congestion_control, job.start_timeout_s, meanwhile)
 
 
 def _returned(job: WorkerJob, plan: Fabric, sockets: Mapping[int, socket], momentum: float) -> Returned:
