@@ -7,15 +7,27 @@ element or look like markup.
 
 from __future__ import annotations
 
-import base64
 import zlib
 
+import numpy as np
 from markupsafe import Markup
 
-_PLAIN = str.maketrans("<&", ".,")
-_BEST = 9
+_LEVEL = 6
+"""Plotly is 0.2 % larger than with 9, and takes 0.13 s in place of 0.18."""
+_LETTERS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;.=>?@^_`{|}~"
+"""Of Python's ``base64.b85encode``, with ``.`` for ``<`` and ``,`` for ``&``."""
 
 
 def packed(text: str) -> Markup:
     """The content of a script element of type ``text/plain``; the same each time with the same version of zlib."""
-    return Markup(base64.b85encode(zlib.compress(text.encode(), _BEST)).decode().translate(_PLAIN))
+    return Markup(_base_85(zlib.compress(text.encode(), _LEVEL)).decode())
+
+
+def _base_85(data: bytes) -> bytes:
+    """Five letters for four bytes, and for a rest one letter more than it has bytes. Python's own takes seven times as
+    long, 0.1 s for Plotly."""
+    missing = -len(data) % 4
+    words = np.frombuffer(data + bytes(missing), ">u4").astype(np.uint32)
+    digits = words[:, None] // np.array([85**4, 85**3, 85**2, 85, 1], np.uint32) % 85
+    letters = np.frombuffer(_LETTERS, np.uint8)[digits].tobytes()
+    return letters[: len(letters) - missing]

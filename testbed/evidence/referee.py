@@ -9,6 +9,7 @@ with its standard input, or with the harness, however that ends.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import re
@@ -145,10 +146,13 @@ def main(parent: int) -> None:
     os.dup2(2, 1)  # a user's model may print
     threading.Thread(target=_show_life, args=(busy, answers), daemon=True).start()
     busy.set()
+    gc.disable()  # almost all that imports make stays, and looking through it takes a tenth of their time
     import torch  # here, for the harness imports this module and must not import torch
 
     from workloads import tasks
 
+    gc.freeze()
+    gc.enable()
     torch.set_num_threads(1)  # two threads that wait for each other are slower than one where somebody else uses a core
     for line in sys.stdin:
         busy.set()
