@@ -1,0 +1,87 @@
+"""TopoOpt's claims, decided from models: they hold, fail, or cannot be told."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.papers.claim import Finding, Verdict
+from analysis.papers.topoopt import cost, hops, permutations
+from analysis.papers.topoopt.degrees import COUNTS, DEGREES, arm
+from analysis.papers.topoopt.paper import PAPER
+from analysis.recorded import Run
+
+from .made_up import Times, arms
+
+HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
+CLAIMS = {claim.name: claim for claim in PAPER.claims}
+
+
+def decide(name: str) -> Finding:
+    return CLAIMS[name].decide({})
+
+
+def failing(found: Finding) -> list[str]:
+    return [check.says for check in found.checks if check.verdict == FAILS]
+
+
+def test_the_permutations_hold_with_the_numbers_of_the_example() -> None:
+    found = decide("topo.perms")
+    assert found.verdict == HOLDS
+    assert [row.theory for row in found.rows] == [
+        3,
+        pytest.approx(94.5, abs=0.05),
+        96,
+        12,
+        pytest.approx(1.733, abs=5e-4),
+        pytest.approx(1.041, abs=5e-4),
+        3,
+    ]
+
+
+def test_other_permutations_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permutations, "rings", lambda _: [1])
+    monkeypatch.setattr(permutations, "FIGURE_9", (1, 5, 7))
+    assert failing(decide("topo.perms")) == [
+        "12 servers have the permutations 1, 5, 7, 11",
+        "their strides are those of figure 9: 1, 5, 7",
+    ]
+
+
+def test_costs_are_told_as_they_are() -> None:
+    found = decide("topo.cost")
+    assert found.verdict == FAILS
+    assert [round(row.theory or 0, 2) for row in found.rows] == [1.82, 1.11, 2.06, 1.26, 3.09, 1.10, 3.43, 1.22]
+    assert not [says for says in failing(found) if says.endswith("it costs more")]
+
+
+def test_costs_of_the_paper_would_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    dollars = {"look": 100.0, "mems": 133.0, "fat_": 340.0}
+    monkeypatch.setattr(
+        cost, "_dollars", lambda text, _: next(one for word, one in dollars.items() if word in text) * 1e6
+    )
+    assert decide("topo.cost").verdict == HOLDS
+    monkeypatch.setitem(dollars, "fat_", 90.0)
+    assert "ideal fat-tree over TopoOpt, d = 4, 100 Gbit/s: it costs more" in failing(decide("topo.cost"))
+
+
+def test_degrees() -> None:
+    def runs(exponent: float) -> dict[str, Run]:
+        return {DEGREES.spec: arms({arm(d): Times(4.0 / d**exponent) for d in COUNTS})}
+
+    (degrees,) = (claim.decide for claim in PAPER.claims if claim.experiments)
+    assert degrees(runs(1.0)).verdict == HOLDS
+    assert failing(degrees(runs(0.5))) == ["GST is in proportion to the interfaces, within 10%"]
+    assert len(failing(degrees(runs(-1.0)))) == 2
+    assert degrees({}).verdict == UNDECIDED
+
+
+def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = decide("topo.three_hops")
+    assert found.verdict == UNDECIDED
+    assert [row.theory for row in found.rows[17:]] == [7, 6, 9]
+    assert found.checks[-1].why == "it is so for jobs of 16 to 128 servers; the paper gives no sizes"
+    monkeypatch.setattr(hops, "JOBS", (16, 32, 64, 128))
+    assert decide("topo.three_hops").verdict == HOLDS
+    monkeypatch.setattr(hops, "RINGS", 1)
+    monkeypatch.setattr(hops, "JOBS", (64, 128, 256, 432))
+    assert "most servers are at most three hops away" in failing(decide("topo.three_hops"))
