@@ -140,20 +140,21 @@ class Job:
 
     @property
     def checkpoints(self) -> dict[int, float]:
-        """By node that writes checkpoints, the bytes of each of them."""
+        """By node that writes checkpoints, the bytes of each of them at most: the journal of a server that may be
+        started again gets longer."""
         asked = self.network.arm.checkpoint
         if asked is None:
             return {}
         if asked.spread is not None:
             return dict.fromkeys(self.plan.workers, self.gradient_bytes * min(1.0, asked.spread / self.world))
         keepers = self.kind.keepers(self.plan)
-        momentum: float = getattr(self.training, "momentum", 0.0)  # some tasks have none
-        arrays = 2 if self.returns and momentum else 1
-        return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers))
+        arrays = self.training.arrays if self.returns else 1
+        more = self.kind.saved_bytes(self.plan, self.iterations) if self.returns else 0
+        return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers) + more)
 
     @property
     def checkpoint_s(self) -> float:
-        """How long each checkpoint takes at least; 0 where none are written."""
+        """How long a checkpoint takes at its rate; 0 where none are written."""
         asked = self.network.arm.checkpoint
         return (
             max(self.checkpoints.values(), default=0.0) / (asked.rate_bytes_per_s / self.work.scale) if asked else 0.0
@@ -163,9 +164,10 @@ class Job:
     def pace_s(self) -> NDArray[np.float64]:
         """float64[workers, iterations]: how long computing takes at least, after the checkpoint that comes before."""
         slow = self.stragglers
-        found: NDArray[np.float64] = np.full((self.world, self.iterations), self.compute.pace_s)
+        paces = np.array(self.kind.paces(self.plan) or (1.0,) * self.world)[:, None]
+        found: NDArray[np.float64] = np.repeat(paces * self.compute.pace_s, self.iterations, axis=1)
         if slow is not None:
-            found = slow.factor * self.compute.pace_s + slow.extra_s
+            found = slow.factor * found + slow.extra_s
         asked = self.network.arm.checkpoint
         if asked is not None:
             writers = [rank for rank, node in enumerate(self.plan.workers) if node in self.checkpoints]
@@ -202,7 +204,16 @@ class Job:
             momentum=float(getattr(task, "momentum", 0.0)),  # some tasks have none
             learning_rate=float(getattr(task, "learning_rate", 1.0)),
         )
-        return self.kind.predicted(self.plan, demand)
+        found, iteration_s = self.kind.predicted(self.plan, demand), self.iteration_predicted_s
+        return found if iteration_s is None else {**found, "iteration_predicted_s": iteration_s}
+
+    @property
+    def iteration_predicted_s(self) -> float | None:
+        """The time of an iteration, if its kind predicts one; None if workers compute for times of their own."""
+        if not self.kind.writes_samples or self.compute.mode == "real" or self.stragglers is not None:
+            return None
+        network = self.network
+        return self.kind.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
 
 
 def synchronised(workload: Workload) -> Synchronised:

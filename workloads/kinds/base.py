@@ -2,33 +2,31 @@
 
 A kind says what its plans cost and refuse, how a process on a node takes part, and what its samples and bytes mean. All
 of it is pure but for :meth:`Kind.join`. The methods here are those of a kind that moves nothing that anyone knows of;
-:mod:`workloads.kinds.forest` has those of synchronous schemes, from which most kinds differ in a few words.
+:mod:`workloads.kinds.forest` has those of synchronous schemes, from which most kinds differ in a few words. What its
+callers tell it and are told can be imported from here too: :mod:`.asked` before a trial, :mod:`.evidence` after it.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
-from testbed.base.errors import SpecError
 from topologies.model import Topology
-from workloads.kinds.transfers import Carried
+from topologies.part import Part
+from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Tool
+from workloads.kinds.evidence import Evidence, Told
 from workloads.plan import Plan
 from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases, Shaper
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest, RunBy
 from workloads.sync.verify import check_form
-from workloads.updates import Step, Update
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -39,141 +37,21 @@ if TYPE_CHECKING:
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
-Floats = NDArray[np.float64]
+__all__ = [
+    "AnyKind",
+    "Asked",
+    "Demand",
+    "Evidence",
+    "Floats",
+    "Kind",
+    "KindOfForests",
+    "Refusal",
+    "Told",
+    "Tool",
+]
+
 P = TypeVar("P", bound=Plan)
 """The type of a kind's plans."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a trial asks of its kind, as far as that may make no sense.
-
-    Attributes:
-        overlap: ``none``, ``layer`` or ``both``: whether gradients leave, and arrive, while workers compute.
-        priority: whether chunks that are needed earlier overtake.
-        mode: of computing, as :class:`workloads.job.Compute`.
-        iterations: of each worker.
-        is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
-        largest: the largest magnitude of an element of a gradient or of a sum, if all are whole numbers whose sums must
-            be exact; None where that is not known before.
-        has_agent: whether the lab lets a process on one host start programs on another.
-        lab: its name, for people.
-    """
-
-    overlap: str
-    priority: bool
-    mode: str
-    iterations: int
-    is_trained: bool
-    has_agent: bool
-    lab: str
-    largest: int | None = None
-
-
-@dataclass(frozen=True)
-class Tool:
-    """What some trials of a kind need: a program on PATH, or a package of Python.
-
-    Attributes:
-        use: what needs it.
-        fix: the command that installs it.
-    """
-
-    name: str
-    use: str
-    fix: str
-    is_package: bool = False
-
-    @property
-    def is_there(self) -> bool:
-        if self.is_package:
-            return importlib.util.find_spec(self.name) is not None
-        return shutil.which(self.name) is not None
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why something that could happen to a trial cannot happen to one of this kind, and what to do instead."""
-
-    problem: str
-    fix: str
-
-    def error(self) -> SpecError:
-        return SpecError(self.problem, fix=self.fix)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the workers of a finished trial left behind, for the checks of its kind.
-
-    Attributes:
-        samples: of all iterations, as :mod:`analysis.metrics` has them.
-        iterations: of each worker, as the spec has them.
-        cost: of an average synchronisation.
-        least_gst_s: the least that one can take.
-        goodput: share of a link's rate that is payload.
-        pace_s: what computing takes at least, before anything that the spec does to it.
-    """
-
-    plan: Any
-    samples: pd.DataFrame
-    iterations: int
-    cost: Cost
-    least_gst_s: float
-    goodput: float
-    pace_s: float
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What a job asks of its network, for a theory of what comes of it.
-
-    Attributes:
-        iterations: of each worker, of which the first ``warmup`` count for no number but JCT.
-        pace_s: float64[workers, iterations], how long computing takes.
-        goodput: share of a link's rate that is payload.
-        momentum: 0 where the task has none; ``learning_rate`` is 1 then.
-    """
-
-    gradient_bytes: int
-    iterations: int
-    warmup: int
-    pace_s: Floats
-    goodput: float
-    seed: int
-    momentum: float = 0.0
-    learning_rate: float = 1.0
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a trial's processes have told about what they did, held against each other.
-
-    Attributes:
-        samples: those that count.
-        order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
-            order of iterations; None where it is. Several servers' orders are merged (:func:`workloads.parts.merged`).
-        updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
-            one.
-        moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
-        transfers: all that were planned one by one; None of a kind that plans none.
-        spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
-        metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
-        ended_before: ranks that have the weights of a server in the end that was lost, unless all have. The others have
-            those of the server after it, which may have added in another order.
-        most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
-            none was.
-    """
-
-    samples: pd.DataFrame
-    order: Sequence[Update | Step] | None = None
-    updates: Sequence[float] | None = None
-    moved: Sequence[tuple[int, int, float]] | None = None
-    transfers: Sequence[Carried] | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    spoilt_bytes: float = 0.0
-    ended_before: frozenset[int] = frozenset()
-    most_apart: float | None = None
 
 
 class Kind(Generic[P]):
@@ -190,6 +68,7 @@ class Kind(Generic[P]):
         tells_resent: whether processes tell what TCP sent again to each neighbour.
         parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
             send the same bytes over each.
+        shares_network: whether its jobs can share a network with others, each on some of the hosts (:meth:`placed`).
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
@@ -208,6 +87,7 @@ class Kind(Generic[P]):
     runs_our_engine = True
     tells_resent = True
     parallel_connections = False
+    shares_network = False
     reference = ""
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()
@@ -236,6 +116,11 @@ class Kind(Generic[P]):
     def drawn(self, plan: P, seed: int) -> P:
         """The plan with all that it draws by lot drawn by the experiment's seed; the same one if it draws nothing."""
         return plan
+
+    def placed(self, plan: P, part: Part) -> P:
+        """In the numbers of the whole network, a plan that was made for :attr:`.Part.topology`; of a kind that
+        :attr:`shares_network`."""
+        raise NotImplementedError
 
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan does there what it is for.
@@ -313,6 +198,11 @@ class Kind(Generic[P]):
         a fourth entry, the lost updates as (rank, iteration)."""
         return ()
 
+    def saved_bytes(self, plan: P, iterations: int) -> int:
+        """What the checkpoint of a process that :meth:`returns` has at most besides arrays, after so many iterations of
+        each worker."""
+        return 0
+
     def keepers(self, plan: P) -> Sequence[int]:
         """The nodes that write checkpoints: together they have all weights once. None where nobody can."""
         return ()
@@ -339,6 +229,11 @@ class Kind(Generic[P]):
         """Numbers of a job if nothing but computing and undisturbed links took time, by names of metrics that
         :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
         return {}
+
+    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
+        """The predicted time of an iteration (s), where payload has that share of a link's rate, and workers compute at
+        that pace; None where nobody predicts it."""
+        return None
 
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """How many chunks all processes send in one synchronisation.
@@ -368,6 +263,10 @@ class Kind(Generic[P]):
         """By how much the norm of a sum's error may be, besides the rounding of floats, as a share of the ``norms`` of
         its terms, all added."""
         return 0.0
+
+    def paces(self, plan: P) -> Sequence[float]:
+        """By rank, how much of the pace a worker computes for at least; empty where each computes all of it."""
+        return ()
 
     # Who takes part
 
@@ -419,6 +318,11 @@ class Kind(Generic[P]):
             PrivilegeError: the kernel refuses the congestion control.
         """
         raise NotImplementedError
+
+    def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
+        """A worker's part where what it computes depends on the plan; None where its task alone knows it
+        (:mod:`workloads.tasks`)."""
+        return None
 
     def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""

@@ -45,6 +45,7 @@ class AsynchronousKind(ForestKind):
     run_by = Asynchronous
     sums_together = False
     parallel_connections = False
+    shares_network = False
     counts = frozenset({"update", "version", "staleness", "update_*", "version_*"})
     numbers = frozenset({"held_s"})
     abouts = (STALENESS,)
