@@ -7,7 +7,7 @@ from analysis.papers.evidence import GST, Values, gst_s, measure
 from analysis.papers.judging import falling, near
 from analysis.recorded import Trial
 
-DEGREES = Experiment("topoopt/figure16.yaml", (), ("repeats=5", "workload.iterations=12"), GST)
+DEGREES = Experiment("topoopt/figure16.yaml", (), ("repeats=5", "workload.iterations=20"), GST)
 COUNTS = (4, 6, 8, 10)
 ABOUT = 0.1
 
