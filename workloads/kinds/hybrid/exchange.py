@@ -9,6 +9,9 @@ A chunk that cannot be taken yet stops its connection, and the messages behind i
 starts its AllReduces when it has sent all messages of the iteration: no message is behind a chunk of its own iteration,
 and none of the next iteration is sent before this one's AllReduces of its sender are done. Starting earlier, while
 other passes run, would need a second connection to each neighbour.
+
+Over parallel circuits each message is split, for a few large ones would not divide themselves well. So the parts of a
+message arrive by several connections, each into its place of the buffer.
 """
 
 from __future__ import annotations
@@ -16,13 +19,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from socket import socket
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads.kinds.hybrid.program.cut import Phase
+from workloads.sync.bundle import Sockets
 from workloads.sync.chunks import CHUNK_BITS, ChunkTable
 from workloads.sync.connection import Connection
 from workloads.sync.engine import Engine
@@ -51,7 +54,7 @@ class ExchangeEngine(Engine):
         node: int,
         forest: Forest,
         chunks: ChunkTable,
-        sockets: Mapping[int, socket],
+        sockets: Sockets,
         gradient: Floats,
         buffers: Buffers,
     ) -> None:
@@ -59,6 +62,8 @@ class ExchangeEngine(Engine):
         self._base = len(self._views)
         self._outgoing = {number: (to, one.data.cast("B")) for number, (to, one) in buffers.outgoing.items()}
         self._incoming = {number: (of, one.data.cast("B")) for number, (of, one) in buffers.incoming.items()}
+        self._parts = dict.fromkeys(self._incoming, 0)
+        """By message, how many parts of it have come."""
         self._arrived: list[tuple[int, float]] = []
         self._owed = dict.fromkeys(self._incoming, 0)
         """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
@@ -72,7 +77,7 @@ class ExchangeEngine(Engine):
     def send(self, number: int) -> None:
         """Let a message leave."""
         peer, payload = self._outgoing[number]
-        self._by_node[peer].push(self._base + number, payload)
+        self._by_node[peer].push_split(self._base + number, payload)
         self._move()
 
     def waited(self, mp_wait_s: Mapping[Phase, float]) -> None:
@@ -85,7 +90,10 @@ class ExchangeEngine(Engine):
 
     def said(self) -> dict[str, Any]:
         """To whom it has sent how many bytes of messages and chunks, headers not included."""
-        return {"payload_bytes": {str(one.node): one.payload_bytes for one in self._connections}}
+        sent = dict.fromkeys(map(str, self._by_node), 0)
+        for connection in self._connections:
+            sent[str(connection.node)] += connection.payload_bytes
+        return {"payload_bytes": sent}
 
     def arrived(self) -> list[tuple[int, float]]:
         """Messages that have come since this was last asked: the number, and when it was there (``time.monotonic``)."""
@@ -119,13 +127,23 @@ class ExchangeEngine(Engine):
         sender, payload = self._incoming.get(number, (None, memoryview(b"")))
         if sender != connection.node:
             raise self._misfit(connection, self._base + number)
-        if not connection.admitted:
-            connection.admitted, connection.left = True, len(payload)
-        came = connection.read_payload(payload[-connection.left :]) > 0
+        part = self._by_node[connection.node].part(connection, payload)
+        begins = not connection.admitted
+        if begins:
+            connection.admitted, connection.left = True, len(part)
+        came = begins
+        if connection.left:
+            came = connection.read_payload(part[-connection.left :]) > 0
         if not connection.left:
             connection.word, connection.admitted = None, False
-            self._arrived.append((number, time.monotonic()))
-            self._owed[number] -= 1
+            self._take_part(number, connection.node)
         elif connection.closed:
             raise self._cut_off(connection)
         return came
+
+    def _take_part(self, number: int, sender: int) -> None:
+        """A part of a message is there, and maybe with it all of it."""
+        self._parts[number] = (self._parts[number] + 1) % len(self._by_node[sender].connections)
+        if not self._parts[number]:
+            self._arrived.append((number, time.monotonic()))
+            self._owed[number] -= 1
