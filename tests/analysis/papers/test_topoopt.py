@@ -8,6 +8,8 @@ from analysis.papers.claim import Finding, Verdict
 from analysis.papers.topoopt import cost, hops, permutations
 from analysis.papers.topoopt.degrees import COUNTS, DEGREES, arm
 from analysis.papers.topoopt.paper import PAPER
+from analysis.papers.topoopt.permuted import ALONE, PERMS
+from analysis.papers.topoopt.switched import MODELS
 from analysis.recorded import Run
 
 from .made_up import Times, arms
@@ -64,11 +66,35 @@ def test_costs_of_the_paper_would_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ideal fat-tree over TopoOpt, d = 4, 100 Gbit/s: it costs more" in failing(decide("topo.cost"))
 
 
+def test_panels_against_switches() -> None:
+    def runs(topoopt_s: float) -> dict[str, Run]:
+        paces = {"TopoOpt": topoopt_s, "ideal": 0.2, "one interface": 0.5}
+        return {one.spec: arms({arm: Times(0.01, pace_s) for arm, pace_s in paces.items()}) for one in MODELS.values()}
+
+    decide = CLAIMS["topo.fig18"].decide
+    assert decide(runs(0.203)).verdict == HOLDS
+    assert len(failing(decide(runs(0.3)))) == 3
+    assert len(failing(decide(runs(0.6)))) == 6
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_permuted() -> None:
+    def runs(**found: float) -> dict[str, Run]:
+        times = dict.fromkeys(ALONE, Times(0.2, 0.4)) | {"found": Times(**found)}
+        return {PERMS.spec: arms(times)}
+
+    decide = CLAIMS["topo.permuted"].decide
+    assert decide(runs(gst_s=0.2, pace_s=0.3)).verdict == HOLDS
+    assert len(failing(decide(runs(gst_s=0.1, pace_s=0.3)))) == 3
+    assert len(failing(decide(runs(gst_s=0.2, pace_s=0.5)))) == 3
+    assert decide({}).verdict == UNDECIDED
+
+
 def test_degrees() -> None:
     def runs(exponent: float) -> dict[str, Run]:
         return {DEGREES.spec: arms({arm(d): Times(4.0 / d**exponent) for d in COUNTS})}
 
-    (degrees,) = (claim.decide for claim in PAPER.claims if claim.experiments)
+    degrees = CLAIMS["topo.fig16"].decide
     assert degrees(runs(1.0)).verdict == HOLDS
     assert failing(degrees(runs(0.5))) == ["GST is in proportion to the interfaces, within 10%"]
     assert len(failing(degrees(runs(-1.0)))) == 2
