@@ -6,6 +6,7 @@ import pytest
 
 from analysis.papers.claim import Finding, Verdict
 from analysis.papers.topoopt import cost, hops, permutations
+from analysis.papers.topoopt.compared import COMPARED
 from analysis.papers.topoopt.degrees import COUNTS, DEGREES, arm
 from analysis.papers.topoopt.paper import PAPER
 from analysis.papers.topoopt.permuted import ALONE, PERMS
@@ -75,6 +76,30 @@ def test_panels_against_switches() -> None:
     assert decide(runs(0.203)).verdict == HOLDS
     assert len(failing(decide(runs(0.3)))) == 3
     assert len(failing(decide(runs(0.6)))) == 6
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_compared() -> None:
+    def runs(**changed: float) -> dict[str, Run]:
+        paces = {
+            "TopoOpt": 1.0,
+            "ideal": 1.0,
+            "cost_equivalent": 2.8,
+            "slowed": 3.0,
+            "oversubscribed": 1.1,
+            "expander": 9.0,
+        }
+        labels = {"cost_equivalent": "cost-equivalent", "slowed": "ideal / 2.8"}
+        found = {labels.get(name, name): Times(0.001, pace_s) for name, pace_s in (paces | changed).items()}
+        return {COMPARED.spec: arms(found)}
+
+    decide = CLAIMS["topo.fig12"].decide
+    assert decide(runs()).verdict == HOLDS
+    assert failing(decide(runs(ideal=0.8))) == ["the ideal network is at most 5% faster"]
+    assert failing(decide(runs(cost_equivalent=1.6))) == [
+        "the cost-equivalent one takes as long as the paper says, within 10%"
+    ]
+    assert len(failing(decide(runs(expander=2.0)))) == 2
     assert decide({}).verdict == UNDECIDED
 
 
