@@ -12,6 +12,7 @@ from analysis.papers import bml, bml_theory, mlfabric_theory, plink_theory, rina
 from analysis.papers.claim import Paper
 from analysis.papers.mlfabric import paper as mlfabric
 from analysis.papers.table import Table
+from analysis.papers.topoopt import paper as topoopt
 
 TABLES: dict[str, Callable[[], Table]] = {
     **bml_theory.TABLES,
@@ -20,5 +21,5 @@ TABLES: dict[str, Callable[[], Table]] = {
     **mlfabric_theory.TABLES,
 }
 """By claim."""
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (bml.PAPER, rina.PAPER, mlfabric.PAPER)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (bml.PAPER, rina.PAPER, mlfabric.PAPER, topoopt.PAPER)}
 """By name."""

@@ -17,6 +17,8 @@ from workloads.sync.cost import Shaper
 MOST_AT_ONCE = 0.1
 """The share of a link's bytes that may pass before its rate counts. At a quarter, a GST was 0.79 to 0.90 of bytes over
 rate (:func:`testbed.trial.network.shaper`); at a tenth it can be wrong by a tenth, and repeats scatter by less."""
+_WHOLE_BYTES = 2**40
+"""A chunk so large that no part of a gradient is cut."""
 SHOWN = 3
 """Trials that a line names."""
 _TEXTS: dict[str, Callable[[Any], str]] = {"_s": time_text, "_bps": rate_text, "_bytes": size_text}
@@ -75,6 +77,8 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
         f"{fix}": crowded,
         "one iteration is left after the warm-up, and a median of one says nothing of scatter; give more iterations":
             filter(_has_one_iteration, firsts),
+        "parts of the gradient have fewer chunks than parallel circuits join two hosts, so that some circuits may "
+        "idle; give a smaller chunk": filter(_has_few_chunks, firsts),
     }  # fmt: skip
     named = {sentence: [trial.id for trial in of] for sentence, of in found.items()}
     return [
@@ -89,6 +93,17 @@ def _is_small(trial: Trial) -> bool:
     at_rate = Shaper(trial.network.goodput)
     known = [job for job in trial.jobs if job.kind.writes_samples and job.knows_bytes]
     return any(job.gst_theory_s < (1 - MOST_AT_ONCE) * job.cost.bound_s(at_rate) for job in known)
+
+
+def _has_few_chunks(trial: Trial) -> bool:
+    """Whether parts of the gradient have fewer chunks in the mean than there are parallel circuits: a chunk takes one
+    of them, and in a ring a node sends one part at a time."""
+    job, topology = trial.job, trial.topology
+    if topology.panels is None or not (job.kind.writes_samples and job.kind.parallel_connections):
+        return False
+    circuits = max(len(topology.connections(*pair)) for pair in job.kind.pairs(job.plan))
+    as_few = job.kind.chunks(job.plan, job.gradient, _WHOLE_BYTES)
+    return job.kind.chunks(job.plan, job.gradient, job.work.chunk_bytes) < circuits * as_few
 
 
 def _computing(trial: Trial) -> int:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from testbed.base.errors import TopologyError
 from topologies.addressing import plan
 from topologies.build import build
+from topologies.circuits import matchings
 from topologies.model import Link, Node, Path, Topology
+from topologies.patch_panel import repatched
 from topologies.routing import Route, routes
 from topologies.shortest import ShortestPaths
 
@@ -127,6 +129,19 @@ def test_every_address_of_a_host_is_reached_by_the_path_to_it(expression: str) -
         for port in range(len(topology.ports[dst])):
             found = weights(kernel.follow(src, kernel.addresses.of(dst, port)))
             assert found == weights(topology.paths_to(src, dst, port))
+
+
+def test_after_a_move_each_connection_goes_where_theory_has_it() -> None:
+    """The addresses of the first circuits, over others: apart, and with other parallel circuits to the same server."""
+    first = build("patch_panel(servers=6,degree=5,rings=[1,1])", rate_bps=1000)
+    assert first.panels
+    for rings in (((0, 2, 4, 1, 3, 5),), (1,), (1, (0, 2, 4, 1, 3, 5)), ((0, 2, 4, 1, 3, 5), 1)):
+        moved = repatched(first, first.panels.patch(matchings(6, 5, rings)))
+        kernel = Kernel(moved, routes(moved, combinations(moved.hosts, 2), every_address=True))
+        for src, dst in permutations(moved.hosts, 2):
+            for connection, (path,) in enumerate(moved.connections(src, dst)):
+                _, address = plan(first).flow(src, dst, connection)
+                assert list(weights(kernel.follow(src, address))) == [path.links]
 
 
 @st.composite

@@ -7,6 +7,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from topologies.model import Topology
 from workloads import kinds
 from workloads.job import Peer
 from workloads.sync.forest import Forest
-from workloads.sync.transport import connect
+from workloads.sync.transport import connect_all
 
 PORT = 29400
 _NETWORKS = itertools.count()
@@ -45,21 +46,33 @@ def loopback_peers() -> Callable[[Forest, int], tuple[Peer, ...]]:
 
 @pytest.fixture
 def on_every_node(loopback_peers: Callable[..., tuple[Peer, ...]]) -> Iterator[Callable[..., dict[int, object]]]:
-    """Runs ``work(node, sockets)`` in a thread for each node; returns what each returned or raised, by node."""
+    """Runs ``work(node, sockets)`` in a thread for each node; returns what each returned or raised, by node.
 
-    def run(forest: Forest, nodes: list[int], work: Callable[..., object], limit_s: float = 60.0) -> dict[int, object]:
+    With several ``circuits``, there are as many sockets of each neighbour.
+    """
+
+    def run(
+        forest: Forest, nodes: list[int], work: Callable[..., object], limit_s: float = 60.0, circuits: int = 1
+    ) -> dict[int, object]:
         results: dict[int, object] = {}
 
         def member(node: int) -> None:
             sockets = {}
+            peers = [
+                replace(peer, port=peer.port + 1000 * circuit)
+                for peer in loopback_peers(forest, node)
+                for circuit in range(circuits)
+            ]
             try:
-                sockets = connect(node, loopback_peers(forest, node), forest.nodes, "reno", 20.0)
-                results[node] = work(node, sockets)
+                sockets = connect_all(node, peers, forest.nodes, "reno", 20.0)
+                one_each = {peer: one for peer, (one, *_) in sockets.items()}
+                results[node] = work(node, sockets if circuits > 1 else one_each)
             except Exception as error:
                 results[node] = error
             finally:
-                for sock in sockets.values():
-                    sock.close()
+                for several in sockets.values():
+                    for sock in several:
+                        sock.close()
 
         threads = [threading.Thread(target=member, args=(node,), daemon=True) for node in nodes]
         for thread in threads:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from socket import socket
 
+from workloads.sync.chunks import FLOAT_BYTES
 from workloads.sync.connection import HEADER_BYTES, Connection
 
 Sockets = Mapping[int, socket | Sequence[socket]]
@@ -43,6 +44,19 @@ class Bundle:
         least = min(range(len(self.connections)), key=self._given_bytes.__getitem__)
         self._given_bytes[least] += HEADER_BYTES + len(payload)
         self.connections[least].push(word, payload, rank)
+
+    def push_split(self, word: int, payload: memoryview) -> None:
+        """Queue a part of one large message on each connection, as :meth:`part` says, under the same header."""
+        for place, connection in enumerate(self.connections):
+            part = self.part(connection, payload)
+            self._given_bytes[place] += HEADER_BYTES + len(part)
+            connection.push(word, part)
+
+    def part(self, connection: Connection, payload: memoryview) -> memoryview:
+        """What a connection carries of a message that is split, at either end: an equal part, in whole floats."""
+        place, count, floats = self.connections.index(connection), len(self.connections), len(payload) // FLOAT_BYTES
+        first, last = (FLOAT_BYTES * (one * floats // count) for one in (place, place + 1))
+        return payload[first:last]
 
 
 def bundles(names: Sequence[str], sockets: Sockets, *, ordered: bool) -> dict[int, Bundle]:

@@ -76,6 +76,10 @@ WARNED: dict[str, tuple[list[str], str]] = {
         ["workload.compute=real", "arms.0.topology=star(hosts=2)"],
         "ring-b2: more workers compute in real time than there are cores here (2)",
     ),
+    "few chunks": (
+        ["arms.0.topology=patch_panel(servers=4,degree=4,rings=[1,1])", "workload.chunk=4 MiB"],
+        "PS-b2: parts of the gradient have fewer chunks than parallel circuits join two hosts",
+    ),
 }
 
 
@@ -91,4 +95,5 @@ def test_it_warns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_does_not_warn_of_what_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     assert planned("workload.compute=real")["warnings"] == []
+    assert planned("arms.0.topology=patch_panel(servers=4,degree=4,rings=[1,1])")["warnings"] == []
     assert planned(SMALL[0].replace("100", "10"), "links.rate=1 Gbit/s")["warnings"] == []

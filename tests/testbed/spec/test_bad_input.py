@@ -283,6 +283,11 @@ CHANGES: dict[str, tuple[str, str]] = {
     "labels_the_same": ("label: ring", "label: PS"),
     "several_arms_wrong": ("star(hosts=3)", "star(hosts=0)"),
     "key_twice": ("seed: 1", "seed: 1\nseed: 2"),
+    "panel_parallel_circuits_of_a_scheduler": (
+        "compute: none\narms:",
+        "compute: real\narms:\n  - {topology: 'patch_panel(servers=4,degree=4,rings=[1,1])', "
+        "scheme: mlfabric_a(delay_bound=3)}",
+    ),
     "panel_parallel_circuits_of_one_connection": (
         "compute: none\narms:",
         "compute: real\narms:\n  - {topology: 'patch_panel(servers=4,degree=4,rings=[1,1])', scheme: async_ps}",

@@ -9,12 +9,14 @@ A chunk that cannot be taken yet stops its connection, and the messages behind i
 starts its AllReduces when it has sent all messages of the iteration: no message is behind a chunk of its own iteration,
 and none of the next iteration is sent before this one's AllReduces of its sender are done. Starting earlier, while
 other passes run, would need a second connection to each neighbour.
+
+Over parallel circuits each message is split, for a few large ones would not divide themselves well. So the parts of a
+message arrive by several connections, each into its place of the buffer.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +33,6 @@ from workloads.sync.forest import Forest
 
 Floats = NDArray[np.float32]
 _NUMBER = (1 << CHUNK_BITS) - 1
-_MOST_PIECES = 64
-"""Of a message: no two servers are joined by more circuits."""
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,14 @@ class ExchangeEngine(Engine):
     ) -> None:
         super().__init__(node, forest, chunks, sockets, gradient)
         self._base = len(self._views)
-        self._outgoing = {number: (to, self._pieces(to, one)) for number, (to, one) in buffers.outgoing.items()}
-        self._incoming = {number: (of, self._pieces(of, one)) for number, (of, one) in buffers.incoming.items()}
-        self._whole = {number: len(pieces) for number, (_, pieces) in self._incoming.items()}
-        """By message, pieces of it that have still to come before it is there."""
+        self._outgoing = {number: (to, one.data.cast("B")) for number, (to, one) in buffers.outgoing.items()}
+        self._incoming = {number: (of, one.data.cast("B")) for number, (of, one) in buffers.incoming.items()}
+        self._parts = dict.fromkeys(self._incoming, 0)
+        """By message, how many parts of it have come."""
         self._arrived: list[tuple[int, float]] = []
         self._owed = dict.fromkeys(self._incoming, 0)
         """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
         self._waited: Mapping[str, float] = {}
-
-    def _pieces(self, peer: int, floats: Floats) -> list[memoryview]:
-        """A message cut into a piece for each connection with a neighbour, so that parallel circuits carry the same.
-
-        No piece is left over from another iteration: a message is sent again only after it was used as a whole.
-        """
-        cut = np.array_split(floats, min(len(self._by_node[peer].connections), len(floats)))
-        return [piece.data.cast("B") for piece in cut]
 
     def expect(self) -> None:
         """Another iteration begins: each message comes once more."""
@@ -84,9 +76,8 @@ class ExchangeEngine(Engine):
 
     def send(self, number: int) -> None:
         """Let a message leave."""
-        peer, pieces = self._outgoing[number]
-        for place, piece in enumerate(pieces):
-            self._by_node[peer].push(self._base + number * _MOST_PIECES + place, piece)
+        peer, payload = self._outgoing[number]
+        self._by_node[peer].push_split(self._base + number, payload)
         self._move()
 
     def waited(self, mp_wait_s: Mapping[Phase, float]) -> None:
@@ -99,9 +90,9 @@ class ExchangeEngine(Engine):
 
     def said(self) -> dict[str, Any]:
         """To whom it has sent how many bytes of messages and chunks, headers not included."""
-        sent: Counter[str] = Counter()
-        for one in self._connections:
-            sent[str(one.node)] += one.payload_bytes
+        sent = dict.fromkeys(map(str, self._by_node), 0)
+        for connection in self._connections:
+            sent[str(connection.node)] += connection.payload_bytes
         return {"payload_bytes": sent}
 
     def arrived(self) -> list[tuple[int, float]]:
@@ -130,26 +121,29 @@ class ExchangeEngine(Engine):
         return f"for messages from {', '.join(names)}" if names else super()._awaited()
 
     def _take_more(self, connection: Connection, word: int) -> bool:
-        number, place = divmod((word & _NUMBER) - self._base, _MOST_PIECES)
+        number = (word & _NUMBER) - self._base
         if number < 0:
             return super()._take_more(connection, word)
-        sender, pieces = self._incoming.get(number, (None, []))
-        if sender != connection.node or place >= len(pieces):
-            raise self._misfit(connection, word & _NUMBER)
-        if not connection.admitted:
-            connection.admitted, connection.left = True, len(pieces[place])
-        came = connection.read_payload(pieces[place][-connection.left :]) > 0
+        sender, payload = self._incoming.get(number, (None, memoryview(b"")))
+        if sender != connection.node:
+            raise self._misfit(connection, self._base + number)
+        part = self._by_node[connection.node].part(connection, payload)
+        begins = not connection.admitted
+        if begins:
+            connection.admitted, connection.left = True, len(part)
+        came = begins
+        if connection.left:
+            came = connection.read_payload(part[-connection.left :]) > 0
         if not connection.left:
             connection.word, connection.admitted = None, False
-            self._take_piece(number)
+            self._take_part(number, connection.node)
         elif connection.closed:
             raise self._cut_off(connection)
         return came
 
-    def _take_piece(self, number: int) -> None:
-        """A piece of a message is there; the last one makes it whole."""
-        self._whole[number] -= 1
-        if not self._whole[number]:
-            self._whole[number] = len(self._incoming[number][1])
+    def _take_part(self, number: int, sender: int) -> None:
+        """A part of a message is there, and maybe with it all of it."""
+        self._parts[number] = (self._parts[number] + 1) % len(self._by_node[sender].connections)
+        if not self._parts[number]:
             self._arrived.append((number, time.monotonic()))
             self._owed[number] -= 1

@@ -74,7 +74,8 @@ def test_all_arrives_as_it_was_sent(topology: Build, on_every_node: OnEveryNode,
     holders = [data.draw(held) for _ in SMALL.operators[1:]]
     net = topology("star(hosts=5)")
     made = plan(net, SMALL, Strategy(5, (tuple(range(5)), *holders)))
-    found = on_every_node(build("ps", net, []), list(net.hosts), on_servers(made, iterations(3)))
+    circuits = data.draw(st.integers(1, 3))
+    found = on_every_node(build("ps", net, []), list(net.hosts), on_servers(made, iterations(3)), circuits=circuits)
     for node in net.hosts:
         result = found[node]
         assert isinstance(result, tuple), result
@@ -84,7 +85,9 @@ def test_all_arrives_as_it_was_sent(topology: Build, on_every_node: OnEveryNode,
         assert checked == 3 * came
         sent = 3 * sum(count for src, _, count in made.flows if src == node)
         headers = wire_bytes - sent
-        assert 0 <= headers <= 4 * (3 * (len(made.messages) + 2 * (len(made.forest.share) + sent / 1024)) + 40)
+        assert (
+            0 <= headers <= 4 * (3 * (circuits * len(made.messages) + 2 * (len(made.forest.share) + sent / 1024)) + 40)
+        )
 
 
 def test_a_wrong_element_is_counted(topology: Build, on_every_node: OnEveryNode) -> None:

@@ -212,10 +212,11 @@ def only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:
     """
     paths = topology.paths(source, target)
     if len(paths) > 1:
-        names = topology.nodes
+        names, circuits = topology.nodes, len(topology.connections(source, target))
+        why, fix = ("parallel circuits", "give each ring once") if circuits > 1 else ("ecmp", "leave out ecmp")
         raise SchemeError(
-            f"{topology.expression} has {len(paths)} paths from {names[source].name} to {names[target].name} (ecmp), "
+            f"{topology.expression} has {len(paths)} paths from {names[source].name} to {names[target].name} ({why}), "
             "and the scheduler has to know which links a transfer takes",
-            fix="use a topology with one path between two hosts: leave out ecmp",
+            fix=f"use a topology with one path between two hosts: {fix}",
         )
     return paths[0].links

@@ -1,0 +1,74 @@
+"""How many circuits apart servers are, against the paper's "most servers are at most three hops away"."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from analysis.papers.claim import Finding, Row, Runs, Statement, Verdict
+from analysis.papers.judging import near, within
+from topologies.build import build
+from topologies.topoopt.coin_change import both_ways, fewest
+from topologies.topoopt.selection import geometric
+from topologies.topoopt.totient import rings
+
+RINGS = 4
+"""Of eight interfaces."""
+CLUSTER, FAT_TREE, FAT_TREE_HOPS = 432, "fat_tree(k=12)", 6
+"""Section 5.4's shared cluster; its fat-tree has a path of six links at most."""
+JOBS = (16, 32, 64, 128, 256, CLUSTER)
+NEAR_HOPS = 3
+EXACT = 1e-9
+
+
+def hops(runs: Runs) -> Finding:
+    """Rings alone, with strides in geometric ratio; further circuits for MP transfers can only shorten ways."""
+    del runs  # nothing is measured
+    rows, shares = [], {}
+    for servers in JOBS:
+        counts = _counts(servers, RINGS)
+        near_by = sum(count for length, count in counts.items() if 0 < length <= NEAR_HOPS)
+        mean = sum(length * count for length, count in counts.items()) / (servers - 1)
+        shares[servers] = near_by / (servers - 1)
+        rows += [
+            Row(f"others within three hops, {servers} servers", "%", (50.0, 100.0), 100 * shares[servers]),
+            Row(f"hops in the mean, {servers} servers", "hops", None, mean),
+            Row(f"most hops, {servers} servers", "hops", None, float(max(counts))),
+        ]
+    tree = Row("most hops of a fat-tree", "hops", float(FAT_TREE_HOPS), _fat_tree_hops())
+    small = Row("most hops, 128 servers with four interfaces", "hops", None, float(max(_counts(128, 2))))
+    return Finding(
+        (*rows, tree, small),
+        (
+            near("a fat-tree of 432 servers has six hops at most", tree, EXACT),
+            *(within(f"{row.name}: fewer than in the fat-tree", row, high=FAT_TREE_HOPS - 1) for row in rows[2:12:3]),
+            _most_are_near(shares),
+        ),
+        (
+            "The paper says neither how many servers a job has nor whether hops are circuits; here they are. Four "
+            "rings reach 128 other servers within three hops at most, so one job of all 432 could not have it so.",
+            "Strides are in geometric ratio, as in the paper's public code.",
+        ),
+    )
+
+
+def _most_are_near(shares: dict[int, float]) -> Statement:
+    """Holds or fails if it does so for jobs of any size; the paper gives none."""
+    says = "most servers are at most three hops away"
+    agreeing = [servers for servers, share in shares.items() if share > 1 / 2]
+    if len(agreeing) == len(shares):
+        return Statement(says, Verdict.HOLDS)
+    if not agreeing:
+        return Statement(says, Verdict.FAILS, "for no size of a job does the model have it so")
+    sizes = f"{min(agreeing)} to {max(agreeing)}"
+    return Statement(says, Verdict.UNDECIDED, f"it is so for jobs of {sizes} servers; the paper gives no sizes")
+
+
+def _counts(servers: int, count: int) -> Counter[int]:
+    """How many servers are so many circuits away from any one."""
+    return Counter(fewest(servers, both_ways(servers, geometric(servers, rings(servers), count))))
+
+
+def _fat_tree_hops() -> float:
+    """From one server to each other: all servers are alike."""
+    net = build(FAT_TREE, rate_bps=10**9)
+    return float(max(len(path.links) for other in range(1, net.host_count) for path in net.paths(0, other)))

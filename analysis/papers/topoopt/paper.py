@@ -1,0 +1,87 @@
+"""The claims of TopoOpt (Wang et al., NSDI 2023)."""
+
+from __future__ import annotations
+
+from analysis.papers.claim import Claim, Paper
+from analysis.papers.topoopt.compared import COMPARED, compared
+from analysis.papers.topoopt.cost import costs
+from analysis.papers.topoopt.degrees import DEGREES, degrees
+from analysis.papers.topoopt.hops import hops
+from analysis.papers.topoopt.permutations import permutations
+from analysis.papers.topoopt.permuted import PERMS, permuted
+from analysis.papers.topoopt.switched import MODELS, switched
+
+PAPER = Paper(
+    "topoopt",
+    "TopoOpt: network topology and parallelisation found together (Wang et al., NSDI 2023)",
+    (
+        Claim(
+            "topo.perms",
+            "12 servers have the ring permutations 1, 5, 7 and 11. For DLRM on 16 servers with six interfaces, three "
+            "rings carry the AllReduce, of strides 1, 3 and 7.",
+            "sections 2.2 and 3.3, algorithms 2 and 3, figure 9",
+            permutations,
+            (),
+            (
+                "An AllReduce transfer is what a server sends around all rings, 4 GiB; activations are Appendix B's, "
+                "32 MiB a server.",
+            ),
+        ),
+        Claim(
+            "topo.permuted",
+            "AllReduce transfers may take any ring permutation, and MP transfers may not. With the three rings of "
+            "figure 9 the AllReduce takes as long as with any of them alone, and MP transfers take fewer hops.",
+            "sections 2.2 and 3.3, figures 4, 5 and 9",
+            permuted,
+            (PERMS,),
+            ("Computing takes 0.1 s a batch; the paper gives no time. All times are five times as long.",),
+        ),
+        Claim(
+            "topo.fig18",
+            "12 servers with four interfaces of 25 Gbit/s behind patch panels train ResNet-50, BERT and CANDLE about "
+            "as fast as with a switch of 100 Gbit/s.",
+            "section 6, figure 18 and table 4",
+            switched,
+            tuple(MODELS.values()),
+            (
+                "Computing takes what a GPU of 10 TFLOP/s takes; the paper gives no times. All times are ten times as "
+                "long, and rates a tenth.",
+            ),
+        ),
+        Claim(
+            "topo.cost",
+            "An ideal fat-tree costs 3.4 times TopoOpt with patch panels, and optical circuit switches 1.33 times "
+            "patch panels.",
+            "section 5.2, table 3 and figure 11",
+            costs,
+        ),
+        Claim(
+            "topo.fig12",
+            "CANDLE trains as fast as with an ideal switch, and 2.8 times as fast as with a fat-tree of the same cost; "
+            "an expander is worst.",
+            "section 5.3, figure 12",
+            compared,
+            (COMPARED,),
+            (
+                "16 servers in place of 128, whose networks are for the simulator; rates and gradients are divided by "
+                "5,000, so times stay. Computing takes what a GPU of 10 TFLOP/s takes.",
+            ),
+        ),
+        Claim(
+            "topo.three_hops",
+            "In a cluster of 432 servers with eight interfaces each, most servers are at most three hops away; a "
+            "fat-tree has up to six hops.",
+            "section 5.4",
+            hops,
+        ),
+        Claim(
+            "topo.fig16",
+            "Synchronisation takes less time with more interfaces, almost in proportion where a job is data parallel.",
+            "section 5.5, figure 16",
+            degrees,
+            (DEGREES,),
+            ("22 servers, the fewest that have five rings; links have a two-hundredth of the paper's 100 Gbit/s.",),
+        ),
+    ),
+    prefix="topo",
+)

@@ -1,0 +1,50 @@
+"""Figures 4 and 9, measured: the same job over rings of other permutations."""
+
+from __future__ import annotations
+
+from analysis.papers.claim import Experiment, Finding, Row, Runs
+from analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure, speed_up
+from analysis.papers.judging import near, within
+from analysis.recorded import Trial
+
+PERMS = Experiment("topoopt/perms.yaml", (), ("repeats=5", "workload.iterations=40"), ITERATION_TIMES)
+ALONE = ("p = 1", "p = 3", "p = 7")
+FOUND = "found"
+ABOUT = 0.05
+
+
+def permuted(runs: Runs) -> Finding:
+    """AllReduce's time over that of the found rings, and the iteration's."""
+    run = runs.get(PERMS.spec)
+    reduced = [
+        Row(
+            f"AllReduce, {label} over found",
+            "x",
+            1.0,
+            1.0,
+            measure(run, [label, FOUND], _of_gst, number=GST),
+        )
+        for label in ALONE
+    ]
+    whole = [
+        Row(
+            f"iteration, {label} over found",
+            "x",
+            None,
+            None,
+            measure(run, [label, FOUND], speed_up, number=ITERATION_TIMES),
+        )
+        for label in ALONE
+    ]
+    return Finding(
+        (*reduced, *whole),
+        (
+            *(near(f"{row.name}: AllReduce takes as long, within {ABOUT:.0%}", row, ABOUT) for row in reduced),
+            *(within(f"{row.name}: it takes longer, because of MP transfers", row, low=1.0) for row in whole),
+        ),
+        ("p = 1, 3 and 7 are three parallel circuits each, so that all arms use as many interfaces.",),
+    )
+
+
+def _of_gst(one: Trial, found: Trial) -> Values:
+    return gst_s(one) / gst_s(found)

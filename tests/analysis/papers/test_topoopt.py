@@ -1,0 +1,138 @@
+"""TopoOpt's claims, decided from models: they hold, fail, or cannot be told."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.papers.claim import Finding, Verdict
+from analysis.papers.topoopt import cost, hops, permutations
+from analysis.papers.topoopt.compared import COMPARED
+from analysis.papers.topoopt.degrees import COUNTS, DEGREES, arm
+from analysis.papers.topoopt.paper import PAPER
+from analysis.papers.topoopt.permuted import ALONE, PERMS
+from analysis.papers.topoopt.switched import MODELS
+from analysis.recorded import Run
+
+from .made_up import Times, arms
+
+HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
+CLAIMS = {claim.name: claim for claim in PAPER.claims}
+
+
+def decide(name: str) -> Finding:
+    return CLAIMS[name].decide({})
+
+
+def failing(found: Finding) -> list[str]:
+    return [check.says for check in found.checks if check.verdict == FAILS]
+
+
+def test_the_permutations_hold_with_the_numbers_of_the_example() -> None:
+    found = decide("topo.perms")
+    assert found.verdict == HOLDS
+    assert [row.theory for row in found.rows] == [
+        3,
+        pytest.approx(94.5, abs=0.05),
+        96,
+        12,
+        pytest.approx(1.733, abs=5e-4),
+        pytest.approx(1.041, abs=5e-4),
+        3,
+    ]
+
+
+def test_other_permutations_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permutations, "rings", lambda _: [1])
+    monkeypatch.setattr(permutations, "FIGURE_9", (1, 5, 7))
+    assert failing(decide("topo.perms")) == [
+        "12 servers have the permutations 1, 5, 7, 11",
+        "their strides are those of figure 9: 1, 5, 7",
+    ]
+
+
+def test_costs_are_told_as_they_are() -> None:
+    found = decide("topo.cost")
+    assert found.verdict == FAILS
+    assert [round(row.theory or 0, 2) for row in found.rows] == [1.82, 1.11, 2.06, 1.26, 3.09, 1.10, 3.43, 1.22]
+    assert not [says for says in failing(found) if says.endswith("it costs more")]
+
+
+def test_costs_of_the_paper_would_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    dollars = {"look": 100.0, "mems": 133.0, "fat_": 340.0}
+    monkeypatch.setattr(
+        cost, "_dollars", lambda text, _: next(one for word, one in dollars.items() if word in text) * 1e6
+    )
+    assert decide("topo.cost").verdict == HOLDS
+    monkeypatch.setitem(dollars, "fat_", 90.0)
+    assert "ideal fat-tree over TopoOpt, d = 4, 100 Gbit/s: it costs more" in failing(decide("topo.cost"))
+
+
+def test_panels_against_switches() -> None:
+    def runs(topoopt_s: float) -> dict[str, Run]:
+        paces = {"TopoOpt": topoopt_s, "ideal": 0.2, "one interface": 0.5}
+        return {one.spec: arms({arm: Times(0.01, pace_s) for arm, pace_s in paces.items()}) for one in MODELS.values()}
+
+    decide = CLAIMS["topo.fig18"].decide
+    assert decide(runs(0.203)).verdict == HOLDS
+    assert len(failing(decide(runs(0.3)))) == 3
+    assert len(failing(decide(runs(0.6)))) == 6
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_compared() -> None:
+    def runs(**changed: float) -> dict[str, Run]:
+        paces = {
+            "TopoOpt": 1.0,
+            "ideal": 1.0,
+            "cost_equivalent": 2.8,
+            "slowed": 3.0,
+            "oversubscribed": 1.1,
+            "expander": 9.0,
+        }
+        labels = {"cost_equivalent": "cost-equivalent", "slowed": "ideal / 2.8"}
+        found = {labels.get(name, name): Times(0.001, pace_s) for name, pace_s in (paces | changed).items()}
+        return {COMPARED.spec: arms(found)}
+
+    decide = CLAIMS["topo.fig12"].decide
+    assert decide(runs()).verdict == HOLDS
+    assert failing(decide(runs(ideal=0.8))) == ["the ideal network is at most 5% faster"]
+    assert failing(decide(runs(cost_equivalent=1.6))) == [
+        "the cost-equivalent one takes as long as the paper says, within 10%"
+    ]
+    assert len(failing(decide(runs(expander=2.0)))) == 2
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_permuted() -> None:
+    def runs(**found: float) -> dict[str, Run]:
+        times = dict.fromkeys(ALONE, Times(0.2, 0.4)) | {"found": Times(**found)}
+        return {PERMS.spec: arms(times)}
+
+    decide = CLAIMS["topo.permuted"].decide
+    assert decide(runs(gst_s=0.2, pace_s=0.3)).verdict == HOLDS
+    assert len(failing(decide(runs(gst_s=0.1, pace_s=0.3)))) == 3
+    assert len(failing(decide(runs(gst_s=0.2, pace_s=0.5)))) == 3
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_degrees() -> None:
+    def runs(exponent: float) -> dict[str, Run]:
+        return {DEGREES.spec: arms({arm(d): Times(4.0 / d**exponent) for d in COUNTS})}
+
+    degrees = CLAIMS["topo.fig16"].decide
+    assert degrees(runs(1.0)).verdict == HOLDS
+    assert failing(degrees(runs(0.5))) == ["GST is in proportion to the interfaces, within 10%"]
+    assert len(failing(degrees(runs(-1.0)))) == 2
+    assert degrees({}).verdict == UNDECIDED
+
+
+def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = decide("topo.three_hops")
+    assert found.verdict == UNDECIDED
+    assert [row.theory for row in found.rows[17:]] == [7, 6, 9]
+    assert found.checks[-1].why == "it is so for jobs of 16 to 128 servers; the paper gives no sizes"
+    monkeypatch.setattr(hops, "JOBS", (16, 32, 64, 128))
+    assert decide("topo.three_hops").verdict == HOLDS
+    monkeypatch.setattr(hops, "RINGS", 1)
+    monkeypatch.setattr(hops, "JOBS", (64, 128, 256, 432))
+    assert "most servers are at most three hops away" in failing(decide("topo.three_hops"))
