@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from testbed.evidence import sum_check
 from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
 from testbed.execution import job_files
 from testbed.execution.files import Files
+from testbed.execution.saved import whole
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
 from workloads.kinds.base import Told
@@ -33,7 +34,7 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
     known = each[-1].job
     before = {known.workers[rank] for rank in told.ended_before}
     alive = [name for name in known.workers if known.processes[name] not in course.dead and name not in before]
-    weights = files.weights((alive or known.workers)[0])
+    weights = whole(known, files, (alive or known.workers)[0])
     found = referee.check(training, worlds, job.compute.mode, weights, scales, told.order)
     hashes = {line["weights_sha256"] for line in done if line.get("weights_sha256") and line["name"] not in before}
     rounded = min((scale for scale in scales if scale is not None), default=None)
@@ -42,7 +43,7 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
         "reference": named,
         **found,
         "curve_s": _reached_s(found["curve"], told.samples),
-        "weights_equal": len(hashes) == 1,
+        "weights_equal": len(hashes) == 1 or known.kind.held(known.plan) is not None,
         "takeover_allowed": told.most_apart,
         **({"reference": job.kind.reference} if job.kind.reference else {}),
     }
@@ -94,12 +95,13 @@ def storable(found: Mapping[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(one, float) and not math.isfinite(one) else one for key, one in found.items()}
 
 
-def check_loss(samples: pd.DataFrame) -> None:
-    """
+def check_loss(samples: pd.DataFrame, ranks: Collection[int]) -> None:
+    """``ranks`` are those that find a loss.
+
     Raises:
         TrialError: training diverged, so that neither losses nor weights are numbers.
     """
-    lost = samples.loc[~np.isfinite(samples["loss"]), "iteration"]
+    lost = samples.loc[~np.isfinite(samples["loss"]) & samples["rank"].isin(ranks), "iteration"]
     if not lost.empty:
         raise TrialError(
             f"training diverged: the loss of iteration {lost.min()} is not a finite number",

@@ -127,7 +127,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                     told = attributed(trial.job, seen)
                     samples = told.samples
                     if trial.job.work.is_trained:
-                        correctness.check_loss(told.samples)
+                        correctness.check_loss(told.samples, trial.job.kind.losing(trial.job.plan))
                     record |= summary(trial, trial.job, seen, told)
                     start_s, end_s = float(samples["start_s"].min()), float(samples["end_s"].max())
                     waited = queues.table(seen.queues, start_s, end_s)

@@ -446,6 +446,22 @@ class Kind(Generic[P]):
         """Its own checks of a finished trial."""
         return ()
 
+    def held(self, plan: P) -> Sequence[int] | None:
+        """By rank, how many weights each worker saves in the end, where none has all of them; None where each has."""
+        return None
+
+    def collected(self, plan: P, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """All weights, as the task orders them, of what each worker has saved (:meth:`held`).
+
+        Raises:
+            WorkerError: workers that hold the same ones have not the same bits.
+        """
+        raise NotImplementedError
+
+    def losing(self, plan: P) -> Sequence[int]:
+        """The ranks that find a loss in each iteration of a training."""
+        return range(len(plan.workers))
+
     @cached_property
     def measures(self) -> Measures:
         """What the times in its samples mean."""

@@ -132,12 +132,17 @@ class Server:
         gradients = {consumer: room(place) for consumer in self.model.consumers[place]}
         return _Held(module, servers, inputs, gradients, [], torch.empty(0))
 
+    def warm_up(self) -> None:
+        """Compute each step once with whatever the messages hold, so that what PyTorch does but once is of no
+        iteration."""
+        self.begin(0)
+        for step in self.steps:
+            self.compute(step)
+        self.gradient[:] = 0
+
     def begin(self, iteration: int) -> None:
         """The steps that follow are of this iteration."""
         self._iteration, self.loss = iteration, None
-
-    def received(self, number: int) -> None:
-        """A message is where its operator reads it."""
 
     def incoming(self, message: Message) -> Floats:
         """Where a message is to be written: contiguous, as many bytes as it has."""
