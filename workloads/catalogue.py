@@ -11,7 +11,7 @@ from workloads.datasets import DATASETS
 from workloads.models import MODELS, Layer
 from workloads.own import is_own_model
 from workloads.own.prepared import prepare
-from workloads.profiles import profiles
+from workloads.played import played
 from workloads.registry import lookup
 
 TRAINED_ON = {
@@ -43,7 +43,7 @@ class Entry:
 
 def models() -> list[Entry]:
     """All of them: those that can be trained first."""
-    known = profiles()
+    known = played()
     names = dict.fromkeys([*MODELS, *known])
     return [entry(name) for name in names]
 
@@ -74,10 +74,10 @@ def tensor_sizes(name: str) -> list[tuple[str, int]]:
 def _layers(name: str) -> list[Layer]:
     if is_own_model(name):
         return list(prepare(Path(), name, None, seed=1).layers)
-    lookup("model", name, dict.fromkeys([*MODELS, *profiles()]))
+    lookup("model", name, dict.fromkeys([*MODELS, *played()]))
     if name in MODELS:
         return list(MODELS[name].layers)
-    return [layer.tensors for layer in profiles()[name].layers]
+    return [layer.tensors for layer in played()[name].layers]
 
 
 def entry(name: str) -> Entry:
@@ -86,9 +86,9 @@ def entry(name: str) -> Entry:
     Raises:
         SpecError: no such model.
     """
-    layers, played = _layers(name), profiles().get(name)
+    layers, found = _layers(name), played().get(name)
     sizes = [prod(shape) for layer in layers for _, shape in layer]
-    doc = "your own" if is_own_model(name) else MODELS[name].doc if played is None else played.doc
-    times_s = played.times_s if played else {}
+    doc = "your own" if is_own_model(name) else MODELS[name].doc if found is None else found.doc
+    times_s = found.times_s if found else {}
     datasets = TRAINED_ON.get(name, ())
-    return Entry(name, doc, sum(sizes), 4 * sum(sizes), len(layers), len(sizes), datasets, played is not None, times_s)
+    return Entry(name, doc, sum(sizes), 4 * sum(sizes), len(layers), len(sizes), datasets, found is not None, times_s)

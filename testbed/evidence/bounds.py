@@ -111,14 +111,14 @@ class _Least:
         cost = self._job.cost
         if cost.moved:  # circuits, meanwhile: of the best of them
             return cost.bound_s(self._shaper)
-        return self._least_s(cost.link_bytes, from_s)
+        return self._least_s(cost.late_bytes, from_s)
 
     @cached_property
     def lead_s(self) -> float:
         """The longest time by which one worker can have the sum before the last one, if all gradients are ready at
         once. A worker has its sum only when all bytes that come into it have arrived."""
         topology, cost = self._job.network.topology, self._job.cost
-        link_s = self._shaper.least_s(cost.link_bytes, cost.link_rate_bps)
+        link_s = self._shaper.least_s(cost.late_bytes, cost.link_rate_bps)
         into_s = [max(link_s[one ^ 1] for one in topology.ports[node]) for node in self._job.plan.workers]
         return max(0.0, cost.bound_s(self._shaper) - float(min(into_s)))
 

@@ -17,6 +17,7 @@ from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.order import Block, blocks, in_order
 from testbed.experiment.own_links import with_own
+from testbed.experiment.placing import placed
 from testbed.experiment.restarts import check_restarts
 from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
@@ -136,25 +137,31 @@ def _topology(arm: Arm, spec: Spec, folder: Path, built: Built) -> tuple[str, To
     return text, topology
 
 
-def job(arm: Arm, spec: Spec, sent: Gradient | None, own: Prepared | None, folder: Path, built: Built) -> Job:
-    """Build and check an arm's network and its job there; ``sent`` is what is synchronised, None where processes of
+def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: Path, built: Built) -> Job:
+    """Build and check the network and the job of a cell; ``sent`` is what is synchronised, None where processes of
     which nothing is known synchronise by themselves; ``own`` is what was prepared for workers.
 
     Raises:
         SpecError: the topology cannot be, the scheme cannot use it, or its plan is wrong.
     """
+    arm, spec = cell.arm, cell.spec
     topology_text, topology = _topology(arm, spec, folder, built)
     network = Network(arm, spec, folder, topology_text, topology)
     if sent is None:
         if arm.checkpoint:
             raise SpecError(f"a {spec.workload.kind} writes its own checkpoints", fix="remove checkpoint")
+        if arm.strategy is not None:
+            raise SpecError(f"a {spec.workload.kind} has no operators to place", fix="remove strategy")
         plan = kinds.named(spec.workload.brings).own_plan(topology)
         check_perturbations(arm, spec, topology, plan, folder)
         least = kinds.cost(plan, topology, 0.0)
         return Job("", network, plan.scheme, plan, least, NOTHING, spec.workload)
     scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
     _check_samples(arm, topology, work.iterations)
-    plan, least = built.plan(scheme_text, topology_text, spec, sent)
+    if arm.strategy is None:
+        plan, least = built.plan(scheme_text, topology_text, spec, sent)
+    else:
+        sent, plan, least = placed(scheme_text, topology, work.operators(cell.batch), arm.strategy)
     if len(plan.workers) == 1:
         raise SpecError(f"{arm.topology} has only one worker; synchronisation needs two", fix="give it two hosts")
     work.refuse(own, len(plan.workers))
@@ -331,16 +338,16 @@ class _Cells:
                 sent = self._said("workload.model", at, partial(self._sent, work, own))
             if sent is None:
                 return []
-        make = partial(job, spec=spec, sent=sent, own=own, folder=folder, built=self._built)
+        make = partial(job, sent=sent, own=own, folder=folder, built=self._built)
         made = [(cell, self._job(cell, make)) for cell in group]
         found = [_trial(cell, one, self._inputs.of(spec, cell.arm), own) for cell, one in made if one is not None]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
 
-    def _job(self, cell: PlannedCell, make: Callable[[Arm], Job]) -> Job | None:
-        """The job of a cell without its batch, the same for all its batches."""
-        key = (id(cell.spec), cell.number, cell.at)
+    def _job(self, cell: PlannedCell, make: Callable[[PlannedCell], Job]) -> Job | None:
+        """The job of a cell without its batch, the same for all its batches unless outputs are sent, too."""
+        key = (id(cell.spec), cell.number, cell.at, cell.batch if cell.arm.strategy else 0)
         if key not in self._jobs:
-            self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell.arm))
+            self._jobs[key] = self._said(f"arms.{cell.number}", cell.at, partial(make, cell))
         return self._jobs[key]
 
     def _prepared(self, spec: Spec, work: Synchronised) -> Prepared:

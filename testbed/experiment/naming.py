@@ -50,7 +50,12 @@ def distinct(found: Sequence[Trial]) -> list[Trial]:
 def _unlabelled(arm: Arm, scheme: str) -> str:
     """``ring-star9-C1`` for ring on star(hosts=9) under C1."""
     rate = [] if arm.rate_bps is None else [rate_text(arm.rate_bps)]
-    titles = [*rate, *(one.title for one in arm.perturb), *([arm.checkpoint.title] if arm.checkpoint else [])]
+    titles = [
+        arm.strategy_text,
+        *rate,
+        *(one.title for one in arm.perturb),
+        *([arm.checkpoint.title] if arm.checkpoint else []),
+    ]
     under = (_words(title)[:_LONGEST_VALUE].strip("-") for title in titles)
     return "-".join([_short(arm.scheme or scheme), _short(arm.topology), *filter(None, under)])
 

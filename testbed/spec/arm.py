@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -33,6 +33,10 @@ TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(
 SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)", schemes.names_of))]
 
 
+Holders = Literal["all"] | list[int]
+Strategy = Literal["data"] | dict[str, Holders]
+
+
 class Arm(Group):
     """One way to synchronise on one network. The experiment compares arms."""
 
@@ -42,6 +46,11 @@ class Arm(Group):
     """The network: a family and its parameters, or a function in a Python file of yours."""
     scheme: SchemeText = Field("", examples=["ring"])
     """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command."""
+    strategy: Strategy | None = Field(None, examples=["{e0: [0], e1: [1], rest: all}"])
+    """The hosts that hold each operator of the workload's model: ``data`` for all of them on all hosts, or hosts by
+    operator, with ``rest`` for those that are not named. Hosts send an operator's outputs to those that hold the next
+    one, and sum gradients among those that hold the same one. Needs scheme ``ring`` or ``multi_ring``. By default there
+    is no strategy, and the scheme sums all gradients among all hosts."""
     rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
     """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
     Links that have a rate of their own in ``links`` keep it."""
@@ -54,8 +63,18 @@ class Arm(Group):
     def title(self) -> str:
         """The label. Where none is given: scheme, network, rate, perturbations and checkpoints."""
         rate = "" if self.rate_bps is None else f" at {rate_text(self.rate_bps)}"
+        held = "" if self.strategy is None else f" with strategy {self.strategy_text}"
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
         kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
         return (
-            self.label or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + rate + under + kept
+            self.label
+            or (f"{self.scheme} on {self.topology}" if self.scheme else self.topology) + held + rate + under + kept
         )
+
+    @property
+    def strategy_text(self) -> str:
+        """The strategy for people; empty where there is none."""
+        if self.strategy is None or isinstance(self.strategy, str):
+            return self.strategy or ""
+        given = [f"{name}: {holders}" for name, holders in self.strategy.items()]
+        return "{" + ", ".join(given[:4] + [f"and {len(given) - 4} more"] * (len(given) > 4)) + "}"

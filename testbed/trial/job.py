@@ -163,9 +163,10 @@ class Job:
     def pace_s(self) -> NDArray[np.float64]:
         """float64[workers, iterations]: how long computing takes at least, after the checkpoint that comes before."""
         slow = self.stragglers
-        found: NDArray[np.float64] = np.full((self.world, self.iterations), self.compute.pace_s)
+        paces = np.array(self.kind.paces(self.plan) or (1.0,) * self.world)[:, None]
+        found: NDArray[np.float64] = np.repeat(paces * self.compute.pace_s, self.iterations, axis=1)
         if slow is not None:
-            found = slow.factor * self.compute.pace_s + slow.extra_s
+            found = slow.factor * found + slow.extra_s
         asked = self.network.arm.checkpoint
         if asked is not None:
             writers = [rank for rank, node in enumerate(self.plan.workers) if node in self.checkpoints]

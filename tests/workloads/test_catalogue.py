@@ -11,13 +11,14 @@ from testbed.base.errors import SpecError
 from workloads.catalogue import TRAINED_ON, check_dataset, models, tensor_sizes
 from workloads.datasets import DATASETS, load
 from workloads.models import MODELS, model
+from workloads.played import played
 from workloads.profiles import profiles
 
 
 def test_every_model_is_listed_once() -> None:
     names = [one.name for one in models()]
     assert len(set(names)) == len(names)
-    assert set(names) == MODELS.keys() | profiles().keys()
+    assert set(names) == MODELS.keys() | played().keys()
 
 
 def test_sizes_are_those_of_the_tensors() -> None:

@@ -109,6 +109,15 @@ class Found:
         return str(Call("multi_ring", {"strides": tuple(strides)}))
 
     @property
+    def orders(self) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
+        """By members of a group, both directions of each of its rings."""
+        found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for ring in self.rings:
+            if ring.group is not None:
+                found.setdefault(ring.members, []).extend((ring.order, ring.order[::-1]))
+        return found
+
+    @property
     def routes(self) -> list[tuple[int, ...]]:
         """The paths that must be given beside ``routing=coin_change``, so that MP transfers take theirs."""
         towards: dict[int, dict[int, int]] = {}

@@ -23,7 +23,7 @@ from workloads.sync.cost import Cost
 if TYPE_CHECKING:
     from workloads.kinds.measures import Measures  # whose module imports pandas, which planning has no use for
 
-BUILT_IN = ("forest", "library", "asynchronous", "command", "fabric", "fabric_sync")
+BUILT_IN = ("forest", "library", "asynchronous", "command", "fabric", "fabric_sync", "hybrid")
 
 
 @cache

@@ -366,6 +366,10 @@ class Kind(Generic[P]):
         its terms, all added."""
         return 0.0
 
+    def paces(self, plan: P) -> Sequence[float]:
+        """By rank, how much of the pace a worker computes for at least; empty where each computes all of it."""
+        return ()
+
     # Who takes part
 
     def pairs(self, plan: P) -> list[tuple[int, int]]:
@@ -416,6 +420,11 @@ class Kind(Generic[P]):
             PrivilegeError: the kernel refuses the congestion control.
         """
         raise NotImplementedError
+
+    def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
+        """A worker's part where what it computes depends on the plan; None where its task alone knows it
+        (:mod:`workloads.tasks`)."""
+        return None
 
     def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""

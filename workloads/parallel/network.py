@@ -59,8 +59,8 @@ class Network:
     Circuits that join the same two servers share their transfers evenly, as parallel connections do.
 
     Args:
-        rings: by members of a group, the orders in which its rings pass them. Both directions of all have equal parts
-            of a gradient. A group without has one ring in the order of the servers' numbers.
+        rings: by members of a group, the orders in which its rings pass them, which have equal parts of a gradient. A
+            group without has one ring in the order of the servers' numbers, in both directions.
         goodput: the share of a link's rate that carries payload.
     """
 
@@ -156,19 +156,14 @@ class Network:
         return max(sum(self.link_delay_s[link] for link in path.links) for path in self.topology.paths(src, dst))
 
     def forest(self, members: Holders) -> Forest:
-        """Both directions of each of a group's rings, with equal parts of its gradient (as ``multi_ring``)."""
-        orders = [list(order) for order in self.rings.get(members) or [members]]
-        both = [*orders, *(order[::-1] for order in orders)]
-        return rings(self.topology, both)
+        """A group's rings, with equal parts of its gradient (as ``multi_ring``)."""
+        orders = self.rings.get(members) or [members, members[::-1]]
+        return rings(self.topology, [list(order) for order in orders])
 
 
 def of_found(found: Found, rate_bps: int, goodput: float = 1.0) -> Network:
     """The network that TopologyFinder found, whose links have ``rate_bps``, with the rings that it found for groups."""
-    rings: dict[Holders, list[Sequence[int]]] = {}
-    for ring in found.rings:
-        if ring.group is not None:
-            rings.setdefault(ring.members, []).append(ring.order)
-    return Network(found.network(rate_bps), rings, goodput)
+    return Network(found.network(rate_bps), found.orders, goodput)
 
 
 class _Parallel:

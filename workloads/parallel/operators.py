@@ -154,3 +154,19 @@ def _pieces(table: Operator, parts: int) -> Sequence[Operator]:
         columns=table.columns // parts,
     )
     return [replace(piece, name=f"{table.name}.{part}") for part in range(parts)]
+
+
+def scaled(model: Model, scale: float) -> Model:
+    """The same with weights and outputs divided by ``scale``, in whole floats, of which at least one is left of each.
+
+    Computing is left as it is: with the rates of links divided as well, all times stay the same.
+    """
+    operators = tuple(
+        replace(
+            one,
+            tensors=tuple(FLOAT_BYTES * max(1, round(size / FLOAT_BYTES / scale)) for size in one.tensors),
+            output_floats=max(1, round(one.output_floats / scale)),
+        )
+        for one in model.operators
+    )
+    return replace(model, operators=operators)

@@ -90,9 +90,15 @@ class Cost:
         """float64[2 x links]: seconds for which each directed link is busy, at full rate."""
         return self.link_bytes * 8 / self.link_rate_bps
 
+    @property
+    def late_bytes(self) -> NDArray[np.float64]:
+        """float64[2 x links]: of :attr:`link_bytes`, those that cannot leave before gradients are ready: all, unless
+        something else is sent before."""
+        return self.link_bytes
+
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
         """Lower bound of GST, all gradients being ready at once: what the busiest link takes for its bytes."""
-        return float(shaper.least_s(self.link_bytes, self.link_rate_bps).max(initial=0.0))
+        return float(shaper.least_s(self.late_bytes, self.link_rate_bps).max(initial=0.0))
 
     def done_s(self, ready_s: Mapping[int, float], shaper: Shaper) -> float | None:  # noqa: ARG002 - others use them
         """The first moment at which everybody can have the sum, given when each worker (by node) has its gradient; None

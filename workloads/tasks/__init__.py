@@ -96,7 +96,7 @@ def load(told: Mapping[str, Any]) -> Task:
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
     """A worker's part in a job."""
-    return module(job.training.kind).take_part(job, rank, kind)
+    return kind.take_part(job, rank) or module(job.training.kind).take_part(job, rank, kind)
 
 
 def judging(task: Task) -> JudgedModule:

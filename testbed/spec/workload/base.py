@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Size, Whole, listed, refuse
 from testbed.spec.workload.compute import ComputeTime, mode_alone
 from workloads.buckets import Gradient
 from workloads.job import Task
 from workloads.own.prepared import Prepared
+from workloads.parallel.models import NAMES
+from workloads.parallel.operators import Model
 
 LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
@@ -104,6 +107,17 @@ class Synchronised(Workload):
             SpecError: there is no such model.
         """
         raise NotImplementedError
+
+    def operators(self, batch: int) -> Model:  # noqa: ARG002
+        """The operators of its model, with batches of so many samples, for strategies.
+
+        Raises:
+            SpecError: the model has none.
+        """
+        raise SpecError(
+            f"a workload of kind {self.kind} has no operators for a strategy to place",
+            fix=f"remove strategy, or play a model that has some: {', '.join(NAMES)}",
+        )
 
     def check(self) -> None:
         """Return only if what it names goes together.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -13,12 +14,15 @@ from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import PlayedTime, mode_alone, no_pace
 from workloads.buckets import Gradient, shares
 from workloads.job import Replay, Task
-from workloads.profiles import TABLE_6_1, profile
+from workloads.parallel.models import operators_of
+from workloads.parallel.operators import Model, scaled
+from workloads.played import play
+from workloads.profiles import TABLE_6_1
 
 
 def _profile_name(name: str) -> str:
     try:
-        return profile(name).name
+        return play(name).name
     except SpecError as error:
         raise refuse(error.problem, error.fix or "") from None
 
@@ -40,10 +44,13 @@ class Profile(Synchronised):
     computes each layer as soon as its sum is there."""
 
     def layers(self) -> list[list[int]]:
-        return [[prod(shape) for _, shape in layer.tensors] for layer in reversed(profile(self.model).layers)]
+        return [[prod(shape) for _, shape in layer.tensors] for layer in reversed(play(self.model).layers)]
+
+    def operators(self, batch: int) -> Model:
+        return scaled(replace(operators_of(self.model), samples=batch), self.scale)
 
     def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
-        macs = [layer.macs for layer in reversed(profile(self.model).layers)]
+        macs = [layer.macs for layer in reversed(play(self.model).layers)]
         return Replay(self.iterations, seed, shares(macs, gradient.layers), rounding)
 
     @model_validator(mode="after")
@@ -51,7 +58,7 @@ class Profile(Synchronised):
         """Times that are not given are the published ones, and then part of the resolved spec."""
         if self.compute.mode == "none":
             return self
-        known = profile(self.model).times_s
+        known = play(self.model).times_s
         pace_s = {batch: s for batch, s in known.items() if batch in self.batch} | self.compute.pace_s
         missing = [batch for batch in self.batch if batch not in pace_s]
         if missing:

@@ -17,10 +17,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from socket import socket
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.kinds.hybrid.program.cut import Phase
 from workloads.sync.chunks import CHUNK_BITS, ChunkTable
 from workloads.sync.connection import Connection
 from workloads.sync.engine import Engine
@@ -60,6 +62,7 @@ class ExchangeEngine(Engine):
         self._arrived: list[tuple[int, float]] = []
         self._owed = dict.fromkeys(self._incoming, 0)
         """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
+        self._waited: Mapping[str, float] = {}
 
     def expect(self) -> None:
         """Another iteration begins: each message comes once more."""
@@ -71,6 +74,14 @@ class ExchangeEngine(Engine):
         peer, payload = self._outgoing[number]
         self._by_node[peer].push(self._base + number, payload)
         self._move()
+
+    def waited(self, mp_wait_s: Mapping[Phase, float]) -> None:
+        """By phase, for how long the server waited for messages in this iteration, for the sample of it."""
+        self._waited = {f"mp_wait_{phase}_s": waited_s for phase, waited_s in mp_wait_s.items()}
+
+    @property
+    def seen(self) -> Mapping[str, Any]:
+        return self._waited
 
     def arrived(self) -> list[tuple[int, float]]:
         """Messages that have come since this was last asked: the number, and when it was there (``time.monotonic``)."""

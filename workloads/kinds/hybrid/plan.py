@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
 from topologies.model import Topology
@@ -14,11 +16,14 @@ from workloads.kinds.hybrid.program.layout import Layout, layout
 from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES, Model
 from workloads.parallel.strategy import Holders, Strategy, text
-from workloads.sync.cost import Cost, cost_of
+from workloads.sync.cost import Cost, Shaper, cost_of
 from workloads.sync.flows import Flows, added, flows
 from workloads.sync.flows import pairs as forest_pairs
 from workloads.sync.forest import Forest
 from workloads.sync.groups import together
+
+Rings = Mapping[Holders, Sequence[Sequence[int]]]
+"""By members of an AllReduce group, the orders in which its rings pass them, which have equal parts of the gradient."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,15 +32,38 @@ class Plan:
 
     Attributes:
         forest: each group's AllReduce, aligned: the groups are in the order of :attr:`layout`.
+        rings: those of each group; of one that is not named, both directions of one ring by number.
         messages: all of an iteration, also those that do not leave their server.
         layout: where the groups' gradients lie; what a single server holds comes after them, and is not synchronised.
     """
 
+    kind: ClassVar[str] = "hybrid"
     model: Model
     strategy: Strategy
     forest: Forest
+    rings: Rings
     messages: tuple[Message, ...]
     layout: Layout
+
+    @property
+    def scheme(self) -> str:
+        return self.forest.scheme
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return self.forest.nodes
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        return self.forest.workers
+
+    @property
+    def nbytes(self) -> int:
+        return self.forest.nbytes
+
+    def built_by(self, scheme: str) -> Plan:
+        """The same plan, of another expression."""
+        return replace(self, forest=self.forest.built_by(scheme))
 
     @property
     def gradient_floats(self) -> int:
@@ -57,22 +85,61 @@ class Plan:
         """Those that a server has a connection with, sorted."""
         return sorted({src + dst - server for src, dst in self.pairs if server in (src, dst)})
 
-    def cost(self, topology: Topology) -> Cost:
+    def cost(self, topology: Topology) -> HybridCost:
         """Of one iteration; ``rounds`` are those of the AllReduces.
 
         Raises:
             TopologyError: two servers that send each other something have no route.
         """
-        return cost_of(self.flows, self.forest, topology)
+        sums = flows(self.forest, FLOAT_BYTES * self.gradient_floats)
+        return HybridCost(
+            **vars(cost_of(self.flows, self.forest, topology)),
+            reduced_bytes=cost_of(sums, self.forest, topology).link_bytes,
+            sent_bytes=np.bincount(sums.senders, sums.count_bytes, topology.host_count).astype(np.float64),
+            ports=np.array([len(topology.ports[server]) for server in topology.hosts]),
+            nic_bps=np.array([_mean_bps(topology, server) for server in topology.hosts]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class HybridCost(Cost):
+    """What an iteration costs: bytes are those of messages and AllReduces, GST is that of the AllReduces.
+
+    Attributes:
+        reduced_bytes: float64[2 x links], those of AllReduces alone.
+        sent_bytes: float64[n], what each server sends in AllReduces.
+        ports: int64[n], how many links it has, and ``nic_bps`` float64[n], their mean rate.
+    """
+
+    reduced_bytes: NDArray[np.float64]
+    sent_bytes: NDArray[np.float64]
+    ports: NDArray[np.int64]
+    nic_bps: NDArray[np.float64]
+
+    @property
+    def late_bytes(self) -> NDArray[np.float64]:
+        """A server has sent all its messages before its gradients are ready."""
+        return self.reduced_bytes
+
+    def own_s(self, shaper: Shaper) -> NDArray[np.float64]:
+        """float64[n]: how long each server takes at least from its gradients on. All that it sends in AllReduces has
+        its own gradient in it; what it forwards has not."""
+        return shaper.least_s(self.sent_bytes / self.ports, self.nic_bps)
+
+
+def _mean_bps(topology: Topology, server: int) -> float:
+    """Of a server's links."""
+    rates_bps = [topology.links[link // 2].rate_bps for link in topology.ports[server]]
+    return sum(rates_bps) / len(rates_bps)
 
 
 def plan(
     topology: Topology,
     model: Model,
     strategy: Strategy,
-    rings: Mapping[Holders, Sequence[Sequence[int]]] | None = None,
+    rings: Rings | None = None,
 ) -> Plan:
-    """``rings`` are those of each group (:class:`workloads.parallel.network.Network`).
+    """``rings`` are those of groups (:attr:`Plan.rings`).
 
     Raises:
         SpecError: the strategy is for another number of servers, or no two servers hold the same operator.
@@ -92,23 +159,7 @@ def plan(
     network = Network(topology, rings)
     parts = [(network.forest(members), stop - start) for members, (start, stop) in where.groups.items()]
     forest = together(topology, parts, aligned=True, workers=topology.hosts)
-    return Plan(model, strategy, forest, messages(model, strategy), where)
-
-
-def scaled(model: Model, scale: float) -> Model:
-    """The same with weights and outputs divided by ``scale``, in whole floats, of which at least one is left of each.
-
-    Computing is left as it is: with the rates of links divided as well, all times stay the same.
-    """
-    operators = tuple(
-        replace(
-            one,
-            tensors=tuple(FLOAT_BYTES * max(1, round(size / FLOAT_BYTES / scale)) for size in one.tensors),
-            output_floats=max(1, round(one.output_floats / scale)),
-        )
-        for one in model.operators
-    )
-    return replace(model, operators=operators)
+    return Plan(model, strategy, forest, network.rings, messages(model, strategy), where)
 
 
 def _exchanged(every: Sequence[Message]) -> Flows:

@@ -6,7 +6,9 @@ Passes follow an ideal clock (:mod:`workloads.kinds.hybrid.program.pace`). While
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from workloads.job import Compute
 from workloads.kinds.hybrid.exchange import ExchangeEngine
@@ -14,7 +16,19 @@ from workloads.kinds.hybrid.plan import Plan
 from workloads.kinds.hybrid.program.agenda import Agenda
 from workloads.kinds.hybrid.program.cut import Phase, Step, steps
 from workloads.kinds.hybrid.program.pace import Clock
-from workloads.kinds.hybrid.values import MessageValues
+
+
+class Work(Protocol):
+    """What a server computes, one iteration after another."""
+
+    def begin(self, iteration: int) -> None:
+        """An iteration begins."""
+
+    def received(self, number: int) -> None:
+        """A message is there, be it of the next iteration."""
+
+    def compute(self, step: Step) -> None:
+        """Take a step whose messages are all there; what it gives is in the buffers that it is sent from."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +40,7 @@ class Played:
         sum_s: when all sums of this server's groups were there.
         mp_wait_s: by phase, for how long the server had nothing to compute for want of messages.
         overrun_s: by how much the latest pass missed its due time.
+        compute_s: how long computing really took.
     """
 
     start_s: float
@@ -33,21 +48,23 @@ class Played:
     sum_s: float
     mp_wait_s: dict[Phase, float]
     overrun_s: float
+    compute_s: float
 
 
 class Player:
     """Plays the passes of one server."""
 
     def __init__(
-        self, plan: Plan, server: int, engine: ExchangeEngine, values: MessageValues, compute: Compute, timeout_s: float
+        self, plan: Plan, server: int, engine: ExchangeEngine, work: Work, compute: Compute, timeout_s: float
     ) -> None:
         """``timeout_s`` is for how long nothing may move."""
-        self._engine, self._values, self._timeout_s = engine, values, timeout_s
+        self._engine, self._work, self._timeout_s = engine, work, timeout_s
         self._agenda = Agenda(steps(plan.model, plan.strategy, server, plan.messages))
         self._clock = Clock(plan.model, compute)
+        self._compute_s = 0.0
 
-    def iteration(self, number: int) -> Played:
-        """Play the one of this number; they come in turn, from 0 on.
+    def iteration(self, number: int, release: Callable[[int], None]) -> Played:
+        """Play the one of this number; they come in turn, from 0 on. ``release`` starts a bucket of the engine's.
 
         Raises:
             TrialTimeoutError, WorkerError: a neighbour is silent or gone.
@@ -56,33 +73,37 @@ class Player:
         self._engine.expect()
         self._clock.begin(number, start_s)
         self._agenda.begin(start_s)
+        self._work.begin(number)
+        self._compute_s = time.monotonic() - start_s
         while not self._agenda.is_over:
             self._hear()
             found = self._agenda.next()
             if found is None:
                 self._engine.wait_message(self._timeout_s)
             else:
-                self._compute(*found, number)
+                self._compute(*found)
         ready_s = time.monotonic()
-        self._engine.start(0)
+        release(0)
         sum_s = self._engine.wait(self._timeout_s)
-        return Played(start_s, ready_s, sum_s, self._clock.wait_s, self._clock.overrun_s)
+        return Played(start_s, ready_s, sum_s, self._clock.wait_s, self._clock.overrun_s, self._compute_s)
 
     def _hear(self) -> None:
-        """Check what has arrived, and note it."""
+        """Take what has arrived, and note it."""
         for number, moment_s in self._engine.arrived():
-            self._values.check(number)
+            self._work.received(number)
             self._agenda.arrived(number, moment_s)
 
-    def _compute(self, step: Step, there_s: float, iteration: int) -> None:
+    def _compute(self, step: Step, there_s: float) -> None:
         """Be busy for as long as a step takes whose needs were there at that moment, and send what it makes."""
-        sent = [message.number for message in step.gives if not message.is_local]
-        for number in sent:
-            self._values.make(number, iteration)
-        due_s = self._clock.due_s(step, there_s, time.monotonic())
+        begun_s = time.monotonic()
+        self._work.compute(step)
+        now_s = time.monotonic()
+        self._compute_s += now_s - begun_s
+        due_s = self._clock.due_s(step, there_s, now_s)
         while (left_s := due_s - time.monotonic()) > 0:
             self._engine.poll(left_s)
-        for number in sent:
-            self._engine.send(number)
+        for message in step.gives:
+            if not message.is_local:
+                self._engine.send(message.number)
         self._hear()  # what came meanwhile is there before what this step leads to
         self._agenda.done(step, due_s)

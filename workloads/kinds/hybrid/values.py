@@ -12,9 +12,9 @@ import numpy as np
 
 from workloads.job import LARGEST
 from workloads.kinds.hybrid.exchange import Buffers, Floats
-from workloads.kinds.hybrid.program.cut import Message
+from workloads.kinds.hybrid.program.cut import Message, Step
 from workloads.parallel.operators import FLOAT_BYTES
-from workloads.replay import PERIOD
+from workloads.replay import PERIOD, Values
 
 
 class MessageValues:
@@ -50,6 +50,49 @@ class MessageValues:
     def _piece(self, number: int, iteration: int, floats: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
         begin = PERIOD * number + iteration % PERIOD
         return self._sequence[begin : begin + floats]
+
+
+class KnownValues:
+    """What a server computes that plays a profile: messages, and gradients whose sums are checked.
+
+    Attributes:
+        messages, sums: those that are sent and received, and the gradients with what their groups' sums must be.
+        checked: how many sums were looked at.
+        wrong: by iteration, how many elements of sums and messages were wrong, where any were.
+    """
+
+    def __init__(self, messages: MessageValues, sums: Values) -> None:
+        self.sums = sums
+        self.messages = messages
+        self.checked = 0
+        self.wrong: dict[int, int] = {}
+        self._iteration = -1
+
+    def begin(self, iteration: int) -> None:
+        """An iteration begins: check what the one before has left, and make this one's gradient."""
+        self.check()
+        self._iteration = iteration
+        self.sums.fill(iteration)
+
+    def received(self, number: int) -> None:
+        """A message is there, be it of the next iteration."""
+        self.messages.check(number)
+
+    def compute(self, step: Step) -> None:
+        """Make what a step gives."""
+        for message in step.gives:
+            if not message.is_local:
+                self.messages.make(message.number, self._iteration)
+
+    def check(self) -> None:
+        """Count the wrong elements of the last iteration's sum, and of messages that came since this was last asked."""
+        if self._iteration < 0:
+            return
+        self.checked += 1
+        count = self.sums.wrong(self._iteration) + self.messages.wrong
+        self.messages.wrong = 0
+        if count:
+            self.wrong[self._iteration] = count
 
 
 def _room(message: Message) -> Floats:

@@ -13,9 +13,9 @@ from tests.workloads.parallel.small import CHAIN, TABLES
 from tests.workloads.parallel.test_strategy import strategies
 from topologies.build import build
 from topologies.topoopt.finder import find
-from workloads.kinds.hybrid.plan import Plan, plan, scaled
+from workloads.kinds.hybrid.plan import Plan, plan
 from workloads.parallel.network import Network, of_found
-from workloads.parallel.operators import Model, Operator, model
+from workloads.parallel.operators import Model, Operator, model, scaled
 from workloads.parallel.prediction import Machine, predict
 from workloads.parallel.strategy import Strategy, demand_of, gradients, read
 from workloads.sync.verify import verify

@@ -17,7 +17,7 @@ from workloads.job import Compute
 from workloads.kinds.hybrid.exchange import ExchangeEngine
 from workloads.kinds.hybrid.plan import Plan, plan
 from workloads.kinds.hybrid.player import Played, Player
-from workloads.kinds.hybrid.values import MessageValues
+from workloads.kinds.hybrid.values import KnownValues, MessageValues
 from workloads.parallel.operators import Model, Operator, model
 from workloads.parallel.strategy import Strategy, read
 from workloads.replay import Values
@@ -28,7 +28,7 @@ from workloads.sync.schemes import build
 Build = Callable[..., Topology]
 OnEveryNode = Callable[..., dict[int, object]]
 Sockets = dict[int, socket.socket]
-Works = Callable[[Player, MessageValues, Values, ExchangeEngine], object]
+Works = Callable[[Player, KnownValues, ExchangeEngine], object]
 LIMIT_S = 30.0
 PAIR = model(Model("pair", (Operator("a", (), (400,), 100, 5), Operator("b", ("a",), (800,), 100, 1)), 10))
 
@@ -44,22 +44,22 @@ def on_servers(made: Plan, work: Works, pace_s: float = 0.0, limit_s: float = LI
         wires = {peer: sockets[peer] for peer in made.neighbours(node)}
         engine = ExchangeEngine(node, made.forest, table, wires, sums.gradient, messages.buffers)
         engine.barrier(limit_s)
-        return work(Player(made, node, engine, messages, Compute("paced", pace_s), limit_s), messages, sums, engine)
+        known = KnownValues(messages, sums)
+        return work(Player(made, node, engine, known, Compute("paced", pace_s), limit_s), known, engine)
 
     return server
 
 
 def iterations(count: int) -> Works:
-    """Plays so many; returns wrong elements of messages and of sums, and how many were looked at, and bytes."""
+    """Plays so many; returns wrong elements by iteration, how many sums and elements of messages were looked at, and
+    bytes."""
 
-    def work(player: Player, messages: MessageValues, sums: Values, engine: ExchangeEngine) -> object:
-        wrong = 0
+    def work(player: Player, known: KnownValues, engine: ExchangeEngine) -> object:
         for number in range(count):
-            sums.fill(number)
-            player.iteration(number)
-            wrong += sums.wrong(number)
+            player.iteration(number, engine.start)
+        known.check()
         engine.barrier(LIMIT_S)
-        return messages.wrong, wrong, messages.checked, engine.wire_bytes
+        return known.wrong, known.checked, known.messages.checked, engine.wire_bytes
 
     return work
 
@@ -76,8 +76,8 @@ def test_all_arrives_as_it_was_sent(topology: Build, on_every_node: OnEveryNode,
     for node in net.hosts:
         result = found[node]
         assert isinstance(result, tuple), result
-        wrong_in_messages, wrong_in_sums, checked, wire_bytes = result
-        assert (wrong_in_messages, wrong_in_sums) == (0, 0)
+        wrong, sums, checked, wire_bytes = result
+        assert (wrong, sums) == ({}, 3)
         came = sum(one.bytes // 4 for one in made.messages if one.dst == node and not one.is_local)
         assert checked == 3 * came
         sent = 3 * sum(count for src, _, count in made.flows if src == node)
@@ -90,11 +90,10 @@ def test_a_wrong_element_is_counted(topology: Build, on_every_node: OnEveryNode)
     net = topology("star(hosts=2)")
     made = plan(net, SMALL, read(SMALL, 2, {"e0": [0], "rest": "all"}))
 
-    def work(player: Player, messages: MessageValues, sums: Values, _: ExchangeEngine) -> object:
+    def work(player: Player, known: KnownValues, engine: ExchangeEngine) -> object:
         for number in range(2):
-            sums.fill(number)
-            player.iteration(2 * number)
-        return messages.wrong / messages.checked
+            player.iteration(2 * number, engine.start)
+        return known.messages.wrong / known.messages.checked
 
     found = on_every_node(build("ps", net, []), [0, 1], on_servers(made, work))
     assert all(isinstance(share, float) and 0.4 < share < 0.5 for share in found.values()), found
@@ -107,11 +106,10 @@ def test_a_server_waits_for_what_others_compute(topology: Build, on_every_node: 
     net = topology("star(hosts=2)")
     made = plan(net, PAIR, read(PAIR, 2, {"a": [0], "b": "all"}))
 
-    def work(player: Player, messages: MessageValues, sums: Values, engine: ExchangeEngine) -> object:
-        del messages, engine
-        sums.fill(0)
-        player.iteration(0)
-        return player.iteration(1)
+    def work(player: Player, known: KnownValues, engine: ExchangeEngine) -> object:
+        del known
+        player.iteration(0, engine.start)
+        return player.iteration(1, engine.start)
 
     found = on_every_node(build("ps", net, []), [0, 1], on_servers(made, work, pace_s=0.3))
     first, second = found[0], found[1]
@@ -131,15 +129,15 @@ def test_who_is_lost_or_silent_is_named(topology: Build, on_every_node: OnEveryN
     net = topology("star(hosts=2)")
     made = plan(net, PAIR, read(PAIR, 2, {"a": [0], "b": "all"}))
 
-    def work(player: Player, messages: MessageValues, sums: Values, engine: ExchangeEngine) -> object:
-        sums.fill(0)
-        if messages.buffers.outgoing and 1 in {to for to, _ in messages.buffers.outgoing.values()}:
+    def work(player: Player, known: KnownValues, engine: ExchangeEngine) -> object:
+        outgoing = known.messages.buffers.outgoing
+        if outgoing and 1 in {to for to, _ in outgoing.values()}:
             if gone:
                 engine.close()
             else:
                 engine.poll(2.0)
             return None
-        return player.iteration(0)
+        return player.iteration(0, engine.start)
 
     found = on_every_node(build("ps", net, []), [0, 1], on_servers(made, work, limit_s=1.0))[1]
     if gone:

@@ -1,0 +1,137 @@
+"""What trials declare in which a strategy says who holds each operator (TopoOpt, sections 3.2 and 5.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from testbed.base.errors import SpecError
+from topologies.model import Topology
+from workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
+from workloads.kinds.forest.kind import KIND as FOREST
+from workloads.kinds.hybrid import fields
+from workloads.kinds.hybrid.plan import HybridCost, Plan
+from workloads.kinds.hybrid.program.cut import steps
+from workloads.kinds.hybrid.program.pace import step_s
+from workloads.parallel.operators import FLOAT_BYTES
+from workloads.parallel.strategy import text
+from workloads.sync import codec
+from workloads.sync.cost import Cost, Releases, Shaper
+from workloads.sync.verify import check_form
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workloads.buckets import Gradient
+    from workloads.job import WorkerJob
+    from workloads.sync.session import Session
+    from workloads.tasks.base import Participant
+
+WAITS = ("mp_wait_forward_s", "mp_wait_backward_s")
+"""By phase, for how long a server had nothing to compute in an iteration for want of messages."""
+
+
+class HybridKind(Kind[Plan]):
+    """Servers that hold some operators each. They send each other outputs and gradients of outputs, and then sum the
+    gradients of weights that several of them hold."""
+
+    name = "hybrid"
+    numbers = frozenset(WAITS)
+
+    # What a plan is
+
+    def check_form(self, plan: Plan, topology: Topology) -> None:
+        check_form(plan.forest, topology)
+
+    def verify(self, plan: Plan, topology: Topology) -> None:
+        FOREST.verify(plan.forest, topology)
+
+    def refuse(self, plan: Plan, topology: Topology, asked: Asked) -> None:
+        if asked.is_trained:
+            raise SpecError("a strategy is played with a profile, and this workload trains", fix="write kind: profile")
+        if asked.overlap != "none":
+            raise SpecError(
+                f"under a strategy AllReduces begin when all passes are done, so overlap: {asked.overlap} is not "
+                "possible",
+                fix="remove overlap, or compare it with other arms in an experiment of its own",
+            )
+
+    def encode(self, plan: Plan) -> dict[str, NDArray[Any]]:
+        return codec.encode(plan.forest, {self.name: json.dumps(fields.of(plan))})
+
+    def decode(self, encoded: Mapping[str, NDArray[Any]]) -> Plan:
+        return fields.plan(json.loads(str(encoded[self.name])), codec.decode(encoded))
+
+    def to_json(self, plan: Plan) -> dict[str, Any]:
+        sent = [[plan.nodes[one.src], plan.nodes[one.dst], one.bytes] for one in plan.messages if not one.is_local]
+        told = {"model": plan.model.name, "strategy": text(plan.model, plan.strategy), "messages": sent}
+        return {**codec.to_json(plan.forest, {}), **told}
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        groups = ", ".join(f"{len(members)} servers" for members in plan.layout.groups)
+        sent = [one for one in plan.messages if not one.is_local]
+        return [("strategy", text(plan.model, plan.strategy)), ("groups", groups), ("MP messages", f"{len(sent):,}")]
+
+    def cannot(self, plan: Plan) -> Mapping[str, Refusal]:
+        fix = "leave strategies out of this experiment, or write of: iteration"
+        return {"steps": Refusal("under a strategy groups sum beside each other, each in its own steps", fix)}
+
+    # What it costs
+
+    def cost(self, plan: Plan, topology: Topology, gradient_bytes: float) -> Cost:
+        assert gradient_bytes == FLOAT_BYTES * plan.gradient_floats
+        return plan.cost(topology)
+
+    def releases(self, plan: Plan, topology: Topology, gradient_bytes: float) -> Releases | None:
+        return FOREST.releases(plan.forest, topology, gradient_bytes)
+
+    def paces(self, plan: Plan) -> Sequence[float]:
+        return tuple(
+            sum(step_s(plan.model, step, 1.0) for step in steps(plan.model, plan.strategy, server, plan.messages))
+            for server in plan.workers
+        )
+
+    def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
+        """The server that computes and sends longest, whatever it waits for."""
+        assert isinstance(cost, HybridCost)
+        return float((pace_s + cost.own_s(shaper)[:, None]).sum(axis=1).max())
+
+    def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
+        messages = sum(not one.is_local for one in plan.messages)
+        return messages + FOREST.chunks(plan.forest, gradient, chunk_bytes)
+
+    # Who takes part
+
+    def pairs(self, plan: Plan) -> list[tuple[int, int]]:
+        return plan.pairs
+
+    def neighbours(self, plan: Plan, process: str) -> list[int]:
+        return plan.neighbours(plan.nodes.index(process))  # each node has one process, called like it
+
+    # On a node
+
+    def prepare(self) -> None:
+        import_module("workloads.kinds.hybrid.worker")
+
+    def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
+        from workloads.kinds.hybrid.worker import Replayer
+
+        return Replayer(job, rank)
+
+    def join(self, job: WorkerJob, plan: Plan, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        from workloads.kinds.hybrid.worker import Replayer, join
+
+        assert isinstance(part, Replayer)  # each server is a worker
+        return join(job, plan, part, called_off)
+
+    # Afterwards
+
+    def told(self, plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+        return Told(samples)
+
+
+KIND = HybridKind()

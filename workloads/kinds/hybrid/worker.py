@@ -1,0 +1,89 @@
+"""A server of a hybrid trial that plays a profile: its part, and the engine between its neighbours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workloads import kinds
+from workloads.compute import Computed
+from workloads.job import Replay, WorkerJob
+from workloads.kinds.hybrid.exchange import ExchangeEngine
+from workloads.kinds.hybrid.plan import Plan
+from workloads.kinds.hybrid.player import Player
+from workloads.kinds.hybrid.values import KnownValues, MessageValues
+from workloads.replay import Values
+from workloads.sync import chunks, transport
+from workloads.sync.groups import summed
+from workloads.sync.session import Session
+from workloads.tasks.base import Floats, Notes, Participant, Release
+
+
+def plan_of(job: WorkerJob) -> Plan:
+    """The job's plan."""
+    found = kinds.load(Path(job.forest))
+    assert isinstance(found, Plan)
+    return found
+
+
+def values(job: WorkerJob, plan: Plan, rank: int) -> Values:
+    """The gradients of a rank, and what its groups' sums must be."""
+    work, floats = job.training, plan.gradient_floats
+    assert isinstance(work, Replay)
+    table = chunks.cut(plan.forest, floats, job.buckets, job.chunk_bytes)
+    return Values(floats, work.seed, rank, job.world, work.tolerance, summed(plan.forest, table))
+
+
+class Replayer(Participant):
+    """A server that plays its operators, with messages and gradients of known values."""
+
+    def __init__(self, job: WorkerJob, rank: int) -> None:
+        assert isinstance(job.training, Replay)
+        self._plan = plan_of(job)
+        self._messages = MessageValues(self._plan.messages, job.node, job.training.seed)
+        self._work = KnownValues(self._messages, values(job, self._plan, rank))
+        self.buffers = self._messages.buffers
+
+    @property
+    def gradient(self) -> Floats:  # type: ignore[override]
+        return self._work.sums.gradient
+
+    @property
+    def weights(self) -> Floats:  # type: ignore[override]
+        return self._work.sums.received
+
+    def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
+        assert isinstance(session, ExchangeEngine)
+        release = Release(job, session, notes)
+        player = Player(self._plan, job.node, session, self._work, job.compute, job.silence_s)
+        session.barrier(job.timeout_s)
+        notes.begin()
+        for i in session.iterations(notes.completed, job.training.iterations):
+            self.keeper(job).after(i)
+            played = player.iteration(i, release)
+            session.waited(played.mp_wait_s)
+            computed = Computed(None, played.compute_s, played.overrun_s, *job.compute.slowdown(i))
+            used = release.meter.now().since(release.ready)
+            moments = (played.start_s, release.ready.time_s, played.sum_s, time.monotonic())
+            notes.iteration(job, session, i, moments, computed, used)
+        self._work.check()
+
+    def result(self) -> dict[str, Any]:
+        """How many sums were looked at, and by iteration how many elements of sums and messages were wrong."""
+        return {"wrong": [[i, count] for i, count in self._work.wrong.items()], "checked": self._work.checked}
+
+
+def join(job: WorkerJob, plan: Plan, part: Replayer, called_off: Callable[[], None]) -> ExchangeEngine:
+    """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect`.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    table = chunks.cut(plan.forest, plan.gradient_floats, job.buckets, job.chunk_bytes)
+    sockets = transport.connect(
+        job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s, called_off
+    )
+    return ExchangeEngine(job.node, plan.forest, table, sockets, part.gradient, part.buffers)
