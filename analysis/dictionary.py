@@ -116,6 +116,7 @@ _ACCURACY: Mapping[str, Field] = {
         "distance of a lost server's weights from its replica's when that took over, as repeated; null where none did",
     ),
     "takeover_allowed": Field(NOT_NEGATIVE, WEIGHTS, "how much of that the updates explain that the replica lacked"),
+    "takeover_rounded": Field(NOT_NEGATIVE, WEIGHTS, "how much of it roundings explain"),
     "reference": Field(NAME, NO_UNIT, "what repeated the training"),
     "curve[][]": Field(
         NUMBER,

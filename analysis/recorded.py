@@ -93,6 +93,8 @@ class Accuracy:
     takeover_apart: float | None = None
     """How far a lost server's weights were from its replica's."""
     takeover_allowed: float | None = None
+    takeover_rounded: float | None = None
+    """How much of that roundings explain; None in older records."""
     reference: str | None = None
     checked_sums: int | None = None
     """How many sums of gradients were held against their terms; None in older records."""

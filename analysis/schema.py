@@ -107,7 +107,7 @@ _ATTEMPT: Shape = {"verdict": NAME, "reasons": [TEXT], "started": NAME, "metrics
 _ACCURACY: Shape = {
     **dict.fromkeys(("test_accuracy", "test_loss", "weights_error", "training_error", "rounding_error"), NOT_NEGATIVE),
     **dict.fromkeys(("checked_sums", "checked_elements", "wrong_elements"), COUNT),
-    **dict.fromkeys(("takeover_apart", "takeover_allowed"), NOT_NEGATIVE),
+    **dict.fromkeys(("takeover_apart", "takeover_allowed", "takeover_rounded"), NOT_NEGATIVE),
     "weights_equal": TRUTH,
     "log_likelihood": NUMBER,
     "reference": NAME,

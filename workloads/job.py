@@ -65,6 +65,11 @@ class Task(Protocol):
     @property
     def seed(self) -> int: ...
 
+    @property
+    def arrays(self) -> int:
+        """How many arrays, each as long as a gradient, a server has to keep to go on: weights, and what else changes
+        them."""
+
 
 @dataclass(frozen=True)
 class Training:
@@ -82,6 +87,11 @@ class Training:
     """Of a user's own model and data (:mod:`workloads.own`), if it has one of them."""
     own: tuple[str, ...] = field(default=(), compare=False)
     """Their files, as this process sees them."""
+
+    @property
+    def arrays(self) -> int:
+        """With momentum, a velocity besides the weights."""
+        return 2 if self.momentum else 1
 
 
 LARGEST = 8
@@ -101,6 +111,11 @@ class Replay:
     shares: tuple[float, ...]
     tolerance: float = 0.0
     kind: Literal["profile"] = "profile"
+
+    @property
+    def arrays(self) -> int:
+        """The weights alone."""
+        return 1
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,6 @@ from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
 from workloads.kinds.base import Told
 
-ROUNDED_APART = 1e-3
-"""Distance of weights that roundings explain: a server and its replica sum other updates together. ResNet-8 and
-LeNet-5, whose weights have norms of 10 to 30, came within 1e-5 of each other."""
 Lines = Sequence[Mapping[str, Any]]
 
 
@@ -36,17 +33,23 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
     alive = [name for name in known.workers if known.processes[name] not in course.dead and name not in before]
     weights = whole(known, files, (alive or known.workers)[0])
     found = referee.check(training, worlds, job.compute.mode, weights, scales, told.order)
-    hashes = {line["weights_sha256"] for line in done if line.get("weights_sha256") and line["name"] not in before}
     rounded = min((scale for scale in scales if scale is not None), default=None)
     named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
     return {
         "reference": named,
         **found,
         "curve_s": _reached_s(found["curve"], told.samples),
-        "weights_equal": len(hashes) == 1 or known.kind.held(known.plan) is not None,
+        "weights_equal": known.kind.held(known.plan) is not None or are_equal(done, before),
         "takeover_allowed": told.most_apart,
         **({"reference": job.kind.reference} if job.kind.reference else {}),
     }
+
+
+def are_equal(done: Lines, before: Collection[str]) -> bool:
+    """Whether all workers that tell of their weights have the same; those that have a lost server's, called ``before``,
+    among themselves."""
+    told = [(line["name"] in before, line["weights_sha256"]) for line in done if line.get("weights_sha256")]
+    return bool(told) and len({*told}) == len({group for group, _ in told})
 
 
 def _reached_s(curve: Sequence[Sequence[float]] | None, samples: pd.DataFrame) -> list[float] | None:
@@ -120,11 +123,11 @@ def check_weights(found: Mapping[str, Any]) -> None:
             "the workers ended with different weights",
             fix="the scheme did not give every worker the same sum; read its code",
         )
-    apart, most = found.get("takeover_apart"), found.get("takeover_allowed")
-    if apart is not None and most is not None and not apart <= most + ROUNDED_APART:
+    apart, most, rounded = (found.get(f"takeover_{name}") for name in ("apart", "allowed", "rounded"))
+    if apart is not None and most is not None and not apart <= most + rounded:
         raise TrialError(
             f"when the server was lost, its weights were {apart:.3g} away from the replica's; the updates that the "
-            f"replica lacked explain {most:.3g}",
+            f"replica lacked explain {most:.3g}, and roundings {rounded:.3g}",
             fix="report it: the protocol is broken",
         )
     if not found["coarseness"] <= found["coarsest"]:

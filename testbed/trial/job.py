@@ -140,20 +140,21 @@ class Job:
 
     @property
     def checkpoints(self) -> dict[int, float]:
-        """By node that writes checkpoints, the bytes of each of them."""
+        """By node that writes checkpoints, the bytes of each of them at most: the journal of a server that may be
+        started again gets longer."""
         asked = self.network.arm.checkpoint
         if asked is None:
             return {}
         if asked.spread is not None:
             return dict.fromkeys(self.plan.workers, self.gradient_bytes * min(1.0, asked.spread / self.world))
         keepers = self.kind.keepers(self.plan)
-        momentum: float = getattr(self.training, "momentum", 0.0)  # some tasks have none
-        arrays = 2 if self.returns and momentum else 1
-        return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers))
+        arrays = self.training.arrays if self.returns else 1
+        more = self.kind.saved_bytes(self.plan, self.iterations) if self.returns else 0
+        return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers) + more)
 
     @property
     def checkpoint_s(self) -> float:
-        """How long each checkpoint takes at least; 0 where none are written."""
+        """How long a checkpoint takes at its rate; 0 where none are written."""
         asked = self.network.arm.checkpoint
         return (
             max(self.checkpoints.values(), default=0.0) / (asked.rate_bytes_per_s / self.work.scale) if asked else 0.0

@@ -14,7 +14,7 @@ from workloads.models import model
 from workloads.reference import COARSEST, MOST_DRAWS, Reference, judged, reference, repeated
 from workloads.sync.fixed_point import decode, encode
 from workloads.training import Replica, initial_weights
-from workloads.updates import Update
+from workloads.updates import Step, Update
 
 LENET = Training("lenet5", "digits", batch=2, iterations=2, learning_rate=0.01, momentum=0.9, seed=3)
 RESNET = Training("resnet8", "digits", batch=2, iterations=3, learning_rate=0.05, momentum=0.5, seed=3)
@@ -124,6 +124,14 @@ def test_updates_that_are_too_small_are_not_those_of_the_server() -> None:
     start = initial_weights(model("lenet5"), LENET.seed)
     found = judged(start + np.float32(0.9995) * (ideal.weights - start), LENET, ((0, 2),), order=order)
     assert found["training_error"] > 3 * found["training_allowed"] > 0
+
+
+def test_what_roundings_explain_of_a_lost_server_follows_from_the_size_of_its_weights() -> None:
+    assert repeated(LENET, 2, [Update(0, 0, 0)]).takeover_rounded is None
+    both = [Step((Update(0, 0, 0, on_former=True),), by=by) for by in ("former", "replica")]
+    found = repeated(LENET, 2, both)
+    assert found.takeover_apart == 0
+    assert found.takeover_rounded == pytest.approx(1e-4 * float(np.linalg.norm(found.weights)))
 
 
 def test_a_right_trial_is_not_doubted_because_one_rounding_decides(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,33 +2,30 @@
 
 A kind says what its plans cost and refuse, how a process on a node takes part, and what its samples and bytes mean. All
 of it is pure but for :meth:`Kind.join`. The methods here are those of a kind that moves nothing that anyone knows of;
-:mod:`workloads.kinds.forest` has those of synchronous schemes, from which most kinds differ in a few words.
+:mod:`workloads.kinds.forest` has those of synchronous schemes, from which most kinds differ in a few words. What its
+callers tell it and are told can be imported from here too: :mod:`.asked` before a trial, :mod:`.evidence` after it.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
-from testbed.base.errors import SpecError
 from topologies.model import Topology
-from workloads.kinds.transfers import Carried
+from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Tool
+from workloads.kinds.evidence import Evidence, Told
 from workloads.plan import Plan
 from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases, Shaper
 from workloads.sync.flows import neighbours, pairs
 from workloads.sync.forest import Forest, RunBy
 from workloads.sync.verify import check_form
-from workloads.updates import Step, Update
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -39,141 +36,21 @@ if TYPE_CHECKING:
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
-Floats = NDArray[np.float64]
+__all__ = [
+    "AnyKind",
+    "Asked",
+    "Demand",
+    "Evidence",
+    "Floats",
+    "Kind",
+    "KindOfForests",
+    "Refusal",
+    "Told",
+    "Tool",
+]
+
 P = TypeVar("P", bound=Plan)
 """The type of a kind's plans."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a trial asks of its kind, as far as that may make no sense.
-
-    Attributes:
-        overlap: ``none``, ``layer`` or ``both``: whether gradients leave, and arrive, while workers compute.
-        priority: whether chunks that are needed earlier overtake.
-        mode: of computing, as :class:`workloads.job.Compute`.
-        iterations: of each worker.
-        is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
-        largest: the largest magnitude of an element of a gradient or of a sum, if all are whole numbers whose sums must
-            be exact; None where that is not known before.
-        has_agent: whether the lab lets a process on one host start programs on another.
-        lab: its name, for people.
-    """
-
-    overlap: str
-    priority: bool
-    mode: str
-    iterations: int
-    is_trained: bool
-    has_agent: bool
-    lab: str
-    largest: int | None = None
-
-
-@dataclass(frozen=True)
-class Tool:
-    """What some trials of a kind need: a program on PATH, or a package of Python.
-
-    Attributes:
-        use: what needs it.
-        fix: the command that installs it.
-    """
-
-    name: str
-    use: str
-    fix: str
-    is_package: bool = False
-
-    @property
-    def is_there(self) -> bool:
-        if self.is_package:
-            return importlib.util.find_spec(self.name) is not None
-        return shutil.which(self.name) is not None
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why something that could happen to a trial cannot happen to one of this kind, and what to do instead."""
-
-    problem: str
-    fix: str
-
-    def error(self) -> SpecError:
-        return SpecError(self.problem, fix=self.fix)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the workers of a finished trial left behind, for the checks of its kind.
-
-    Attributes:
-        samples: of all iterations, as :mod:`analysis.metrics` has them.
-        iterations: of each worker, as the spec has them.
-        cost: of an average synchronisation.
-        least_gst_s: the least that one can take.
-        goodput: share of a link's rate that is payload.
-        pace_s: what computing takes at least, before anything that the spec does to it.
-    """
-
-    plan: Any
-    samples: pd.DataFrame
-    iterations: int
-    cost: Cost
-    least_gst_s: float
-    goodput: float
-    pace_s: float
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What a job asks of its network, for a theory of what comes of it.
-
-    Attributes:
-        iterations: of each worker, of which the first ``warmup`` count for no number but JCT.
-        pace_s: float64[workers, iterations], how long computing takes.
-        goodput: share of a link's rate that is payload.
-        momentum: 0 where the task has none; ``learning_rate`` is 1 then.
-    """
-
-    gradient_bytes: int
-    iterations: int
-    warmup: int
-    pace_s: Floats
-    goodput: float
-    seed: int
-    momentum: float = 0.0
-    learning_rate: float = 1.0
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a trial's processes have told about what they did, held against each other.
-
-    Attributes:
-        samples: those that count.
-        order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
-            order of iterations; None where it is. Several servers' orders are merged (:func:`workloads.parts.merged`).
-        updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
-            one.
-        moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
-        transfers: all that were planned one by one; None of a kind that plans none.
-        spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
-        metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
-        ended_before: ranks that have the weights of a server in the end that was lost, unless all have. The others have
-            those of the server after it, which may have added in another order.
-        most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
-            none was.
-    """
-
-    samples: pd.DataFrame
-    order: Sequence[Update | Step] | None = None
-    updates: Sequence[float] | None = None
-    moved: Sequence[tuple[int, int, float]] | None = None
-    transfers: Sequence[Carried] | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    spoilt_bytes: float = 0.0
-    ended_before: frozenset[int] = frozenset()
-    most_apart: float | None = None
 
 
 class Kind(Generic[P]):
@@ -309,6 +186,11 @@ class Kind(Generic[P]):
         killed, and whom the others then find again. They tell of it in their last line, as :meth:`survives` says; with
         a fourth entry, the lost updates as (rank, iteration)."""
         return ()
+
+    def saved_bytes(self, plan: P, iterations: int) -> int:
+        """What the checkpoint of a process that :meth:`returns` has at most besides arrays, after so many iterations of
+        each worker."""
+        return 0
 
     def keepers(self, plan: P) -> Sequence[int]:
         """The nodes that write checkpoints: together they have all weights once. None where nobody can."""

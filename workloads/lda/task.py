@@ -28,6 +28,11 @@ class TopicModel:
     own: tuple[str, ...] = field(default=(), compare=False)
 
     @property
+    def arrays(self) -> int:
+        """The counts alone."""
+        return 1
+
+    @property
     def floats(self) -> int:
         """Length of the word-topic counts: a row of topics for each word."""
         return self.words * self.topics

@@ -12,7 +12,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from testbed.base.errors import PrivilegeError, TrialTimeoutError, WorkerError
@@ -56,13 +56,20 @@ def connect(
     return sockets
 
 
-def reach(node: int, peer: Peer, names: Sequence[str], congestion_control: str, timeout_s: float) -> socket.socket:
-    """Connect ``node`` to one peer that awaits it (:func:`await_all`).
+def reach(
+    node: int,
+    peer: Peer,
+    names: Sequence[str],
+    congestion_control: str,
+    timeout_s: float,
+    meanwhile: Callable[[], None],
+) -> socket.socket:
+    """Connect ``node`` to one peer that awaits it (:func:`await_all`). ``meanwhile`` is called again and again.
 
     Raises:
         TrialTimeoutError, PrivilegeError, WorkerError: as :func:`connect`.
     """
-    return _dial(node, peer, names, congestion_control, time.monotonic() + timeout_s, lambda: None)
+    return _dial(node, peer, names, congestion_control, time.monotonic() + timeout_s, meanwhile)
 
 
 def await_all(

@@ -26,9 +26,7 @@ EVERY = 6
 WORKERS = 6
 MOST_S = 1.0
 MOST_APART = 0.2
-"""Div_max of the arms with a replica,"""
-ROUNDED_APART = 1e-3
-"""and what roundings may add, for server and replica sum other updates together."""
+"""Div_max of the arms with a replica. Roundings may add to it, for server and replica sum other updates together."""
 
 
 def failover(runs: Runs) -> Finding:
@@ -58,7 +56,7 @@ def failover(runs: Runs) -> Finding:
         ),
         (
             "The paper has no numbers of losses; the limits are ours. Div_max is 0.2; what is allowed is that, and "
-            "1e-3 for roundings. The replica gets what it lacks from the daemons, so no update is lost.",
+            "1e-4 of the weights for roundings. The replica gets what it lacks from the daemons, so no update is lost.",
             f"With a server all is lost that was decided since its checkpoint, {EVERY} updates at most and a sum that "
             f"came with the last, and what {WORKERS} workers computed on such weights.",
         ),
@@ -89,10 +87,11 @@ def lost_updates(trial: Trial) -> Values:
 def over_explained(trial: Trial) -> Values:
     """How far a lost server's weights were from its replica's, over Div_max; infinite if an update was lost for good.
     Nothing if that is not known."""
-    apart, lost = trial.accuracy.takeover_apart, trial.metrics.takeover_lost
+    apart, rounded = trial.accuracy.takeover_apart, trial.accuracy.takeover_rounded
+    lost = trial.metrics.takeover_lost
     if apart is None or lost is None:
         return np.array([])
-    return np.array([np.inf if lost else apart / (MOST_APART + ROUNDED_APART)])
+    return np.array([np.inf if lost else apart / (MOST_APART + (rounded or 0.0))])
 
 
 def wrong_weights(trial: Trial) -> Values:

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.base.errors import OutputError, TrialError
 from testbed.evidence.referee import REFERENCE
-from testbed.execution.correctness import check_loss, check_weights, storable
+from testbed.execution.correctness import are_equal, check_loss, check_weights, storable
 from testbed.execution.files import working_files
 from testbed.experiment.expand import trials
 from testbed.spec import Source
@@ -59,6 +59,35 @@ def test_a_scale_that_is_too_coarse_is_told_which_one_to_take() -> None:
     with pytest.raises(TrialError) as caught:
         check_weights(RIGHT | {"coarseness": 0.02})
     assert caught.value.fix == "give the scheme scale=1e+06"
+
+
+def said(**weights: str | None) -> list[dict[str, str | None]]:
+    return [{"name": name, "weights_sha256": one} for name, one in weights.items()]
+
+
+@pytest.mark.parametrize(
+    ("weights", "before", "is_right"),
+    [
+        (said(h0="a", h1="a", h2=None), [], True),
+        (said(h0="a", h1="b"), [], False),
+        (said(h2=None), [], False),
+        (said(h0="a", h1="b"), ["h0"], True),
+        (said(h0="a", h1="b", h2="c"), ["h0", "h1"], False),
+        (said(h0="a", h1="a"), ["h0", "h1"], True),
+        (said(h0="a", h1="b"), ["h0", "h1"], False),
+    ],
+)
+def test_workers_end_with_the_same_weights_as_those_of_the_same_server(
+    weights: list[dict[str, str | None]], before: list[str], *, is_right: bool
+) -> None:
+    assert are_equal(weights, before) is is_right
+
+
+def test_how_far_a_lost_server_was_from_its_replica_must_be_explained() -> None:
+    found = RIGHT | {"takeover_apart": 0.5, "takeover_allowed": 0.4996, "takeover_rounded": 0.001}
+    check_weights(found)
+    with pytest.raises(TrialError, match=r"lacked explain 0\.5, and roundings 1e-05"):
+        check_weights(found | {"takeover_rounded": 1e-5})
 
 
 def test_what_is_no_number_is_stored_as_unknown() -> None:

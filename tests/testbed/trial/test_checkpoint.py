@@ -38,6 +38,17 @@ def test_ranks_compute_after_they_have_written(scheme: str, spread: str, share: 
     assert trial.identity != without.identity
 
 
+def test_a_server_that_may_be_started_again_writes_all_arrays_and_its_journal() -> None:
+    """Of nine updates, and of the training's momentum."""
+    checkpoint = ", checkpoint: {every: 2, rate: 10 MB/s}"
+    assert planned("mlfabric_a", checkpoint).job.checkpoints == {2: 4 * FLOATS}
+    job = planned("mlfabric_a", checkpoint + ", perturb: [{kind: kill, nodes: [h2], at: 9 s}]").job
+    assert job.returns == {"h2"}
+    bytes_each = 2 * 4 * FLOATS + (1 + 2 * 3) * 200
+    assert job.checkpoints == {2: bytes_each}
+    assert job.checkpoint_s == bytes_each / BYTES_PER_S
+
+
 @pytest.mark.parametrize(
     ("scheme", "spread", "writers"),
     [

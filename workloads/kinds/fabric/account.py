@@ -53,7 +53,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     taken = taken_over(plan, done)
     if taken:
         done = [taken.server if "served" in one else one for one in done]
-    server, *others = [one for one in done if "journal" in one]
+    server, *others = _servers(plan, done)
     schedulers = [one for one in done if "transfers" in one]
     journal, world = lines(server["journal"], len(plan.workers)), len(plan.workers)
     losses = Losses.told(plan, server)
@@ -85,6 +85,21 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     )
 
 
+def _servers(plan: Fabric, done: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The last lines of those that have told what they decided.
+
+    Raises:
+        WorkerError: nobody has.
+    """
+    found = [one for one in done if "journal" in one]
+    if not found:
+        raise WorkerError(
+            f"the server on {plan.nodes[plan.server]} was lost when all was done, before it told what it had decided",
+            fix="let it be lost earlier, or run again",
+        )
+    return found
+
+
 def _replicated(
     plan: Fabric,
     server: Mapping[str, Any],
@@ -98,7 +113,10 @@ def _replicated(
         return taken.replicated
     if "alone_from" in server:
         return until(plan, server, journal[: server["alone_from"]])
-    (replica,) = [one for one in done if "copied" in one]
+    told = [one for one in done if "copied" in one]
+    if not told:  # it was lost when all was done, which nobody noticed
+        return until(plan, server, journal)
+    (replica,) = told
     return replicated(plan, server, journal, lines(replica["copied"], len(plan.workers)), replica["lines"])
 
 

@@ -267,6 +267,7 @@ class Copy(Journal):
     Attributes:
         inherited: how many entries are the server's; None while that serves.
         own_from: how many steps had been made when it took over.
+        had: how many updates of the order were here then, without a gap; applied or not.
     """
 
     def __init__(self) -> None:
@@ -276,7 +277,7 @@ class Copy(Journal):
         self._here = 0
         self._theirs: set[int] = set()
         self.inherited: int | None = None
-        self.own_from = 0
+        self.own_from = self.had = 0
 
     @property
     def here(self) -> int:
@@ -316,6 +317,7 @@ class Copy(Journal):
         self._theirs = {*fates}
         self._known.update(number for number, fate in entries if fate == Fate.DROPPED)
         self.entries, self.inherited, self.own_from, self._bound = list(entries), len(entries), len(self.steps), bound
+        self.had = self.here
 
     def new(self, step: Step) -> list[Entry]:
         """Those of a step's entries that the server had not made."""

@@ -38,6 +38,9 @@ DIVERGENCE = About(
     sees="a server whose weights went further from its replica's than the scheme allows",
     misses="how far they were really apart: the bound is computed from the norms of updates, which workers tell",
 )
+MOST_SAVED_BYTES = 200
+"""Of an update, in the JSON of a checkpoint: two shares with up to 24 characters each, its number twice, the version
+that it was computed on and the one that it changed, sender and size, with what is around them."""
 
 
 class FabricKind(Kind[Fabric]):
@@ -183,6 +186,10 @@ class FabricKind(Kind[Fabric]):
         if self.sums_together or plan.replica is not None or plan.further_servers:
             return ()
         return (plan.nodes[plan.server],)
+
+    def saved_bytes(self, plan: Fabric, iterations: int) -> int:
+        """Its journal, and what came (:class:`.processes.returned.Saved`)."""
+        return MOST_SAVED_BYTES * (1 + iterations * len(plan.workers))
 
     # On a node
 

@@ -64,7 +64,10 @@ class Losses:
         return bool(self.ranks or self.others or self.stand_ins or self.has_returned)
 
     def problem(self, schedulers: Sequence[object]) -> str:
-        """Whether a scheduler tells something although it is lost, or nothing although it is not."""
+        """Whether a scheduler tells something although it is lost, or nothing although it is not: if it was lost when
+        all was done, nobody else knows what it planned."""
+        if not self and not schedulers:
+            return "the scheduler was lost when all was done, before it told what it had planned"
         return "" if len(schedulers) == (not self.others) else f"{len(schedulers)} schedulers tell what they planned"
 
     def attributed(self, samples: pd.DataFrame, journal: Sequence[Line]) -> pd.DataFrame:

@@ -61,14 +61,24 @@ def taken_over(plan: Fabric, done: Sequence[Mapping[str, Any]]) -> TakenOver | N
     first = dict(map(tuple, firsts))
     norms = [pair for one in told for pair in zip(one["step"][1], one["norms"], strict=True)]
     server = {"momentum": momentum, "norms": norms, "leads": [one["lead"] for one in told]}
-    found, loss = until(plan, server, every), _loss(plan, server, every, copied, own_from)
+    loss = _loss(plan, server, every, copied, own_from, int(replica["had"]))
     return TakenOver(
         {**replica, "journal": [_raw(line, world) for line in journal]},
         list(_steps(every, copied, own_from, first)),
-        replace(found, metrics={**found.metrics, **loss}),
+        _behind(plan, server, every, count, loss),
         frozenset(range(world)) - first.keys(),
         loss["takeover_bound"],
     )
+
+
+def _behind(
+    plan: Fabric, server: Mapping[str, Any], every: Sequence[Line], count: int, loss: Mapping[str, float]
+) -> Replicated:
+    """How far the replica was behind at each step of the server, of which ``count`` are in the history that goes on.
+    What the server did besides moved its weights; but the replica has decided again what becomes of those updates, and
+    so nothing is known of them."""
+    metrics = until(plan, server, every).metrics
+    return replace(until(plan, server, every[:count]), metrics={**metrics, **loss})
 
 
 def _steps_of(every: Sequence[Line], entries: int) -> int:
@@ -124,20 +134,27 @@ def _step(line: Line, by: str, first: Mapping[int, int]) -> Step:
 
 
 def _loss(
-    plan: Fabric, server: Mapping[str, Any], every: Sequence[Line], copied: Sequence[Line], own_from: int
+    plan: Fabric, server: Mapping[str, Any], every: Sequence[Line], copied: Sequence[Line], own_from: int, had: int
 ) -> dict[str, float]:
-    """What the server had applied that the replica had not when it took over, and never did.
+    """What the server had applied that the replica had not when it took over, and never did. The bound is on what the
+    replica ``had`` not got by then: it applies whatever it has got before it serves.
 
     Raises:
-        WorkerError: it was more than the bound allows.
+        WorkerError: that was more than the bound allows, or the replica had less than the server counted on.
     """
     applied = _applied(every)
     before, after = {*_applied(copied[:own_from])}, {*_applied(copied)}
     norms, world, momentum = dict(server["norms"]), len(plan.workers), server["momentum"]
-    lead, had = plan.options.lead(momentum), len(before)
+    lead = plan.options.lead(momentum)
     for update, is_applied, rate in counted(every, momentum):
         if is_applied:
             lead.add([rate * norms[update.iteration * world + update.rank]])
+        else:
+            lead.pass_over(1)
+    if had < max(server["leads"], default=0):
+        raise WorkerError(
+            f"the replica had {had} updates when the server was lost, which counted on {max(server['leads'])}", fix=FIX
+        )
     if len(lead) > had + 1 and lead.is_beyond(had, len(lead)):
         far = lead.divergence(had, len(lead))
         raise WorkerError(
@@ -148,7 +165,7 @@ def _loss(
     return {
         "takeover_behind": float(len([update for update in applied if update not in before])),
         "takeover_lost": float(len([update for update in applied if update not in after])),
-        "takeover_bound": lead.divergence(had, len(lead)),
+        "takeover_bound": lead.divergence(len(list(counted(copied[:own_from], momentum))), len(lead)),
     }
 
 

@@ -55,7 +55,7 @@ def test_each_arm_with_a_replica_has_a_curve_and_numbers(replicated: Run) -> Non
 def test_what_a_replica_lacked_when_it_took_over(replicated: Run, edit: Edit) -> None:
     def taken_over(trial: dict[str, Any]) -> None:
         trial["metrics"].update({"takeover_behind": 3, "takeover_lost": 0})
-        trial["accuracy"].update({"takeover_apart": 0.1042, "takeover_allowed": 0.132})
+        trial["accuracy"].update({"takeover_apart": 0.1042, "takeover_allowed": 0.132, "takeover_rounded": 1e-3})
 
     edit(replicated.path / "trials" / "ring-b16.json", taken_over)
     (row,) = answer(load(replicated.path), "replica").told

@@ -205,6 +205,25 @@ def test_the_scheduler_and_the_others_must_agree(changes: dict[str, Any], proble
         account(**changes)
 
 
+def test_who_is_lost_when_all_is_done_and_has_told_nothing_is_named() -> None:
+    with pytest.raises(WorkerError, match="the server on h2 was lost when all was done"):
+        told(plan(), samples(JOURNAL), [{"transfers": TRANSFERS, "order": [0, 1, 4, 3]} | CLOCK], 1)
+    server = {"update_bytes": 100, "received": RECEIVED, "journal": JOURNAL}
+    with pytest.raises(WorkerError, match="the scheduler was lost when all was done"):
+        told(plan(), samples(JOURNAL), [server], 1)
+
+
+def test_a_replica_that_is_lost_when_all_is_done_is_not_missed() -> None:
+    known = {"leads": [0, 0, 1, 3], "norms": [[number, 1.0] for number in range(5)], "momentum": 0.0}
+    server = {"update_bytes": 100, "received": RECEIVED, "journal": JOURNAL} | known
+    scheduler = {"transfers": TRANSFERS, "order": [0, 1, 4, 3]} | CLOCK
+    topology = build_topology("star(hosts=5)", rate_bps=10**8)
+    replicated = fabric(topology, "mlfabric_a", Options(divergence_bound=9.0), 1)
+    found = told(replicated, samples(JOURNAL), [server, scheduler], 1)
+    assert found.samples["behind"].tolist()[:1] == [1.0]
+    assert "replica_error" not in found.metrics
+
+
 def test_after_a_loss_transfers_may_lack_or_go_twice_and_must_have_their_bytes() -> None:
     """Update 1 was to come in a sum with 4, and came straight, too."""
     again, unknown = [1, 2, 100.0, [1], 0, 2.0, 3.0, 3.5], [0, 2, 7.0, [4], 0, 2.0, 3.0, None]

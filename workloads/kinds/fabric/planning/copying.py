@@ -24,7 +24,6 @@ class Copying:
 
     Attributes:
         units: what is planned and not settled, in order.
-        arrived: how many updates are there.
     """
 
     def __init__(self, replica: int, options: Options, momentum: float) -> None:
@@ -33,7 +32,6 @@ class Copying:
         """By number, in order, with what the learning rate is of the workload's."""
         self._history = 0.0
         self.units: list[Unit] = []
-        self.arrived = 0
 
     @property
     def start_s(self) -> float:

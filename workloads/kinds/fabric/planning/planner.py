@@ -13,8 +13,7 @@ its delay bound does not let it wait any longer.
 Updates go to the replica, where there is one, by the same rules (:mod:`.copying`). None goes there before its way to
 the server is settled, so the replica never gets what is dropped.
 
-Weights are sent to a worker once the server's link has something left for it. Those who ask meanwhile wait, and get
-newer ones.
+Weights are sent to a worker once the server's link has something left for it. Others wait, and get newer ones.
 
 Several servers have a shard of the weights each. What they are told they are all told in one order (:mod:`.commits`).
 
@@ -93,6 +92,8 @@ class Planner:
         self._commits = Commits(count) if count > 1 else None
         self._rates = plan.options.rates(work.learning_rate)
         self._copying = None if plan.replica is None else Copying(plan.replica, plan.options, work.momentum)
+        self._copier = plan.replica
+        """Who has to get all updates besides the server, or serves in its place; it has got :attr:`_copied`."""
         self._norms: dict[int, float] = {}
         """By number, of updates that the server has not been told of."""
         self._waiting: dict[int, Update] = {}
@@ -102,7 +103,7 @@ class Planner:
         self._settled = Settled()
         self._undecided: set[int] = set()
         """Numbers of updates whose way is settled, and of which it is not known yet what became of them."""
-        self._version = self._groups = 0
+        self._version = self._groups = self._copied = 0
         self._plan_s = self._give_s = math.inf
         self._again_s = math.inf
         """When what is placed is to be planned again, for links have changed."""
@@ -145,8 +146,8 @@ class Planner:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether the replica has all there is to have; true where there is none."""
-        return self._copying is None or (self._turns.is_complete and self._copying.arrived == len(self.order))
+        """Whether the replica has all there is to have, also if it serves by now; true where there is none."""
+        return self._copier is None or (self._turns.is_complete and self._copied == len(self.order))
 
     # What is heard.
 
@@ -179,8 +180,8 @@ class Planner:
         self._has_changed |= self.traffic.arrived(source, target, members, now_s, shard)
         if self._commits and target in self._plan.servers and self._commits.arrived(members, self.order):
             self._tell_servers(Commit(self._commits.count))
-        if self._copying and target == self._plan.replica:
-            self._copying.arrived += len(members)
+        if target == self._copier:
+            self._copied += len(members)
         if target == self._plan.server:
             self._open = {number: one for number, one in self._open.items() if one.members != tuple(members)}
 
@@ -232,7 +233,7 @@ class Planner:
 
     def lose_replica(self, now_s: float) -> None:
         """Nothing goes to it any more."""
-        self._copying, self._plan = None, self._plan.unreplicated
+        self._copying, self._copier, self._plan = None, None, self._plan.unreplicated
         self._forget_side(is_replica=True, now_s=now_s)
 
     def take_over(self, entries: Sequence[Entry], unanswered: Collection[int], now_s: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from socket import socket
@@ -19,7 +19,7 @@ import numpy as np
 from testbed.base.errors import WorkerError
 from workloads.kinds.fabric.fates import Entry, Fate
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Exchange, Floats
+from workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek
 from workloads.kinds.fabric.processes.messages import (
     Arrived,
     Back,
@@ -69,7 +69,7 @@ class Daemon(NoBuckets, Exchange):
         memory: Memory,
         momentum: float,
         loss_s: float | None = None,
-        seek: Callable[[], socket] | None = None,
+        seek: Seek | None = None,
     ) -> None:
         """``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`; ``seek`` finds a server that is started again, where
         one is."""
@@ -232,7 +232,7 @@ class Daemon(NoBuckets, Exchange):
     def _has_lost(self, node: int) -> None:
         """Without the scheduler nothing is summed, and the update goes straight to the server, if it may not be there:
         the server ignores what it has."""
-        if node == self._plan.server and self._seek is not None:
+        if node == self._plan.server and self._seek is not None and self._goes_on:
             self._await_server(self._seek)
         if node != self._plan.scheduler:
             return
@@ -263,23 +263,17 @@ class Daemon(NoBuckets, Exchange):
 
     # A server that is started again.
 
-    def _await_server(self, seek: Callable[[], socket]) -> None:
+    def _await_server(self, seek: Seek) -> None:
         """Find the new server, and say where the worker is. Nothing else counts until the scheduler says how to go on.
 
         Raises:
-            WorkerError: the worker has ended with the old server's weights.
             TrialTimeoutError: the server does not come.
         """
-        lost_s, worker = time.monotonic(), self._plan.nodes[self._node]
-        if not self._goes_on:
-            raise WorkerError(
-                f"the server was lost when the worker on {worker} had ended, with weights that are lost with it",
-                fix="kill the server earlier",
-            )
+        lost_s = time.monotonic()
         self._least_history += 1
         self._is_away, self._later = True, []
         self._groups, self._early, self._came_of = {}, {}, {}
-        self._has_again(self._plan.server, seek())
+        self._has_again(self._plan.server, seek(self._stay_alive))
         number = self._rank
         if self._pushed is not None:
             number = self._number(self._pushed) + (len(self._plan.workers) if self._is_answered else 0)

@@ -19,6 +19,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from socket import SOL_SOCKET, socket
 
 import numpy as np
@@ -40,6 +41,8 @@ _UNPACED = 2**32 - 1
 """The rate that stands for none (socket(7))."""
 
 Floats = NDArray[np.float32]
+Seek = Callable[[Callable[[], None]], socket]
+"""Finds a neighbour that is started again, and calls what it is given again and again meanwhile."""
 
 
 def check_floats(floats: object, count: int, whose: str) -> Floats:
@@ -94,6 +97,7 @@ class Exchange(Framed):
         self._loss_s, self._look_s = math.inf, math.inf
         self._heard_s: dict[int, float] = {}
         self._signs = self._told_bytes = 0
+        self._signed_s = -math.inf
         self._has_come = False
         """Whether something came in this step, besides signs of life."""
         self._former: dict[int, tuple[int, Sent]] = {}
@@ -206,15 +210,32 @@ class Exchange(Framed):
         if now_s - self._look_s > self._loss_s / 2:  # this process stood still: what others have sent is still unread
             self._heard_s = dict.fromkeys(self._heard_s, now_s)
         self._look_s = now_s + self._loss_s / _SIGNS
+        self._give_signs(now_s)
         for connection in tuple(self._wires):
-            if not connection.sending and not connection.closed:
-                self._push(connection, _ALIVE, memoryview(b""))
-                self._signs += 1
             if now_s - self._heard_s[connection.node] <= self._loss_s or not self._waits_for(connection):
                 continue
             if connection.node not in self._losable:
                 raise lost(connection, f"nothing came from it for {self._loss_s:g} s")
             self._lose(connection.node)
+
+    def _give_signs(self, now_s: float) -> None:
+        """Of life, to all who get nothing else."""
+        self._signed_s = now_s
+        for connection in self._wires:
+            if not connection.sending and not connection.closed:
+                self._push(connection, _ALIVE, memoryview(b""))
+                self._signs += 1
+
+    def _stay_alive(self) -> None:
+        """Give signs of life, if it is time, while this process does nothing else: nothing is read."""
+        now_s = time.monotonic()
+        if now_s < self._signed_s + self._loss_s / _SIGNS:
+            return
+        self._give_signs(now_s)
+        for connection in self._wires:
+            with suppress(LostError):  # the loop will see it
+                if connection.sending:
+                    connection.flush()
 
     def _lose(self, node: int) -> None:
         """This neighbour is lost, if it was not before. Not to be called while connections are looked through."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -88,14 +88,14 @@ def join(
     return Scheduler(plan, sockets, work, told, job.loss_s, seek)
 
 
-def _seek(job: WorkerJob, plan: Fabric) -> socket:
-    """Find a server that is started again.
+def _seek(job: WorkerJob, plan: Fabric, meanwhile: Callable[[], None]) -> socket:
+    """Find a server that is started again; ``meanwhile`` is called again and again.
 
     Raises:
         TrialTimeoutError: it does not come.
     """
     (peer,) = [one for one in job.peers if one.node == plan.server]
-    return transport.reach(job.node, peer, plan.nodes, job.congestion_control, job.start_timeout_s)
+    return transport.reach(job.node, peer, plan.nodes, job.congestion_control, job.start_timeout_s, meanwhile)
 
 
 def _returned(job: WorkerJob, plan: Fabric, sockets: Mapping[int, socket], momentum: float) -> Returned:

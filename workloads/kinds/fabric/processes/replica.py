@@ -78,7 +78,8 @@ class Replica(Server):
     def said(self) -> dict[str, Any]:
         """Its journal; ``received`` as :meth:`.server.Server.said`; and what tells how far its weights are from the
         server's. Once it has served, ``served``: from which step on, how many entries of the journal it had from the
-        server, and by rank the first iteration that was computed on its weights."""
+        server, and by rank the first iteration that was computed on its weights; and ``had``, how many updates were
+        here."""
         told = {"copied": self._steps(), "received": self._sizes(), "lines": self._lines()}
         if self._lost_s is None or self.journal.inherited is None:
             return told
@@ -90,6 +91,7 @@ class Replica(Server):
             "update_bytes": self._weights.nbytes,
             "lost": [(self._former_server, self._lost_s, self._commit_s)],
             "served": [self.journal.own_from, self.journal.inherited, sorted(self._first.items())],
+            "had": self.journal.had,
         }
 
     @property
@@ -149,7 +151,9 @@ class Replica(Server):
             super()._told(connection, note)
 
     def _join(self) -> None:
-        """The server is lost, whether anything was noticed of it here or not."""
+        """The server is lost, whether anything was noticed of it here or not; unless it has told that all is over."""
+        if self._over:
+            return
         self._lose(self._plan.server)
         self._say(self._plan.scheduler, Joined(-1, 0, tuple(self._heard)))
 

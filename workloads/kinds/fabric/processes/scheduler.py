@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from socket import IPPROTO_TCP, TCP_MAXSEG, socket
@@ -15,7 +15,7 @@ from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.planner import Command, Planner
 from workloads.kinds.fabric.planning.takeover import Takeover
 from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.exchange import Exchange, Floats, check_left
+from workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek, check_left
 from workloads.kinds.fabric.processes.messages import (
     Arrived,
     Back,
@@ -48,7 +48,7 @@ class Scheduler(NoBuckets, Exchange):
         work: Work,
         rates: Follower,
         loss_s: float | None = None,
-        seek: Callable[[], socket] | None = None,
+        seek: Seek | None = None,
     ) -> None:
         """``rates`` says what the network monitor sees; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`, and
         ``seek`` finds a server that is started again, where one is."""
@@ -56,6 +56,7 @@ class Scheduler(NoBuckets, Exchange):
         self._plan = plan
         self._planner, self._updates = Planner(plan, work), work.updates
         self._ended: set[int] = set()
+        self._is_ending = False
         self._loses_after_s, self._seek = loss_s, seek
         self._is_away = False
         self._outdated: set[int] = set()
@@ -79,8 +80,7 @@ class Scheduler(NoBuckets, Exchange):
         returning = () if self._seek is None else (self._plan.server,)
         self._watch(losable, self._loses_after_s, returning)
         self._until(self._has_all, silence_s)
-        for server in self._plan.servers if not self._plan.roots else ():
-            self._say(server, End())  # first, for daemons that end close their connections with it
+        self._end_servers()  # first, for daemons that end close their connections with them
         self._until(lambda: self._ended >= self._holders, silence_s)
         for node in self._plan.workers:
             self._say(node, End())
@@ -88,14 +88,26 @@ class Scheduler(NoBuckets, Exchange):
         self._until(lambda: not self._sending(), silence_s)
         yield total
 
+    def _end_servers(self) -> None:
+        """They end, and tell their replica that it does."""
+        self._is_ending = True
+        for server in self._plan.servers if not self._plan.roots else ():
+            self._say(server, End())
+
     @property
     def _holders(self) -> set[int]:
         """Servers, and the replica, that are left."""
-        return {*self._plan.others} - {self._plan.scheduler}
+        return {*self._plan.others} - {self._plan.scheduler} - self._former.keys()
+
+    @property
+    def _is_halted(self) -> bool:
+        """Whether nothing is planned now."""
+        return self._over or self._is_away or (self._takeover is not None and self._takeover.is_open)
 
     def _has_all(self) -> bool:
         """Whether nobody that is left has anything to compute, or to be told."""
-        return self._ended >= {*self._plan.workers} - self._former.keys() and self._planner.is_replicated
+        has_ended = self._ended >= {*self._plan.workers} - self._former.keys()
+        return has_ended and not self._is_halted and self._planner.is_replicated
 
     def said(self) -> dict[str, Any]:
         """The order of the updates that were sent, and the transfers: from, to, bytes, numbers of the updates (none for
@@ -137,7 +149,7 @@ class Scheduler(NoBuckets, Exchange):
             elif isinstance(note, Renewed):
                 if note.history == self._history:
                     self._outdated.discard(node)
-            elif node in self._outdated:
+            elif node in self._outdated and not isinstance(note, End):
                 return
             elif isinstance(note, Ready):
                 self._check_own(note.update, node)
@@ -153,9 +165,10 @@ class Scheduler(NoBuckets, Exchange):
                 self._take_over(now_s)
             elif isinstance(note, Gone) and node in (self._plan.server, self._plan.replica):
                 self._check_losable(note.node)
-                self._at(now_s, partial(self._lose, note.node))
+                self._at(now_s, partial(self._lose_as_told, node, note.node))
             elif isinstance(note, End):
                 self._ended.add(node)
+                self._check_none_has_ended()
             else:
                 raise self._misfit(connection, note)
         except ValueError as error:
@@ -184,6 +197,18 @@ class Scheduler(NoBuckets, Exchange):
         if not self._takeover and node not in self._plan.workers:
             raise ValueError(f"node {node} has no worker; those are on nodes {list(self._plan.workers)}")
 
+    def _lose_as_told(self, teller: int, node: int) -> None:
+        """Somebody has lost a node. It may have told this process that it ends, and not the other one. If that one has
+        lost the teller, too, and said so first, the teller is out."""
+        if teller in self._former:
+            return
+        had_left = node in self._ended and node in self._former
+        self._ended.discard(node)
+        if had_left:
+            self._has_lost(node)
+        else:
+            self._lose(node)
+
     def _has_lost(self, node: int) -> None:
         """
         Raises:
@@ -198,6 +223,8 @@ class Scheduler(NoBuckets, Exchange):
             return
         if self._takeover.has_begun or self._plan.replica is None:
             raise NeighbourError("neither server nor replica is left", fix="kill only one of them")
+        if node == self._plan.server and self._plan.replica in self._ended:
+            return  # the server had told it to end: it has all
         for other in self._by_node:
             self._say(other, Gone(node, ()))
         if node == self._plan.server:
@@ -216,13 +243,32 @@ class Scheduler(NoBuckets, Exchange):
         self._plan = self._plan.taken_over
         for note in takeover.notes:
             self._say(self._plan.server, note)
+        if self._is_ending:
+            self._end_servers()
 
-    def _await_server(self, seek: Callable[[], socket]) -> None:
-        """Find the server that is started again; until it says what it has, nothing is planned."""
+    def _await_server(self, seek: Seek) -> None:
+        """Find the server that is started again; until it says what it has, nothing is planned.
+
+        Raises:
+            WorkerError: a worker has ended.
+        """
         lost_s = time.monotonic()
-        self._is_away, self._later, self._outdated, self._history = True, [], {*self._plan.workers}, None
-        self._has_again(self._plan.server, seek())
+        self._is_away, self._outdated, self._history = True, {*self._plan.workers}, None
+        self._check_none_has_ended()
+        self._has_again(self._plan.server, seek(self._stay_alive))
         self._say(self._plan.server, Back(0, time.monotonic() - lost_s))
+
+    def _check_none_has_ended(self) -> None:
+        """
+        Raises:
+            WorkerError: a worker has, with weights of a server before the one that is to come.
+        """
+        ended = [self._plan.nodes[node] for node in sorted(self._outdated & self._ended)]
+        if ended:
+            raise WorkerError(
+                f"the server was lost when workers had ended, with weights that are lost with it: {', '.join(ended)}",
+                fix="kill the server earlier",
+            )
 
     def _resume(self, note: Resume, now_s: float) -> None:
         """Plan anew, from what the new server has."""
@@ -241,15 +287,18 @@ class Scheduler(NoBuckets, Exchange):
         try:
             for seen_s, rates_bps in self._rates.new():
                 due_s = seen_s + self._plan.options.lag_s
-                self._at(due_s, partial(self._planner.rates, rates_bps, due_s))
+                self._at(due_s, partial(self._hear_rates, rates_bps, due_s))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise WorkerError(
                 f"what the network monitor tells cannot be read: {error}", fix="see who else writes into its file"
             ) from error
 
+    def _hear_rates(self, rates_bps: Mapping[int, float], now_s: float) -> None:
+        """The monitor tells of links; also of a time before the server was started again."""
+        self._planner.rates(rates_bps, now_s)
+
     def _patience_s(self, timeout_s: float) -> float:
-        is_halted = self._takeover is not None and self._takeover.is_open
-        due_s = min(math.inf if is_halted else self._planner.next_s, self._looked_s + LOOK_S)
+        due_s = min(math.inf if self._is_halted else self._planner.next_s, self._looked_s + LOOK_S)
         return min(super()._patience_s(timeout_s), max(0.0, due_s - time.monotonic()))
 
     def _move(self) -> bool:
@@ -257,8 +306,7 @@ class Scheduler(NoBuckets, Exchange):
             self._looked_s = time.monotonic()
             self._look_at_rates()
         moved = super()._move()
-        is_halted = self._over or self._is_away or (self._takeover is not None and self._takeover.is_open)
-        said = [] if is_halted else self._tick()
+        said = [] if self._is_halted else self._tick()
         for node, note in said:
             if self._takeover:
                 self._takeover.told(note)

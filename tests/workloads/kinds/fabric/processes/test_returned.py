@@ -15,7 +15,8 @@ from topologies.build import build
 from workloads import checkpoint
 from workloads.checkpoint import Checkpoint, Keeper
 from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal import Journal, Unit
+from workloads.kinds.fabric.journal import Journal, Step, Unit
+from workloads.kinds.fabric.kind import MOST_SAVED_BYTES
 from workloads.kinds.fabric.planning.planner import Planner, Work
 from workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
 from workloads.kinds.fabric.processes.returned import Returned, Saved
@@ -55,6 +56,20 @@ def test_what_is_saved_is_read_again_and_the_journal_goes_on() -> None:
         with pytest.raises(ValueError, match="is lost, and was here before"):
             after.lose(number)
     assert not after.arrive(Unit((4,), (1,), False))
+
+
+@pytest.mark.parametrize("members", [1, 2, 5])
+def test_what_is_saved_besides_weights_has_a_largest_size(members: int) -> None:
+    """With the longest numbers that there can be: of a million updates, and 17 digits of shares."""
+    shares = ((1.0000000000000002e-100, -1.0000000000000002e-100),)
+    steps, came = [], []
+    for first in range(10**6, 10**6 + 100 * members, members):
+        numbers = tuple(range(first, first + members))
+        unit = Unit(numbers, (first,) * members, False, shares * members)
+        steps.append(Step(unit, Fate.AGGREGATED, first))
+        came.append((4000, numbers, 2**40))
+    size = len(Saved(tuple(steps), tuple(came)).encode())
+    assert size <= MOST_SAVED_BYTES * (1 + 100 * members)
 
 
 @pytest.mark.parametrize(

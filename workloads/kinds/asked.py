@@ -1,0 +1,93 @@
+"""What a kind is told of a trial before it runs, and how it says that something cannot be or is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.base.errors import SpecError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a trial asks of its kind, as far as that may make no sense.
+
+    Attributes:
+        overlap: ``none``, ``layer`` or ``both``: whether gradients leave, and arrive, while workers compute.
+        priority: whether chunks that are needed earlier overtake.
+        mode: of computing, as :class:`workloads.job.Compute`.
+        iterations: of each worker.
+        is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
+        largest: the largest magnitude of an element of a gradient or of a sum, if all are whole numbers whose sums must
+            be exact; None where that is not known before.
+        has_agent: whether the lab lets a process on one host start programs on another.
+        lab: its name, for people.
+    """
+
+    overlap: str
+    priority: bool
+    mode: str
+    iterations: int
+    is_trained: bool
+    has_agent: bool
+    lab: str
+    largest: int | None = None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a job asks of its network, for a theory of what comes of it.
+
+    Attributes:
+        iterations: of each worker, of which the first ``warmup`` count for no number but JCT.
+        pace_s: float64[workers, iterations], how long computing takes.
+        goodput: share of a link's rate that is payload.
+        momentum: 0 where the task has none; ``learning_rate`` is 1 then.
+    """
+
+    gradient_bytes: int
+    iterations: int
+    warmup: int
+    pace_s: Floats
+    goodput: float
+    seed: int
+    momentum: float = 0.0
+    learning_rate: float = 1.0
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What some trials of a kind need: a program on PATH, or a package of Python.
+
+    Attributes:
+        use: what needs it.
+        fix: the command that installs it.
+    """
+
+    name: str
+    use: str
+    fix: str
+    is_package: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        if self.is_package:
+            return importlib.util.find_spec(self.name) is not None
+        return shutil.which(self.name) is not None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something that could happen to a trial cannot happen to one of this kind, and what to do instead."""
+
+    problem: str
+    fix: str
+
+    def error(self) -> SpecError:
+        return SpecError(self.problem, fix=self.fix)

@@ -1,0 +1,67 @@
+"""What a kind is told of a trial that has run, and what it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from workloads.kinds.transfers import Carried
+from workloads.sync.cost import Cost
+from workloads.updates import Step, Update
+
+if TYPE_CHECKING:
+    import pandas as pd  # not needed to plan a trial
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the workers of a finished trial left behind, for the checks of its kind.
+
+    Attributes:
+        samples: of all iterations, as :mod:`analysis.metrics` has them.
+        iterations: of each worker, as the spec has them.
+        cost: of an average synchronisation.
+        least_gst_s: the least that one can take.
+        goodput: share of a link's rate that is payload.
+        pace_s: what computing takes at least, before anything that the spec does to it.
+    """
+
+    plan: Any
+    samples: pd.DataFrame
+    iterations: int
+    cost: Cost
+    least_gst_s: float
+    goodput: float
+    pace_s: float
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a trial's processes have told about what they did, held against each other.
+
+    Attributes:
+        samples: those that count.
+        order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
+            order of iterations; None where it is. Several servers' orders are merged (:func:`workloads.parts.merged`).
+        updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
+            one.
+        moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
+        transfers: all that were planned one by one; None of a kind that plans none.
+        spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
+        metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
+        ended_before: ranks that have the weights of a server in the end that was lost. The others have those of the
+            server after it, which may have added in another order.
+        most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
+            none was.
+    """
+
+    samples: pd.DataFrame
+    order: Sequence[Update | Step] | None = None
+    updates: Sequence[float] | None = None
+    moved: Sequence[tuple[int, int, float]] | None = None
+    transfers: Sequence[Carried] | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    spoilt_bytes: float = 0.0
+    ended_before: frozenset[int] = frozenset()
+    most_apart: float | None = None
