@@ -73,6 +73,19 @@ METRICS: Mapping[str, Field] = {
         NUMBER, "s", "median GST of the same scheduler on an ideal network; not if links were disturbed; MLfabric only"
     ),
     "jct_predicted_s": Field(NUMBER, "s", "its JCT"),
+    "iteration_predicted_s": Field(
+        NUMBER,
+        "s",
+        "predicted time of an iteration (TopoOpt, section 5.1); not if links were disturbed or servers slowed down; "
+        "strategies only",
+    ),
+    "mp_wait_forward_s": Field(
+        NUMBER,
+        "s",
+        "median over iterations of the mean time for which a server had nothing to compute, because outputs of others' "
+        "operators were missing; strategies only",
+    ),
+    "mp_wait_backward_s": Field(NUMBER, "s", "the same for gradients of outputs"),
     "scheduler_median_s": Field(
         NUMBER, "s", "median time that the scheduler took to plan a batch of updates; MLfabric only"
     ),
@@ -318,6 +331,12 @@ SAMPLES: Mapping[str, Field] = {
         COUNT, "updates", "updates of others that the server applied in between; with several, of the most stale part"
     ),
     "held_s": Field(NUMBER, "s", "for how long the servers made the worker wait for weights"),
+    "mp_wait_forward_s": Field(
+        NUMBER,
+        "s",
+        "time without anything to compute, because outputs of others' operators were missing; strategies only",
+    ),
+    "mp_wait_backward_s": Field(NUMBER, "s", "the same for gradients of outputs"),
     "planned_s": Field(
         NUMBER, "s", "from the gradient until the server was to have the update, as planned; MLfabric only"
     ),

@@ -71,6 +71,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "done": {
         "wire_bytes": COUNT,
         "sent": {EACH: {"payload_bytes": COUNT, "wire_bytes": COUNT}},
+        "payload_bytes": {EACH: COUNT},
         "max_rss_bytes": COUNT,
         **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s"), _FINITE),
         **dict.fromkeys(("sent_segments", "resent_segments", "checked", "checkpoints", "checkpoint_bytes"), COUNT),

@@ -17,6 +17,7 @@ from testbed.experiment.expand import lab_rate_bps, trials
 from testbed.experiment.own_links import own_text
 from testbed.experiment.provenance import sysctl
 from testbed.spec import Source
+from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
 
@@ -74,6 +75,7 @@ def predict(trial: Trial) -> dict[str, Any]:
         "gst_theory_s": job.gst_theory_s if known else None,
         "jct_theory_s": job.jct_theory_s,
         "wire_bytes_per_iteration": job.cost.wire_bytes if known else None,
+        **_iteration(job),
         "builds": {
             "namespaces": len(topology.nodes),
             "hosts": topology.host_count,
@@ -85,6 +87,11 @@ def predict(trial: Trial) -> dict[str, Any]:
         },
         "meets": met(trial),
     }
+
+
+def _iteration(job: Job) -> dict[str, float]:
+    """What the job's kind predicts of an iteration, if it does."""
+    return {"iteration_predicted_s": predicted} if (predicted := job.iteration_predicted_s) is not None else {}
 
 
 def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
@@ -141,8 +148,14 @@ def _chunk(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
     return "" if chunk_bytes is None else size_text(chunk_bytes)
 
 
+def _iteration_text(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
+    predicted_s = trial.get("iteration_predicted_s")
+    return "" if predicted_s is None else f"{time_text(predicted_s, measured=True)}, as predicted"
+
+
 MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "warm-up": _warmup,
+    "an iteration of": _iteration_text,
     "perturbations": lambda trial, _: "; ".join(trial["meets"]["perturbations"]),
     "queue": lambda trial, _: size_text(trial["meets"]["queue_bytes"]),
     "congestion control": _control,

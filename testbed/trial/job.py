@@ -204,7 +204,16 @@ class Job:
             momentum=float(getattr(task, "momentum", 0.0)),  # some tasks have none
             learning_rate=float(getattr(task, "learning_rate", 1.0)),
         )
-        return self.kind.predicted(self.plan, demand)
+        found, iteration_s = self.kind.predicted(self.plan, demand), self.iteration_predicted_s
+        return found if iteration_s is None else {**found, "iteration_predicted_s": iteration_s}
+
+    @property
+    def iteration_predicted_s(self) -> float | None:
+        """The time of an iteration, if its kind predicts one; None if workers compute for times of their own."""
+        if not self.kind.writes_samples or self.compute.mode == "real" or self.stragglers is not None:
+            return None
+        network = self.network
+        return self.kind.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
 
 
 def synchronised(workload: Workload) -> Synchronised:

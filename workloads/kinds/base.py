@@ -28,6 +28,7 @@ from workloads.sync.forest import Forest, RunBy
 from workloads.sync.verify import check_form
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd  # not needed to plan a trial
 
     from workloads.job import WorkerJob
@@ -218,6 +219,11 @@ class Kind(Generic[P]):
         """Numbers of a job if nothing but computing and undisturbed links took time, by names of metrics that
         :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
         return {}
+
+    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
+        """The predicted time of an iteration (s), where payload has that share of a link's rate, and workers compute at
+        that pace; None where nobody predicts it."""
+        return None
 
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """How many chunks all processes send in one synchronisation.

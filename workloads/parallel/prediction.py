@@ -47,11 +47,14 @@ class Machine:
         flop_per_s: what it computes.
         memory_bytes: for weights and outputs; a strategy that needs more takes for ever.
         chunk_bytes: what must have arrived of a transfer before the next link begins.
+        overlaps: whether a holder has its gradient for an AllReduce as soon as its backward pass ends; otherwise when
+            all its passes of the iteration have ended, as our trials play it.
     """
 
     flop_per_s: float = 10e12
     memory_bytes: float = 40e9
     chunk_bytes: float = CHUNK_BYTES
+    overlaps: bool = True
 
     def __post_init__(self) -> None:
         for name in ("flop_per_s", "memory_bytes", "chunk_bytes"):
@@ -159,6 +162,8 @@ class _Playing:
         """Start, end, the record that it waited for or -1, what, operator, and server or link."""
         tasks = 2 * self.count * self.servers
         self.missing, self.ready_s, self.after = [0] * tasks, [0.0] * tasks, [-1] * tasks
+        self.passes_left = [sum(server in holders for holders in self.holders) for server in range(self.servers)]
+        """By server, backward passes."""
         self.unsummed = [len(holders) for holders in self.holders]
         """By operator, holders that have no gradient yet."""
         self.gradient_s, self.gradient_after = [0.0] * self.count, [-1] * self.count
@@ -279,7 +284,7 @@ class _Playing:
                 for weight, links in routes:
                     post(end_s, (links, 0, count * weight, 0.0, task, record, what, label))
         if phase:
-            self._have_gradient(place, end_s, record)
+            self._end_backward(place, server, end_s, record)
         elif not self.follow[at]:
             self._arrive((self.count + place) * self.servers + server, end_s, record)
 
@@ -332,6 +337,16 @@ class _Playing:
         if end_s > self.last[0]:
             self.last = end_s, at, link.queue
         link.rounds_s = 0.0
+
+    def _end_backward(self, place: int, server: int, time_s: float, record: int) -> None:
+        """A backward pass has ended on a server."""
+        self.passes_left[server] -= 1
+        if self.machine.overlaps:
+            self._have_gradient(place, time_s, record)
+        elif not self.passes_left[server]:
+            for held in range(self.count):
+                if server in self.holders[held]:
+                    self._have_gradient(held, time_s, record)
 
     def _have_gradient(self, place: int, time_s: float, record: int) -> None:
         """A holder of an operator has its gradient; the last of several starts the AllReduce."""

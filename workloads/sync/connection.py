@@ -69,6 +69,11 @@ class Connection:
         """Something waits to be sent."""
         return bool(self._outbox or self._queue)
 
+    @property
+    def payload_bytes(self) -> int:
+        """Of all messages; once nothing waits to be sent."""
+        return self.sent_bytes - HEADER_BYTES * self._pushed
+
     def push(self, word: int, payload: memoryview, rank: int = 0) -> None:
         """Queue one message behind those of its rank and below; ``payload`` must stay as it is until it is sent."""
         heapq.heappush(self._queue, (rank, self._pushed, word.to_bytes(HEADER_BYTES, "big"), payload))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -62,6 +63,19 @@ def test_allreduce_overlaps_with_computation_by_hand() -> None:
         "forward a", "forward b", "backward b", "AllReduce of b", "AllReduce of a",
     ]  # fmt: skip
     assert found.link_bytes.tolist() == [12 * MB] * 4
+
+
+def test_allreduce_after_all_passes_by_hand() -> None:
+    """Both AllReduces start when the last pass has ended: at 3 ms forward and 6 ms backward; together they take 96 ms.
+    With ``a`` on one server, the other has its gradient of b when its passes are done, the first one 6 ms later."""
+    last = replace(SLOW, overlaps=False)
+    found = predict(PAIR, data_parallel(PAIR, 2), star(2), last)
+    assert found.iteration_s == pytest.approx(0.009 + 0.096)
+    placed = read(PAIR, 2, {"a": [0], "b": "all"})
+    passes_s = predict(
+        replace(PAIR, operators=(PAIR.operators[0], replace(PAIR.operators[1], tensors=()))), placed, star(2), SLOW
+    )
+    assert predict(PAIR, placed, star(2), last).iteration_s == pytest.approx(passes_s.iteration_s + 0.064)
 
 
 def test_mp_transfers_go_ahead_of_allreduce() -> None:

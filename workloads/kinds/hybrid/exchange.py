@@ -83,6 +83,10 @@ class ExchangeEngine(Engine):
     def seen(self) -> Mapping[str, Any]:
         return self._waited
 
+    def said(self) -> dict[str, Any]:
+        """To whom it has sent how many bytes of messages and chunks, headers not included."""
+        return {"payload_bytes": {str(one.node): one.payload_bytes for one in self._connections}}
+
     def arrived(self) -> list[tuple[int, float]]:
         """Messages that have come since this was last asked: the number, and when it was there (``time.monotonic``)."""
         found, self._arrived = self._arrived, []

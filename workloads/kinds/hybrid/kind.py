@@ -19,8 +19,10 @@ from workloads.kinds.hybrid import fields
 from workloads.kinds.hybrid.plan import HybridCost, Plan
 from workloads.kinds.hybrid.program.cut import steps
 from workloads.kinds.hybrid.program.layout import collected, held_floats
-from workloads.kinds.hybrid.program.pace import step_s
+from workloads.kinds.hybrid.program.pace import flop_per_s, step_s
+from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES
+from workloads.parallel.prediction import Machine, predict
 from workloads.parallel.strategy import text
 from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases, Shaper
@@ -34,8 +36,11 @@ if TYPE_CHECKING:
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
-WAITS = ("mp_wait_forward_s", "mp_wait_backward_s")
-"""By phase, for how long a server had nothing to compute in an iteration for want of messages."""
+
+MOMENT_S = 1e-6
+"""A pace that takes no time, for a prediction that divides by it."""
+MOST_BYTES = 1e18
+"""Memory of a server for a prediction: a profile that is played takes none of what the model would."""
 
 
 class HybridKind(Kind[Plan]):
@@ -43,7 +48,7 @@ class HybridKind(Kind[Plan]):
     gradients of weights that several of them hold."""
 
     name = "hybrid"
-    numbers = frozenset(WAITS)
+    numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s"})
 
     # What a plan is
 
@@ -107,6 +112,10 @@ class HybridKind(Kind[Plan]):
         assert isinstance(cost, HybridCost)
         return float((pace_s + cost.own_s(shaper)[:, None]).sum(axis=1).max())
 
+    def iteration_s(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> float:
+        machine = Machine(flop_per_s(plan.model, max(pace_s, MOMENT_S)), memory_bytes=MOST_BYTES, overlaps=False)
+        return predict(plan.model, plan.strategy, Network(topology, plan.rings, goodput), machine).iteration_s
+
     def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
         messages = sum(not one.is_local for one in plan.messages)
         return messages + FOREST.chunks(plan.forest, gradient, chunk_bytes)
@@ -142,7 +151,9 @@ class HybridKind(Kind[Plan]):
     # Afterwards
 
     def told(self, plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        return Told(samples)
+        from workloads.kinds.hybrid import account
+
+        return account.told(plan, samples, done, iterations)
 
     def held(self, plan: Plan) -> Sequence[int]:
         return [held_floats(plan.model, plan.strategy, server) for server in plan.workers]
