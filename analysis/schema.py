@@ -86,6 +86,10 @@ _LINK: Shape = {
     **dict.fromkeys(("from", "to"), NAME),
     **dict.fromkeys(("rate_bps", "theory_bytes"), NOT_NEGATIVE),
 }
+_EXCHANGED: Shape = {
+    **dict.fromkeys(("from", "to"), NAME),
+    **dict.fromkeys(("bytes", "theory_bytes", "mp_bytes"), COUNT),
+}
 _EVENT: Shape = {
     **dict.fromkeys(("kind", "what", "error"), TEXT),
     **dict.fromkeys(("planned_s", "begun_s", "done_s", "takes_s", "free_s"), NUMBER),
@@ -125,6 +129,7 @@ RECORD: Shape = {
     "sums": _ACCURACY,
     "fidelity": {"verdict": NAME, "checks": [_CHECK]},
     "links": [_LINK],
+    "pairs": [_EXCHANGED],
     "queues": {"readings": COUNT, "cost_s": NOT_NEGATIVE, "problem": TEXT},
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},

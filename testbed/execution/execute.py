@@ -335,6 +335,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         | dict({} if is_disturbed else job.predicted()),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": found.links,
+        **({"pairs": results.pairs(job, told.pairs)} if told.pairs else {}),
         "queues": queues.record(seen.queues),
         "events": events,
         "probes": found.rates,
