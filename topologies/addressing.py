@@ -42,8 +42,9 @@ class Addresses:
         """The address of one port of a host or of a switch that routes."""
         return (self.host if node < self.topology.host_count else self.port)[node, port][0]
 
-    def arrival(self, src: int, dst: int) -> str:
-        """The address of ``dst`` that traffic from ``src`` goes to: its NIC at the end of the (first) path.
+    def arrival(self, src: int, dst: int, connection: int = 0) -> str:
+        """The address of ``dst`` that traffic from ``src`` goes to over one of their connections: its NIC at the end of
+        the (first) path.
 
         Raises:
             TopologyError: there is no route, or the two are the same host.
@@ -52,16 +53,19 @@ class Addresses:
             raise TopologyError(
                 f"no NIC lies between {self.topology.nodes[src].name} and itself", fix="use two different hosts"
             )
-        last = self.topology.paths(src, dst)[0].links[-1]
+        last = self.topology.connections(src, dst)[connection][0].links[-1]
         return self.of(dst, self.topology.port_at_tail(last ^ 1))
 
-    def flow(self, src: int, dst: int) -> tuple[str, str]:
+    def flow(self, src: int, dst: int, connection: int = 0) -> tuple[str, str]:
         """The addresses of a TCP connection between two hosts, ``src``'s first; ``flow(dst, src)`` is the same pair.
+
+        Args:
+            connection: which of their parallel ones (:meth:`.Topology.connections`).
 
         Raises:
             TopologyError: there is no route, or the two are the same host.
         """
-        return self.arrival(dst, src), self.arrival(src, dst)
+        return self.arrival(dst, src, connection), self.arrival(src, dst, connection)
 
 
 def plan(topology: Topology) -> Addresses:

@@ -7,33 +7,38 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from topologies.model import Topology
+    from topologies.model import Path, Topology
 
 
 @dataclass(frozen=True)
 class Burst:
-    """Traffic from one NIC to another: directed links out of ``src`` and into ``dst``."""
+    """Traffic from one NIC to another: directed links out of ``src`` and into ``dst``, and which of the parallel
+    connections of the two hosts they belong to."""
 
     src: int
     src_link: int
     dst: int
     dst_link: int
+    connection: int = 0
+
+    def paths(self, topology: Topology) -> tuple[Path, ...]:
+        """The paths that it takes."""
+        return topology.connections(self.src, self.dst)[self.connection]
 
     def rate_bps(self, topology: Topology) -> int:
         """What the slowest link on its way lets through: one between switches may be slower than the NICs."""
-        paths = topology.paths(self.src, self.dst)
-        return min(topology.links[link // 2].rate_bps for path in paths for link in path.links)
+        return min(topology.links[link // 2].rate_bps for path in self.paths(topology) for link in path.links)
 
     def arrives(self, topology: Topology, loss: float) -> float:
         """The share of its packets that arrive when each link loses this share."""
-        return (1 - loss) ** max(len(path.links) for path in topology.paths(self.src, self.dst))
+        return (1 - loss) ** max(len(path.links) for path in self.paths(topology))
 
     def round_trip_s(self, topology: Topology) -> float:
         """The longest that a packet and its acknowledgement are on their way through empty queues."""
-        pairs = (self.src, self.dst), (self.dst, self.src)
+        back = topology.connections(self.dst, self.src)[self.connection]
         return sum(
-            max(sum(topology.links[link // 2].delay_s for link in path.links) for path in topology.paths(*pair))
-            for pair in pairs
+            max(sum(topology.links[link // 2].delay_s for link in path.links) for path in paths)
+            for paths in (self.paths(topology), back)
         )
 
 
@@ -57,15 +62,17 @@ def bursts_of(topology: Topology) -> tuple[Burst, ...]:
     found: list[Burst] = []
     for members in groups.values():
         ring = [
-            Burst(src, src_link, dst, dst_link ^ 1)
+            _burst(topology, src, src_link, dst, dst_link ^ 1)
             for (src, src_link), (dst, dst_link) in zip(members, members[1:] + members[:1], strict=True)
         ]
-        if all(burst.src != burst.dst and _takes(topology, burst) for burst in ring):
-            found += ring
+        if None not in ring:
+            found += [burst for burst in ring if burst]
     return tuple(found)
 
 
-def _takes(topology: Topology, burst: Burst) -> bool:
-    """Whether traffic from src to dst leaves by the burst's first link and arrives by its last."""
-    paths = topology.paths(burst.src, burst.dst)
-    return all(path.links[0] == burst.src_link and path.links[-1] == burst.dst_link for path in paths)
+def _burst(topology: Topology, src: int, src_link: int, dst: int, dst_link: int) -> Burst | None:
+    """None where no connection from src to dst leaves by the first link and arrives by the last."""
+    for number, paths in enumerate(topology.connections(src, dst)) if src != dst else ():
+        if all(path.links[0] == src_link and path.links[-1] == dst_link for path in paths):
+            return Burst(src, src_link, dst, dst_link, number)
+    return None

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from itertools import groupby
+from typing import Literal, Protocol, runtime_checkable
 
 from testbed.base.errors import TopologyError
 from topologies.bursts import Burst, bursts_of
@@ -48,13 +49,28 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One route from host to host: its directed links in order, and the share of the flow that takes it."""
+    """One route from host to host: its directed links in order, and the share of the flow that takes it.
+
+    ``connection`` numbers parallel circuits: two hosts have a connection over each, between the NICs that it joins, and
+    send the same bytes over each. Paths of one number are taken by hashing.
+    """
 
     links: tuple[int, ...]
     weight: float = 1.0
+    connection: int = 0
 
 
 Router = Callable[["Topology", int, int], tuple[Path, ...]]
+
+
+@runtime_checkable
+class RouterByNic(Protocol):
+    """A router whose ways to the NICs of one host may differ, as servers forward by address."""
+
+    def __call__(self, topology: Topology, src: int, dst: int) -> tuple[Path, ...]: ...
+
+    def towards(self, topology: Topology, src: int, dst: int, port: int) -> Path:
+        """The path of traffic to the address of ``port`` of ``dst``, whichever NIC it arrives at."""
 
 
 @dataclass(frozen=True)
@@ -151,3 +167,22 @@ class Topology:
                 name = self.nodes[node].name
                 raise TopologyError(f"{name} is a switch that only forwards", fix=f"use a host, or add ina=[{name}]")
         return (Path(()),) if src == dst else self.router(self, src, dst)
+
+    def connections(self, src: int, dst: int) -> tuple[tuple[Path, ...], ...]:
+        """The :meth:`paths` of each connection between two hosts: one, or one for each of several parallel circuits.
+
+        Raises:
+            TopologyError: as :meth:`paths`.
+        """
+        paths = sorted(self.paths(src, dst), key=lambda path: path.connection)
+        return tuple(tuple(same) for _, same in groupby(paths, key=lambda path: path.connection))
+
+    def paths_to(self, src: int, dst: int, port: int) -> tuple[Path, ...]:
+        """The paths of traffic to the address of one NIC of another host.
+
+        Raises:
+            TopologyError: as :meth:`paths`.
+        """
+        if isinstance(self.router, RouterByNic):
+            return (self.router.towards(self, src, dst, port),)
+        return self.paths(src, dst)

@@ -2,6 +2,10 @@
 
 Each of n servers has d interfaces, and interface i of every server is a port of panel i. Two servers are neighbours
 where a circuit joins them; others are reached through servers, which forward (section 6, "indirect forwarding").
+
+Two servers that several circuits join have a connection over each, between its two NICs. Their number is that of the
+first network: connections stay while circuits move. A server forwards by address: to a NIC of a neighbour over the
+circuit that ends there, if there is one, else over the lowest panel.
 """
 
 from __future__ import annotations
@@ -89,12 +93,12 @@ def patch_panel(
 
 
 def repatched(topology: Topology, panels: Panels) -> Topology:
-    """The same servers and fibres with other circuits; ports, and with them addresses, stay.
+    """The same servers and fibres with other circuits; ports, and with them addresses and connections, stay.
 
     Raises:
         TopologyError: a given route does not follow circuits, or two of them contradict each other.
     """
-    router = _Circuits()
+    router = _Circuits(topology if topology.panels else None)
     found = replace(topology, panels=panels, router=router)
     router.take(found, panels)
     return found
@@ -103,7 +107,9 @@ def repatched(topology: Topology, panels: Panels) -> Topology:
 class _Circuits:
     """A router that goes by the destination alone: along given paths, else as the panels' ``routing`` says."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Topology | None = None) -> None:
+        """``before`` is the network before circuits moved."""
+        self._before = before
         self._given: dict[tuple[int, int], int] = {}
         """By (server, destination), the directed link to leave by."""
         self._towards: dict[int, dict[int, int]] = {}
@@ -138,17 +144,48 @@ class _Circuits:
         return self._neighbours
 
     def __call__(self, topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
-        if dst not in self._towards:
-            self._towards[dst] = self._ways(topology, dst)
+        ports = self.met(topology, src, dst)
+        paths = [self.towards(topology, src, dst, port) for port in ports]
+        return tuple(Path(path.links, 1 / len(ports), number) for number, path in enumerate(paths))
+
+    def towards(self, topology: Topology, src: int, dst: int, port: int) -> Path:
         links: list[int] = []
         here = src
         while here != dst:
-            leave = self._given.get((here, dst), self._towards[dst].get(here))
+            leave = self._leaves(topology, here, dst)
             if leave is None:
                 raise _unreachable(topology, src, dst, self._towards[dst])
+            if topology.head(topology.circuits[leave]) == dst and port in self._joining(topology, here, dst):
+                leave = topology.ports[here][port]
             links += [leave, topology.circuits[leave]]
             here = topology.head(links[-1])
-        return (Path(tuple(links)),)
+        return Path(tuple(links))
+
+    def met(self, topology: Topology, src: int, dst: int) -> Sequence[int]:
+        """By connection of two servers, the NIC of ``dst`` at which it ended before any circuits moved."""
+        if self._before is not None:
+            assert isinstance(self._before.router, _Circuits)
+            return self._before.router.met(self._before, src, dst)
+        joining = self._joining(topology, src, dst)
+        if len(joining) > 1 and self._is_direct(topology, src, dst) and self._is_direct(topology, dst, src):
+            return joining
+        # No port of this number, so at the last server the lowest panel is taken.
+        last = self.towards(topology, src, dst, -1).links[-1]
+        return [topology.port_at_tail(last ^ 1)]
+
+    def _leaves(self, topology: Topology, here: int, dst: int) -> int | None:
+        """The directed link by which traffic leaves for another server."""
+        if dst not in self._towards:
+            self._towards[dst] = self._ways(topology, dst)
+        return self._given.get((here, dst), self._towards[dst].get(here))
+
+    def _is_direct(self, topology: Topology, src: int, dst: int) -> bool:
+        leave = self._leaves(topology, src, dst)
+        return leave is not None and topology.head(topology.circuits[leave]) == dst
+
+    def _joining(self, topology: Topology, here: int, there: int) -> list[int]:
+        """The interfaces whose circuits join two servers, which are the same at both."""
+        return [topology.port_at_tail(link) for link, other in self.neighbours(topology)[here] if other == there]
 
     def _ways(self, topology: Topology, dst: int) -> dict[int, int]:
         neighbours = self.neighbours(topology)

@@ -8,7 +8,7 @@ Neighbours on one subnet reach each other without a route.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from testbed.base.errors import TopologyError
@@ -66,14 +66,17 @@ class _Table:
         self.hops: dict[tuple[int, str], set[Hop]] = {}
 
     def add(self, src: int, dst: int, every_address: bool) -> None:
-        paths = self.topology.paths(src, dst)
         if every_address:
-            wanted = [self.addresses.of(dst, port) for port in range(len(self.topology.ports[dst]))]
-        elif len(paths) == 1 and self._is_on_link(paths[0]):
+            for port in range(len(self.topology.ports[dst])):
+                self._add(src, dst, self.topology.paths_to(src, dst, port), self.addresses.of(dst, port))
             return
-        else:
-            last = paths[0].links[-1]
-            wanted = [self.addresses.of(dst, self.topology.port_at_tail(last ^ 1))]
+        for paths in self.topology.connections(src, dst):
+            if len(paths) > 1 or not self._is_on_link(paths[0]):
+                last = paths[0].links[-1]
+                self._add(src, dst, paths, self.addresses.of(dst, self.topology.port_at_tail(last ^ 1)))
+
+    def _add(self, src: int, dst: int, paths: Sequence[Path], address: str) -> None:
+        """Have what ``src`` sends to this address of ``dst`` take these paths."""
         next_hops: dict[int, set[Hop]] = {}
         deciding: list[list[int]] = []
         for path in paths:
@@ -83,11 +86,10 @@ class _Table:
                 next_hops.setdefault(node, set()).add(hop)
         shares = [1 / math.prod(len(next_hops[node]) for node in nodes) for nodes in deciding]
         self._check_weights(src, dst, paths, shares)
-        for address in wanted:
-            for node, hops in next_hops.items():
-                towards: set[Hop] = {(port, None if via == address else via) for port, via in hops}
-                if self.hops.setdefault((node, address), towards) != towards:
-                    self._refuse(node, dst)
+        for node, hops in next_hops.items():
+            towards: set[Hop] = {(port, None if via == address else via) for port, via in hops}
+            if self.hops.setdefault((node, address), towards) != towards:
+                self._refuse(node, dst)
 
     def routes(self) -> list[Route]:
         """Leaves out what a connected subnet already says."""
@@ -118,14 +120,15 @@ class _Table:
                     yield topology.tail(directed), (topology.port_at_tail(directed), via)
                 port = None
 
-    def _check_weights(self, src: int, dst: int, paths: tuple[Path, ...], shares: list[float]) -> None:
-        """The kernel gives each next hop the same share; theory must count on nothing else."""
+    def _check_weights(self, src: int, dst: int, paths: Sequence[Path], shares: list[float]) -> None:
+        """The kernel gives each next hop the same share of a connection; theory must count on nothing else."""
+        whole = sum(path.weight for path in paths)
         for path, share in zip(paths, shares, strict=True):
-            if not math.isclose(share, path.weight):
+            if not math.isclose(share * whole, path.weight):
                 names = self.topology.nodes
                 raise TopologyError(
                     f"{self.topology.expression}: a path from {names[src].name} to {names[dst].name} has weight "
-                    f"{path.weight:g}, but would carry {share:g}",
+                    f"{path.weight:g}, but would carry {share * whole:g}",
                     fix="split traffic evenly at each node, over hops that some path takes",
                 )
 

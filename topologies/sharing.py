@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 from topologies.model import Topology
@@ -23,8 +23,7 @@ def groups(topology: Topology, pairs: Iterable[tuple[int, int]]) -> list[tuple[i
         return link
 
     for src, dst in pairs:
-        paths = topology.paths(src, dst)
-        for step in zip_longest(*(path.links for path in paths)) if len(paths) > 1 else ():
+        for step in _steps(topology, src, dst):
             known = [link for link in step if link is not None]
             for link in known[1:]:
                 parent[root(link)] = root(known[0])
@@ -32,3 +31,10 @@ def groups(topology: Topology, pairs: Iterable[tuple[int, int]]) -> list[tuple[i
     for link in range(len(parent)):
         found.setdefault(root(link), []).append(link)
     return [tuple(links) for links in found.values()]
+
+
+def _steps(topology: Topology, src: int, dst: int) -> Iterator[tuple[int | None, ...]]:
+    """What the paths of one connection have at the same step; parallel connections share nothing by hashing."""
+    for paths in topology.connections(src, dst):
+        if len(paths) > 1:
+            yield from zip_longest(*(path.links for path in paths))

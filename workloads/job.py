@@ -14,7 +14,10 @@ VERSION = 4
 
 @dataclass(frozen=True)
 class Peer:
-    """A neighbour in the forest: one TCP connection, opened by the node with the lower index."""
+    """A neighbour in the forest: one TCP connection, opened by the node with the lower index.
+
+    A neighbour that parallel circuits lead to is several peers, with the addresses of other NICs each.
+    """
 
     node: int
     local: str

@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
         assert isinstance(forest, Forest)  # the ring that the harness wrote
         least = np.zeros(forest.classes, np.float32)
         table = chunks.cut(forest, len(least), [(0, len(least))], chunks.FLOAT_BYTES)
-        sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
+        sockets = transport.connect_all(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
         with Engine(job.node, forest, table, sockets, least) as engine, Path(job.samples).open("w") as samples:
             engine.barrier(job.start_timeout_s)
             for one in measure(job.probes, lambda: engine.barrier(job.timeout_s)):

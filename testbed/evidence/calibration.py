@@ -107,7 +107,9 @@ def plan_of(topology: Topology, settings: LinkSettings, *, at_switches: bool = T
         for link in one_way_first
         if at_switches and link not in seen and _has_address(addresses, link) and _has_address(addresses, link ^ 1)
     ]
-    between = [(Way(one.src, one.dst, *addresses.flow(one.src, one.dst)), one) for one in topology.bursts]
+    between = [
+        (Way(one.src, one.dst, *addresses.flow(one.src, one.dst, one.connection)), one) for one in topology.bursts
+    ]
     pings = [_ping(way, _delays_s(topology, one), settings) for way, one in between]
     for link in alone:
         if link % 2 == 0 or link ^ 1 not in alone:
@@ -121,7 +123,7 @@ def measured(topology: Topology) -> set[int]:
     found: set[int] = set()
     for burst in topology.bursts:
         rate_bps = burst.rate_bps(topology)
-        common = set.intersection(*(set(path.links) for path in topology.paths(burst.src, burst.dst)))
+        common = set.intersection(*(set(path.links) for path in burst.paths(topology)))
         found.update(link for link in common if topology.links[link // 2].rate_bps == rate_bps)
     return found
 
@@ -140,7 +142,7 @@ def _way(topology: Topology, addresses: Addresses, link: int) -> Way:
 
 def _delays_s(topology: Topology, burst: HostBurst) -> list[list[float]]:
     """For each way there and back between two hosts, the delays of its links."""
-    there, back = topology.paths(burst.src, burst.dst), topology.paths(burst.dst, burst.src)
+    there, back = burst.paths(topology), topology.connections(burst.dst, burst.src)[burst.connection]
     return [[topology.links[link // 2].delay_s for link in (*a.links, *b.links)] for a in there for b in back]
 
 

@@ -93,7 +93,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             rank=ranks.get(name),
             world=job.world,
             forest=str(files.plan(job.name)),
-            peers=tuple(peer(addresses, node, other) for other in kind.neighbours(forest, process)),
+            peers=tuple(one for other in kind.neighbours(forest, process) for one in peers(addresses, node, other)),
             training=training(job, files),
             compute=_compute(job, ranks.get(name)),
             overlap=job.work.overlap,
@@ -176,9 +176,15 @@ def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int)
     )
 
 
-def peer(addresses: Addresses, node: int, other: int) -> Peer:
-    """``node``'s side of its one connection with ``other``; the lower index opens it."""
-    local, remote = addresses.flow(node, other)
+def peers(addresses: Addresses, node: int, other: int) -> Iterator[Peer]:
+    """``node``'s side of its connections with ``other``: one, or one for each of several parallel circuits."""
+    for connection in range(len(addresses.topology.connections(node, other))):
+        yield peer(addresses, node, other, connection)
+
+
+def peer(addresses: Addresses, node: int, other: int, connection: int = 0) -> Peer:
+    """``node``'s side of a connection with ``other``; the lower index opens it."""
+    local, remote = addresses.flow(node, other, connection)
     return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
 
 
@@ -208,13 +214,13 @@ def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> 
     found: dict[int, list[Probe]] = defaultdict(list)
     for link in sorted(sends.keys() & receives.keys()):
         out, back = sends[link], receives[link]
-        local, remote = addresses.flow(out.src, out.dst)
+        local, remote = addresses.flow(out.src, out.dst, out.connection)
         way_bps, nic_bps = out.rate_bps(topology), topology.links[link // 2].rate_bps
         found[out.src].append(
             Probe(
                 local=local,
                 remote=remote,
-                source=addresses.flow(back.src, back.dst)[0],
+                source=addresses.flow(back.src, back.dst, back.connection)[0],
                 send_port=_probe_port(topology, out.dst_link ^ 1),
                 listen_port=_probe_port(topology, link),
                 rate_bps=round(back.rate_bps(topology) * back.arrives(topology, settings.loss)),
@@ -242,7 +248,7 @@ def slow_start_s(rate_bps: float, round_trip_s: float) -> float:
 def burst_addresses(topology: Topology) -> list[tuple[Burst, str, str]]:
     """Each burst with the addresses of the NICs that send and receive it."""
     addresses = plan(topology)
-    return [(burst, *addresses.flow(burst.src, burst.dst)) for burst in topology.bursts]
+    return [(burst, *addresses.flow(burst.src, burst.dst, burst.connection)) for burst in topology.bursts]
 
 
 def _probe_port(topology: Topology, link: int) -> int:

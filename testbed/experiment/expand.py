@@ -166,6 +166,7 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
         raise SpecError(f"{arm.topology} has only one worker; synchronisation needs two", fix="give it two hosts")
     work.refuse(own, len(plan.workers))
     kinds.of(plan).refuse(plan, topology, _asked(spec, own))
+    _check_connections(plan, topology)
     kinds.of(plan).chunks(plan, sent, work.chunk_bytes)  # refused where some have nothing
     check_perturbations(arm, spec, topology, plan, folder)
     found = Job("", network, scheme_text, plan, least, sent, spec.workload)
@@ -173,6 +174,21 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
     check_restarts(found)
     _check_timeout(found)
     return found
+
+
+def _check_connections(plan: Plan, topology: Topology) -> None:
+    """Refuse parallel circuits, one of which would be dark, where processes have one connection with a neighbour."""
+    kind = kinds.of(plan)
+    if kind.parallel_connections:
+        return
+    for pair in kind.pairs(plan):
+        if len(topology.connections(*pair)) > 1:
+            a, b = (topology.nodes[node].name for node in pair)
+            raise SpecError(
+                f"scheme {plan.scheme} has one connection between {a} and {b}, which several circuits of "
+                f"{topology.expression} join",
+                fix="join two servers by one circuit: give each ring once",
+            )
 
 
 NOTHING = Gradient((), (), ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -33,8 +33,20 @@ TopologyText = Annotated[str, BeforeValidator(lambda value: _call(value, "bcube(
 SchemeText = Annotated[str, BeforeValidator(lambda value: _call(value, "ring or ps(place=tensor)", schemes.names_of))]
 
 
-Holders = Literal["all"] | list[int]
-Strategy = Literal["data"] | dict[str, Holders]
+def _strategy(value: object) -> object:
+    """What can be said of a strategy without knowing the model and the hosts."""
+    example = "write data, or hosts by operator: {e0: [0], rest: all}"
+    if value == "data":
+        return value
+    if not isinstance(value, dict) or not value:
+        raise refuse(f"{value!r} is no strategy", example)
+    for name, holders in value.items():
+        if holders != "all" and not (isinstance(holders, list) and all(type(one) is int for one in holders)):
+            raise refuse(f"{name}: {holders!r} is no list of hosts", f"write {name}: [0], or {name}: all")
+    return {str(name): holders for name, holders in value.items()}
+
+
+Strategy = Annotated[str | dict[str, str | list[int]], BeforeValidator(_strategy)]
 
 
 class Arm(Group):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
 from topologies import draw
+from topologies.addressing import plan
 from topologies.build import build
 from topologies.check import check
 from topologies.circuits import matchings
@@ -78,7 +79,7 @@ def test_routes_reach_everyone_over_as_few_circuits_as_coins_make_the_distance(c
                 reached.append(there)
     for src in topology.hosts:
         for dst in topology.hosts:
-            (path,) = topology.paths(src, dst)
+            path = topology.paths(src, dst)[-1]
             assert len(path.links) == 2 * fewest[(dst - src) % servers]
             here = src
             for into, out in zip(path.links[::2], path.links[1::2], strict=True):
@@ -174,6 +175,40 @@ def test_a_move_keeps_ports_and_changes_ways() -> None:
     other = repatched(topology, topology.panels.patch(matchings(6, 2, ((0, 2, 4, 1, 3, 5),))))
     assert replace(other, panels=topology.panels) == topology
     assert (len(topology.paths(0, 2)[0].links), len(other.paths(0, 2)[0].links)) == (4, 2)
+
+
+def test_parallel_circuits_are_connections_between_other_nics() -> None:
+    topology = make("servers=4,degree=5,rings=[1,1],circuits=[[0-2]]")
+    addresses = plan(topology)
+    assert [path.weight for path in topology.paths(0, 1)] == [0.5, 0.5]
+    assert [len(topology.connections(*pair)) for pair in ((0, 1), (1, 0), (0, 2), (1, 3))] == [2, 2, 1, 1]
+    for connection, (there,) in enumerate(topology.connections(0, 1)):
+        ((back,),) = topology.connections(1, 0)[connection : connection + 1]
+        assert [link ^ 1 for link in reversed(there.links)] == list(back.links)
+        ports = [topology.port_at_tail(link) for link in (there.links[0], back.links[0])]
+        assert addresses.flow(0, 1, connection) == (addresses.of(0, ports[0]), addresses.of(1, ports[1]))
+        assert addresses.flow(1, 0, connection) == addresses.flow(0, 1, connection)[::-1]
+    assert {burst.src_link for burst in topology.bursts} == set(topology.circuits), "every lit NIC is measured"
+
+
+def test_a_way_that_is_given_in_one_direction_leaves_one_connection() -> None:
+    topology = make("servers=4,degree=4,rings=[1,1],routes=[0-3-2-1]")
+    assert [len(path.links) for path in topology.paths(0, 1)] == [6]
+    assert [len(path.links) for path in topology.paths(1, 0)] == [2]
+
+
+def test_connections_stay_when_circuits_move() -> None:
+    topology = make("servers=4,degree=4,rings=[1,1]")
+    assert topology.panels
+    met = [plan(topology).flow(0, 1, connection) for connection in (0, 1)]
+    apart = repatched(topology, topology.panels.patch(matchings(4, 4, ((0, 2, 1, 3),))))
+    assert [path.links for path in apart.paths(0, 1)] == 2 * [apart.paths(0, 1)[0].links]
+    assert len(apart.paths(0, 2)) == 1
+    together = repatched(apart, topology.panels.patch(matchings(4, 4, ((0, 2, 1, 3), (0, 2, 1, 3)))))
+    assert len(together.paths(0, 2)) == 1, "a connection is not added in the middle of a trial"
+    again = repatched(together, topology.panels)
+    assert again.paths(0, 1) == topology.paths(0, 1)
+    assert [plan(topology).flow(0, 1, connection) for connection in (0, 1)] == met
 
 
 @pytest.mark.parametrize(

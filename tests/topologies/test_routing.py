@@ -20,6 +20,8 @@ from topologies.shortest import ShortestPaths
 SMALL = [
     "star(hosts=5)",
     "star(hosts=5,server_nics=3)",
+    "patch_panel(servers=6,degree=5,rings=[1,1],circuits=[[0-2,3-5]])",
+    "patch_panel(servers=8,degree=6,rings=[1,1,3],routing=coin_change)",
     "bcube(n=2,k=2)",
     "bcube(n=3,k=2)",
     "bcube(n=4,k=2)",
@@ -96,8 +98,10 @@ def assert_routes_give_paths(topology: Topology, pairs: list[tuple[int, int]]) -
     kernel = Kernel(topology, routes(topology, pairs))
     for a, b in pairs:
         for src, dst in ((a, b), (b, a)):
-            _, address = kernel.addresses.flow(src, dst)
-            assert weights(kernel.follow(src, address)) == weights(topology.paths(src, dst))
+            for connection, paths in enumerate(topology.connections(src, dst)):
+                _, address = kernel.addresses.flow(src, dst, connection)
+                whole = sum(path.weight for path in paths)
+                assert weights(kernel.follow(src, address)) == {path.links: path.weight / whole for path in paths}
 
 
 @pytest.mark.parametrize("expression", SMALL)
@@ -112,14 +116,17 @@ def test_routes_over_several_of_the_uplinks_that_are_left(routing: str) -> None:
     assert_routes_give_paths(topology, [(5, host) for host in (0, 4, 7, 17, 99, 126)])
 
 
-@pytest.mark.parametrize("expression", ["bcube(n=3,k=2)", "bcube(n=2,k=3)", "fat_tree(k=4,routing=ecmp)"])
-def test_every_address_of_a_host_is_reached_by_the_same_path(expression: str) -> None:
+@pytest.mark.parametrize(
+    "expression",
+    ["bcube(n=3,k=2)", "bcube(n=2,k=3)", "fat_tree(k=4,routing=ecmp)", "patch_panel(servers=6,degree=4,rings=[1,1])"],
+)
+def test_every_address_of_a_host_is_reached_by_the_path_to_it(expression: str) -> None:
     topology = build(expression, rate_bps=1000)
     kernel = Kernel(topology, routes(topology, combinations(topology.hosts, 2), every_address=True))
     for src, dst in permutations(topology.hosts, 2):
         for port in range(len(topology.ports[dst])):
             found = weights(kernel.follow(src, kernel.addresses.of(dst, port)))
-            assert found == weights(topology.paths(src, dst))
+            assert found == weights(topology.paths_to(src, dst, port))
 
 
 @st.composite

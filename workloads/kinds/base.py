@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
 from topologies.model import Topology
+from topologies.part import Part
 from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Tool
 from workloads.kinds.evidence import Evidence, Told
 from workloads.plan import Plan
@@ -66,6 +67,9 @@ class Kind(Generic[P]):
             sums can be checked, and bandwidth is defined.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
         tells_resent: whether processes tell what TCP sent again to each neighbour.
+        parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
+            send the same bytes over each.
+        shares_network: whether its jobs can share a network with others, each on some of the hosts (:meth:`placed`).
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
@@ -83,6 +87,8 @@ class Kind(Generic[P]):
     sums_together = True
     runs_our_engine = True
     tells_resent = True
+    parallel_connections = False
+    shares_network = False
     reference = ""
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()
@@ -111,6 +117,11 @@ class Kind(Generic[P]):
     def drawn(self, plan: P, seed: int) -> P:
         """The plan with all that it draws by lot drawn by the experiment's seed; the same one if it draws nothing."""
         return plan
+
+    def placed(self, plan: P, part: Part) -> P:
+        """In the numbers of the whole network, a plan that was made for :attr:`.Part.topology`; of a kind that
+        :attr:`shares_network`."""
+        raise NotImplementedError
 
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan does there what it is for.

@@ -38,7 +38,6 @@ class Connection:
         admitted: that message is being taken.
         left: its payload bytes still to come.
         carry: its last 0 to 3 bytes, when a read ended within a float.
-        received, expected: messages complete, and messages to come, in this round.
     """
 
     def __init__(self, node: int, name: str, sock: socket.socket, *, ordered: bool = False) -> None:
@@ -55,7 +54,6 @@ class Connection:
         self.held = self.admitted = False
         self.left = 0
         self.carry = b""
-        self.received = self.expected = 0
         self.sent_bytes = 0
         self._outbox: deque[bytes | memoryview] = deque()
         self._queue: list[tuple[int, int, bytes, memoryview]] = []

@@ -14,7 +14,9 @@ the sender down. That cannot deadlock: a node ends a round only when it has sent
 message nothing is queued that this round needs. (A gate that opens when exponents are agreed on opens at a node before
 it passes them on to its children, and only these send what passes it.) A connection's messages come in the order of
 rounds, so two bits tell the present round from a later one, unless four rounds in a row leave the connection unused.
-Only barriers leave one unused, and a barrier takes no gradient.
+Only barriers leave one unused, and a barrier takes no gradient. Over parallel circuits a neighbour has several
+connections (:mod:`.bundle`), and few chunks may leave one unused, too. That does no harm, because a neighbour does not
+end the next round before this node has begun it and given its part.
 
 With ``priority``, a bucket that becomes ready later overtakes the earlier ones that wait to be sent: it belongs to
 layers nearer to the input, which the next forward pass needs first (P3, Jayarajan et al. 2019, section 4; TicTac,
@@ -34,13 +36,12 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Mapping
-from socket import socket
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
+from workloads.sync.bundle import Bundle, Sockets, bundles
 from workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
 from workloads.sync.connection import Connection, lost
 from workloads.sync.forest import ROOT, Forest
@@ -61,7 +62,7 @@ class Engine(Loop):
     """Sums ``gradient`` over all workers, in place, again and again.
 
     ``gradient`` is float32[total_floats], or None on a node that adds and forwards without a gradient of its own.
-    ``sockets`` holds one connected socket a neighbour (:func:`workloads.sync.transport.connect`).
+    ``sockets`` holds each neighbour's connected socket or sockets (:func:`workloads.sync.transport.connect_all`).
 
     An iteration is one ``start`` a bucket, each as soon as the bucket's gradient is complete, then ``wait``. Between a
     bucket's ``start`` and the end of ``wait`` the engine alone may touch the bucket.
@@ -72,7 +73,7 @@ class Engine(Loop):
         node: int,
         forest: Forest,
         chunks: ChunkTable,
-        sockets: Mapping[int, socket],
+        sockets: Sockets,
         gradient: Floats | None,
         *,
         priority: bool = False,
@@ -85,10 +86,8 @@ class Engine(Loop):
         # Each node serves the neighbour after itself first: if all began with the lowest, that one's link would be the
         # only one in use, and the last one's would idle at the start.
         order = sorted(sockets, key=lambda peer: (peer - node) % len(forest.nodes))
-        super().__init__(
-            forest.nodes[node],
-            [Connection(peer, forest.nodes[peer], sockets[peer], ordered=priority) for peer in order],
-        )
+        self._by_node = bundles(forest.nodes, {peer: sockets[peer] for peer in order}, ordered=priority)
+        super().__init__(forest.nodes[node], [one for each in self._by_node.values() for one in each.connections])
         self._plan = plan(node, forest, chunks)
         self._sums: Sums
         if forest.fixed is None:
@@ -100,11 +99,10 @@ class Engine(Loop):
         self._scratch: Numbers = np.empty(_SCRATCH_BYTES // FLOAT_BYTES, self._sums.dtype)
         self._scratch_bytes = self._scratch.data.cast("B")
         self._rank = [-bucket if priority else 0 for bucket in self._plan.bucket]
-        self._by_node = {connection.node: connection for connection in self._connections}
         self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
         self._jitter = jitter
-        self._later: list[tuple[float, int, Connection, int, int]] = []
-        """Messages that jitter holds back, the earliest first: due time, order, connection, header and chunk."""
+        self._later: list[tuple[float, int, Bundle, int, int]] = []
+        """Messages that jitter holds back, the earliest first: due time, order, neighbour, header and chunk."""
         self._held_back = 0
         self._round = -1
         self._begin_round()
@@ -177,16 +175,16 @@ class Engine(Loop):
         self._sums.begin()
         if self._jitter:
             self._jitter.begin()
-        for connection in self._connections:
-            connection.received = connection.expected = 0
+        for neighbour in self._by_node.values():
+            neighbour.received = neighbour.expected = 0
 
     def _expect(self, kind: int) -> None:
         self._remaining = self._plan.chunks[kind]
         self._complete_s = time.monotonic()
-        for connection in self._connections:
-            connection.expected = self._plan.expected.get(connection.node, (0, 0))[kind]
-            if connection.closed and connection.expected:
-                raise lost(connection, "it was closed")
+        for neighbour in self._by_node.values():
+            neighbour.expected = self._plan.expected.get(neighbour.node, (0, 0))[kind]
+            if neighbour.is_closed and neighbour.expected:
+                raise lost(neighbour.connections[0], "it was closed")
 
     def _open(self, gate: int) -> None:
         """Take messages of this gate from now on, and queue what needs nobody else."""
@@ -203,8 +201,8 @@ class Engine(Loop):
         self._begin_round()
 
     def _awaited(self) -> str:
-        silent = [c.name for c in self._connections if c.received < c.expected]
-        stuck = [c.name for c in self._connections if c.sending]
+        silent = [one.name for one in self._by_node.values() if one.received < one.expected]
+        stuck = list(dict.fromkeys(c.name for c in self._connections if c.sending))
         waits = [f"for chunks from {', '.join(silent)}"] if silent else []
         waits += [f"for {', '.join(stuck)} to take chunks"] if stuck else []
         return " and ".join(waits)
@@ -219,8 +217,8 @@ class Engine(Loop):
         """First queue what jitter has held back until now."""
         moved = False
         while self._later and self._later[0][0] <= time.monotonic():
-            _, _, connection, word, k = heapq.heappop(self._later)
-            connection.push(word, self._views[k], self._rank[k])
+            _, _, neighbour, word, k = heapq.heappop(self._later)
+            neighbour.push(word, self._views[k], self._rank[k])
             moved = True
         return super()._move() or moved
 
@@ -228,14 +226,14 @@ class Engine(Loop):
         if connection.word is None:
             connection.word = connection.read_header()
         if connection.word is None:
-            if connection.closed and self._owes(connection):
+            if self._by_node[connection.node].is_closed and self._owes(connection.node):
                 raise lost(connection, "it was closed")
             return False
         return self._take_more(connection, connection.word)
 
-    def _owes(self, connection: Connection) -> bool:
-        """Whether something is to come over a connection."""
-        return connection.received < connection.expected
+    def _owes(self, node: int) -> bool:
+        """Whether something is to come from a neighbour."""
+        return self._by_node[node].received < self._by_node[node].expected
 
     def _take_more(self, connection: Connection, word: int) -> bool:
         """Read more of the message that has this header; returns whether anything came."""
@@ -295,7 +293,7 @@ class Engine(Loop):
         is_sum = (connection.word or 0) & _SUM
         connection.word = None
         connection.admitted = False
-        connection.received += 1
+        self._by_node[connection.node].received += 1
         if is_sum:
             self._summed(k)
             return
@@ -316,20 +314,20 @@ class Engine(Loop):
             if not self._plan.receives[c]:
                 self._complete(k)
 
-    def _push(self, connection: Connection, k: int, phase: int) -> None:
+    def _push(self, neighbour: Bundle, k: int, phase: int) -> None:
         """Queue a message; where there is jitter, once its step may begin. A barrier has none."""
         word = phase | self._round << _ROUND_SHIFT | k
         if self._jitter is None or self._plan.bucket[k] == self._plan.buckets:
-            connection.push(word, self._views[k], self._rank[k])
+            neighbour.push(word, self._views[k], self._rank[k])
         else:
             due_s = self._jitter.due_s(self._plan.klass[k], is_sum=phase == _SUM)
             self._held_back += 1
-            heapq.heappush(self._later, (due_s, self._held_back, connection, word, k))
+            heapq.heappush(self._later, (due_s, self._held_back, neighbour, word, k))
 
     def _summed(self, k: int) -> None:
         """Chunk k holds the sum of all workers: pass it down."""
-        for connection in self._forward[self._plan.klass[k]]:
-            self._push(connection, k, _SUM)
+        for neighbour in self._forward[self._plan.klass[k]]:
+            self._push(neighbour, k, _SUM)
         self._complete(k)
         if (gate := self._sums.agreed(k)) is not None:
             self._open(gate)

@@ -15,6 +15,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from topologies.part import Part
+
 ROOT = -1
 """In a parent array: this node is the tree's root."""
 ABSENT = -2
@@ -102,3 +104,23 @@ def blocks(trees: Parents) -> Iterator[slice]:
     """The classes in runs, so that what is computed of one run takes little memory. There is at least one run."""
     step = max(1, BLOCK // max(1, trees.shape[1]))
     yield from (slice(first, first + step) for first in range(0, max(1, len(trees)), step))
+
+
+def placed(forest: Forest, part: Part) -> Forest:
+    """A forest that was made for :attr:`.Part.topology`, in the numbers of the whole network. Ranks stay."""
+    number = np.array(part.nodes, dtype=np.int32)
+    back = np.argsort(number)
+    members = forest.members
+
+    def trees(parents: Parents) -> Parents:
+        found: Parents = np.where(parents >= 0, number[np.maximum(parents, 0)], parents)[:, back]
+        return found
+
+    return replace(
+        forest,
+        nodes=tuple(node.name for node in part.whole.nodes),
+        workers=tuple(part.nodes[worker] for worker in forest.workers),
+        reduce=trees(forest.reduce),
+        broadcast=trees(forest.broadcast),
+        members=None if members is None else members[:, back],
+    )

@@ -52,7 +52,10 @@ class Loop(Session):
     @property
     def sent(self) -> dict[int, Sent]:
         """What the kernel has put on the wire so far, by neighbour."""
-        return {connection.node: sent(connection.sock) for connection in self._wires}
+        found: dict[int, Sent] = {}
+        for connection in self._wires:
+            found[connection.node] = found.get(connection.node, Sent()) + sent(connection.sock)
+        return found
 
     def poll(self, timeout_s: float) -> None:
         """Move what there is, and wait for more, until ``timeout_s`` have passed; 0 makes one pass.

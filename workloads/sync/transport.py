@@ -1,4 +1,4 @@
-"""One TCP connection to each neighbour in the forest.
+"""One TCP connection to each neighbour in the forest, or one over each of several parallel circuits.
 
 Of two neighbours the one with the lower index connects and the other one listens. Every node first opens its listeners,
 then connects to the higher ones (the kernel completes a connection before it is accepted), then accepts the lower ones
@@ -33,7 +33,21 @@ def connect(
     timeout_s: float,
     called_off: Look = lambda: None,
 ) -> dict[int, socket.socket]:
-    """Connect ``node`` to all ``peers``; returns a socket by neighbour. Blocks for at most ``timeout_s``.
+    """As :func:`connect_all`, where each neighbour is one of ``peers``; returns a socket by neighbour."""
+    found = connect_all(node, peers, names, congestion_control, timeout_s, called_off)
+    return {peer: sock for peer, (sock,) in found.items()}
+
+
+def connect_all(
+    node: int,
+    peers: Sequence[Peer],
+    names: Sequence[str],
+    congestion_control: str,
+    timeout_s: float,
+    called_off: Look = lambda: None,
+) -> dict[int, list[socket.socket]]:
+    """Connect ``node`` to all ``peers``; returns by neighbour a socket for each of them, in their order. Blocks for at
+    most ``timeout_s``.
 
     ``names`` are those of all nodes, by index, for errors.
 
@@ -50,10 +64,13 @@ def connect(
     higher = [peer for peer in peers if peer.node > node]
     with _listening(lower, congestion_control) as listeners, _connected() as sockets:
         for peer in higher:
-            sockets[peer.node] = _dial(node, peer, names, congestion_control, deadline, called_off)
-        for reception in _receptions(listeners, lower, names):
-            sockets |= reception.until(deadline, called_off)
-    return sockets
+            sockets[peer] = _dial(node, peer, names, congestion_control, deadline, called_off)
+        for awaited, reception in _receptions(listeners, lower, names):
+            sockets |= {awaited[other]: sock for other, sock in reception.until(deadline, called_off).items()}
+    found: dict[int, list[socket.socket]] = {peer.node: [] for peer in peers}
+    for peer in peers:
+        found[peer.node].append(sockets[peer])
+    return found
 
 
 def reach(
@@ -82,15 +99,15 @@ def await_all(
     """
     deadline = time.monotonic() + timeout_s
     with _listening(peers, congestion_control) as listeners, _connected() as sockets:
-        for reception in _receptions(listeners, peers, names):
-            sockets |= reception.until(deadline, lambda: None)
-    return sockets
+        for awaited, reception in _receptions(listeners, peers, names):
+            sockets |= {awaited[other]: sock for other, sock in reception.until(deadline, lambda: None).items()}
+    return {peer.node: sock for peer, sock in sockets.items()}
 
 
 @contextmanager
-def _connected() -> Iterator[dict[int, socket.socket]]:
-    """Sockets by node, which are closed if not all of them come about."""
-    sockets: dict[int, socket.socket] = {}
+def _connected() -> Iterator[dict[Peer, socket.socket]]:
+    """Sockets, which are closed if not all of them come about."""
+    sockets: dict[Peer, socket.socket] = {}
     try:
         yield sockets
     except BaseException:
@@ -112,11 +129,11 @@ def _listening(peers: Sequence[Peer], congestion_control: str) -> Iterator[dict[
 
 def _receptions(
     listeners: Mapping[Place, socket.socket], peers: Sequence[Peer], names: Sequence[str]
-) -> Iterator[Reception]:
-    """One a listener, of those of ``peers`` that will knock there."""
+) -> Iterator[tuple[dict[int, Peer], Reception]]:
+    """One a listener, with those of ``peers`` that will knock there, by node."""
     for place, listener in listeners.items():
-        awaited = {peer.node: peer.remote for peer in peers if (peer.local, peer.port) == place}
-        yield Reception(listener, awaited, names)
+        awaited = {peer.node: peer for peer in peers if (peer.local, peer.port) == place}
+        yield awaited, Reception(listener, {node: peer.remote for node, peer in awaited.items()}, names)
 
 
 def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[Place, socket.socket]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -15,8 +15,8 @@ from testbed.spec.workload.compute import ComputeTime, mode_alone
 from workloads.buckets import Gradient
 from workloads.job import Task
 from workloads.own.prepared import Prepared
-from workloads.parallel.models import NAMES
-from workloads.parallel.operators import Model
+from workloads.parallel.models import NAMES, operators_of
+from workloads.parallel.operators import Model, scaled
 
 LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
@@ -108,16 +108,18 @@ class Synchronised(Workload):
         """
         raise NotImplementedError
 
-    def operators(self, batch: int) -> Model:  # noqa: ARG002
+    def operators(self, batch: int) -> Model:
         """The operators of its model, with batches of so many samples, for strategies.
 
         Raises:
             SpecError: the model has none.
         """
-        raise SpecError(
-            f"a workload of kind {self.kind} has no operators for a strategy to place",
-            fix=f"remove strategy, or play a model that has some: {', '.join(NAMES)}",
-        )
+        if self.model not in NAMES:
+            raise SpecError(
+                f"model {self.model} has no operators for a strategy to place",
+                fix=f"remove strategy, or take a model that has some: {', '.join(NAMES)}",
+            )
+        return scaled(replace(operators_of(self.model), samples=batch), self.scale)
 
     def check(self) -> None:
         """Return only if what it names goes together.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -14,8 +13,6 @@ from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import PlayedTime, mode_alone, no_pace
 from workloads.buckets import Gradient, shares
 from workloads.job import Replay, Task
-from workloads.parallel.models import operators_of
-from workloads.parallel.operators import Model, scaled
 from workloads.played import play
 from workloads.profiles import TABLE_6_1
 
@@ -45,9 +42,6 @@ class Profile(Synchronised):
 
     def layers(self) -> list[list[int]]:
         return [[prod(shape) for _, shape in layer.tensors] for layer in reversed(play(self.model).layers)]
-
-    def operators(self, batch: int) -> Model:
-        return scaled(replace(operators_of(self.model), samples=batch), self.scale)
 
     def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
         macs = [layer.macs for layer in reversed(play(self.model).layers)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -19,8 +18,6 @@ from workloads.job import Task, Training
 from workloads.models import model
 from workloads.own import is_own_data, is_own_model
 from workloads.own.prepared import Prepared, prepare
-from workloads.parallel.models import operators_of
-from workloads.parallel.operators import Model
 
 
 class Train(Synchronised):
@@ -48,9 +45,6 @@ class Train(Synchronised):
 
     def layers(self) -> list[list[int]]:
         return [[prod(shape) for _, shape in layer] for layer in reversed(model(self.model).layers)]
-
-    def operators(self, batch: int) -> Model:
-        return replace(operators_of(self.model), samples=batch)
 
     def check(self) -> None:
         if not self._is_own:

@@ -213,6 +213,10 @@ CHANGES: dict[str, tuple[str, str]] = {
     "labels_the_same": ("label: ring", "label: PS"),
     "several_arms_wrong": ("star(hosts=3)", "star(hosts=0)"),
     "key_twice": ("seed: 1", "seed: 1\nseed: 2"),
+    "panel_parallel_circuits_of_one_connection": (
+        "compute: none\narms:",
+        "compute: real\narms:\n  - {topology: 'patch_panel(servers=4,degree=4,rings=[1,1])', scheme: async_ps}",
+    ),
     **{
         f"panel_{name}": (
             "topology: star(hosts=3), scheme: ring",
@@ -510,6 +514,56 @@ def test_a_profile_with_a_mistake(name: str, testbed: Callable[..., Called], spe
     assert called.code == 2
 
 
+HYBRID = """
+name: hybrid
+links: {rate: 100 Mbit/s}
+workload: {kind: profile, model: dlrm_tiny, batch: 8, iterations: 4, scale: 10, compute: none}
+arms:
+  - {topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}
+"""
+HYBRID_CHANGES: dict[str, tuple[str, str]] = {
+    "hybrid_operator_unknown": ("e1:", "e9:"),
+    "hybrid_server_beyond": ("[1, 2]", "[1, 4]"),
+    "hybrid_server_twice": ("[1, 2]", "[1, 1]"),
+    "hybrid_server_no_number": ("[1, 2]", "[h1]"),
+    "hybrid_holders_no_list": ("[1, 2]", "1"),
+    "hybrid_no_holder": ("[1, 2]", "[]"),
+    "hybrid_no_rest": (", rest: all", ""),
+    "hybrid_strategy_no_mapping": ("{e0: [0], e1: [1, 2], rest: all}", "placed"),
+    "hybrid_nothing_summed": ("e1: [1, 2], rest: all", "rest: [1]"),
+    "hybrid_of_another_scheme": ("ring", "halving_doubling"),
+    "hybrid_asynchronous": ("ring", "async_ps"),
+    "hybrid_of_a_library": ("ring", "gloo"),
+    "hybrid_of_switches": ("star(hosts=4), scheme: ring", '"star(hosts=4,ina=all)", scheme: switchml'),
+    "hybrid_of_a_scheduler": ("ring", "mlfabric_a"),
+    "hybrid_ring_with_members": ("scheme: ring", 'scheme: "ring(members=[[0,1],[2,3]])"'),
+    "hybrid_multi_ring_of_nothing": ("ring", "multi_ring"),
+    "hybrid_stride_not_coprime": ("scheme: ring", 'scheme: "multi_ring(strides=[2])"'),
+    "hybrid_group_without_ring": ("scheme: ring", 'scheme: "multi_ring(permutations=[[0,2,1,3]])"'),
+    "hybrid_ring_without_group": ("scheme: ring", 'scheme: "multi_ring(permutations=[[0,1,2]])"'),
+    "hybrid_model_without_operators": ("dlrm_tiny", "resnet50"),
+    "hybrid_of_a_command": (
+        HYBRID[HYBRID.index("{kind") : HYBRID.index("strategy")],
+        "{kind: command, command: echo}\narms:\n  - {topology: star(hosts=4), ",
+    ),
+    "hybrid_of_topics": (
+        HYBRID[HYBRID.index("{kind") : HYBRID.index("\narms")],
+        "{kind: lda, corpus: python_reference, topics: 10, iterations: 4}",
+    ),
+    "hybrid_overlap": ("compute: none", "compute: none, overlap: layer"),
+}
+
+
+@pytest.mark.parametrize("name", HYBRID_CHANGES)
+def test_a_strategy_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    old, new = HYBRID_CHANGES[name]
+    assert old in HYBRID
+    spec_file.write_text(HYBRID.replace(old, new))
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
 OWN: dict[str, tuple[str, str]] = {
     "own_model_file_missing": ("./absent.py:Net", "./data.py:load"),
     "own_model_without_a_name": ("./net.py", "./data.py:load"),
@@ -665,9 +719,15 @@ def test_a_command_line_with_a_mistake(name: str, testbed: Callable[..., Called]
 
 
 def test_every_golden_text_belongs_to_a_case() -> None:
-    assert {
-        path.stem for path in GOLDEN.glob("*.txt")
-    } == CHANGES.keys() | PROFILE_CHANGES.keys() | TOPICS_CHANGES.keys() | CALLS.keys() | OWN.keys()
+    assert (
+        {path.stem for path in GOLDEN.glob("*.txt")}
+        == CHANGES.keys()
+        | PROFILE_CHANGES.keys()
+        | TOPICS_CHANGES.keys()
+        | CALLS.keys()
+        | OWN.keys()
+        | HYBRID_CHANGES.keys()
+    )
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def test_the_expression_builds_the_panels_and_the_routes_that_were_found(job: De
     direct = found.network(10**9)
     assert (direct.expression, direct.panels) == (built.expression, built.panels)
     for route in found.mp_routes:
-        (path,) = built.paths(route.path[0], route.path[-1])
-        assert [route.path[0], *(built.head(link) for link in path.links[1::2])] == list(route.path)
+        for path in built.paths(route.path[0], route.path[-1]):
+            assert [route.path[0], *(built.head(link) for link in path.links[1::2])] == list(route.path)
     for ring in found.rings:
         for a, b in ring.pairs:
             assert len(built.paths(a, b)[0].links) == len(built.paths(b, a)[0].links) == 2

@@ -44,6 +44,8 @@ class AsynchronousKind(ForestKind):
     name = "asynchronous"
     run_by = Asynchronous
     sums_together = False
+    parallel_connections = False
+    shares_network = False
     counts = frozenset({"update", "version", "staleness", "update_*", "version_*"})
     numbers = frozenset({"held_s"})
     abouts = (STALENESS,)

@@ -11,12 +11,13 @@ import numpy as np
 
 from testbed.base.errors import SpecError
 from topologies.model import Topology
+from topologies.part import Part
 from workloads.job import LARGEST, Replay
 from workloads.kinds.base import Asked, Floats, KindOfForests, Told
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, Releases, Shaper, cost
 from workloads.sync.fixed_point import furthest, least_scale, sum_error
-from workloads.sync.forest import Forest
+from workloads.sync.forest import Forest, placed
 from workloads.sync.verify import verify
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class ForestKind(KindOfForests):
     """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
 
     name = "forest"
+    parallel_connections = True
+    shares_network = True
+
+    def placed(self, plan: Forest, part: Part) -> Forest:
+        return placed(plan, part)
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Engine:
-    """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect`.
+    """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect_all`.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.
@@ -24,7 +24,7 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: C
     """
     table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
     late_s = job.timeout_s if job.failover and job.failover.generation else job.start_timeout_s
-    sockets = transport.connect(job.node, job.peers, forest.nodes, job.congestion_control, late_s, called_off)
+    sockets = transport.connect_all(job.node, job.peers, forest.nodes, job.congestion_control, late_s, called_off)
     steps = job.jitter
     jitter = Jitter(forest, job.node, steps.sigma_s, steps.seed) if steps else None
     gradient = None if part is None else part.gradient

@@ -14,15 +14,16 @@ other passes run, would need a second connection to each neighbour.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from socket import socket
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads.kinds.hybrid.program.cut import Phase
+from workloads.sync.bundle import Sockets
 from workloads.sync.chunks import CHUNK_BITS, ChunkTable
 from workloads.sync.connection import Connection
 from workloads.sync.engine import Engine
@@ -51,7 +52,7 @@ class ExchangeEngine(Engine):
         node: int,
         forest: Forest,
         chunks: ChunkTable,
-        sockets: Mapping[int, socket],
+        sockets: Sockets,
         gradient: Floats,
         buffers: Buffers,
     ) -> None:
@@ -85,7 +86,10 @@ class ExchangeEngine(Engine):
 
     def said(self) -> dict[str, Any]:
         """To whom it has sent how many bytes of messages and chunks, headers not included."""
-        return {"payload_bytes": {str(one.node): one.payload_bytes for one in self._connections}}
+        sent: Counter[str] = Counter()
+        for one in self._connections:
+            sent[str(one.node)] += one.payload_bytes
+        return {"payload_bytes": sent}
 
     def arrived(self) -> list[tuple[int, float]]:
         """Messages that have come since this was last asked: the number, and when it was there (``time.monotonic``)."""
@@ -101,15 +105,15 @@ class ExchangeEngine(Engine):
         """
         self._until(lambda: bool(self._arrived), timeout_s)
 
-    def _owes(self, connection: Connection) -> bool:
-        return super()._owes(connection) or connection.node in self._owing()
+    def _owes(self, node: int) -> bool:
+        return super()._owes(node) or node in self._owing()
 
     def _owing(self) -> set[int]:
         return {self._incoming[number][0] for number, count in self._owed.items() if count > 0}
 
     def _awaited(self) -> str:
         owing = self._owing()
-        names = [connection.name for connection in self._connections if connection.node in owing]
+        names = [neighbour.name for node, neighbour in self._by_node.items() if node in owing]
         return f"for messages from {', '.join(names)}" if names else super()._awaited()
 
     def _take_more(self, connection: Connection, word: int) -> bool:

@@ -104,14 +104,14 @@ class Replayer(Part):
 
 
 def join(job: WorkerJob, plan: Plan, part: Part, called_off: Callable[[], None]) -> ExchangeEngine:
-    """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect`.
+    """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect_all`.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.
         PrivilegeError: the kernel refuses the congestion control.
     """
     table = chunks.cut(plan.forest, plan.gradient_floats, job.buckets, job.chunk_bytes)
-    sockets = transport.connect(
+    sockets = transport.connect_all(
         job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s, called_off
     )
     return ExchangeEngine(job.node, plan.forest, table, sockets, part.gradient, part.buffers)

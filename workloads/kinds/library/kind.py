@@ -29,6 +29,8 @@ class LibraryKind(ForestKind):
     run_by = Library
     runs_our_engine = False
     tells_resent = False
+    parallel_connections = False
+    shares_network = False
     tools = installed.OPENMPI
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:

@@ -1,0 +1,52 @@
+"""Hybrid training in a real lab: messages and sums of groups, bytes on links, predicted time, and the verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.bench import Bench
+
+pytestmark = pytest.mark.lab
+
+SPEC = """
+name: hybrid
+links: {rate: 100 Mbit/s}
+workload:
+  {kind: profile, model: dlrm_tiny, batch: 16, iterations: 4, scale: 4, compute: {mode: paced, pace: {16: 50 ms}}}
+arms:
+  - topology: star(hosts=4)
+    scheme: "multi_ring(permutations=[[0,1,2,3],[3,2,1,0],[0,2],[1,3]])"
+    strategy: {e0: [0], e1: [1, 3], e2: [0, 2], rest: all}
+quiet: 0 s
+"""
+
+
+def test_messages_and_sums_of_groups_on_a_star(bench: Bench, tmp_path: Path) -> None:
+    """That each server sends each other one the bytes of the plan, to the byte, is for the kind to check, which fails
+    the trial otherwise."""
+    (outcome,) = bench.run(SPEC, tmp_path)
+    assert outcome.record["status"] == "done", outcome.record["error"]
+    assert outcome.samples is not None
+    assert (outcome.samples[["mp_wait_forward_s", "mp_wait_backward_s"]] >= 0).all(axis=None)
+    checks = {one["name"]: one for one in outcome.record["fidelity"]["checks"]}
+    for name in ("bytes on the wire", "lower bound", "read back"):
+        assert checks[name]["ok"], checks[name]
+    for link in outcome.record["links"]:
+        assert link["bytes"] == pytest.approx(link["theory_bytes"], rel=0.03, abs=20_000)
+    sums, metrics = outcome.record["sums"], outcome.record["metrics"]
+    assert sums["checked_elements"] > 0
+    assert sums["wrong_elements"] == 0
+    assert metrics["iteration_predicted_s"] > metrics["gst_theory_s"]
+    assert metrics["mp_wait_forward_s"] > 0
+
+
+def test_forwarded_by_servers_between_circuits(bench: Bench, tmp_path: Path) -> None:
+    """Servers 0 and 2 have no circuit: their messages go through another server."""
+    spec = SPEC.replace("star(hosts=4)", '"patch_panel(servers=4,degree=2,rings=[1])"')
+    (outcome,) = bench.run(spec, tmp_path)
+    assert outcome.record["status"] == "done", outcome.record["error"]
+    checks = {one["name"]: one for one in outcome.record["fidelity"]["checks"]}
+    assert checks["bytes on the wire"]["ok"], checks["bytes on the wire"]
+    assert outcome.record["sums"]["wrong_elements"] == 0

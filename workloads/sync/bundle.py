@@ -1,0 +1,54 @@
+"""All connections with one neighbour: one, or one over each of several parallel circuits.
+
+A message leaves over the connection that has been given the fewest bytes so far. So parallel circuits carry the same,
+to a message, and bytes by link are known beforehand. Messages over different connections may overtake each other; the
+engine allows that (:mod:`.engine`).
+
+Rejected: the connection with the fewest unsent bytes. It would suit circuits of different rates, but bytes by link
+would then depend on timing, and no check could tell a wrong route from a slow circuit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from socket import socket
+
+from workloads.sync.connection import HEADER_BYTES, Connection
+
+Sockets = Mapping[int, socket | Sequence[socket]]
+"""By neighbour, its socket; or its sockets, in the same order at both ends, where circuits are parallel."""
+
+
+class Bundle:
+    """The connections with a neighbour, in the same order at both ends.
+
+    Attributes:
+        node, name: the neighbour.
+        received, expected: messages complete, and messages to come, in this round, over all connections.
+    """
+
+    def __init__(self, connections: Sequence[Connection]) -> None:
+        self.connections = connections
+        self.node, self.name = connections[0].node, connections[0].name
+        self.received = self.expected = 0
+        self._given_bytes = [0] * len(connections)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can come any more."""
+        return all(connection.closed for connection in self.connections)
+
+    def push(self, word: int, payload: memoryview, rank: int = 0) -> None:
+        """Queue one message, as :meth:`Connection.push`."""
+        least = min(range(len(self.connections)), key=self._given_bytes.__getitem__)
+        self._given_bytes[least] += HEADER_BYTES + len(payload)
+        self.connections[least].push(word, payload, rank)
+
+
+def bundles(names: Sequence[str], sockets: Sockets, *, ordered: bool) -> dict[int, Bundle]:
+    """By neighbour; ``names`` are those of all nodes, and ``ordered`` is as in :class:`Connection`."""
+    found = {}
+    for peer, given in sockets.items():
+        several = [given] if isinstance(given, socket) else given
+        found[peer] = Bundle([Connection(peer, names[peer], one, ordered=ordered) for one in several])
+    return found
