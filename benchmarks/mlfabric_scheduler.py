@@ -2,11 +2,8 @@
 
     python benchmarks/mlfabric_scheduler.py [--repeats 5] [--updates 10,100,500,1000]
 
-Batches as section 7 describes them, around one switch, with NICs of 10 Gbit/s: a worker for each update, but 30 at
-least; rates of a NIC's direction of 1 to 10 Gbit/s, with the chances of N2 and N3 in turn; updates of 10 to 100 MB that
-all wait when the batch is scheduled, with deadlines that are uniform in 1 to twice their number; an aggregator for five
-workers, at hosts of workers, and as many others for the replica. Paths are known from an earlier batch, as they are in
-a scheduler that runs. To reach: the paper's times, with replication; the goal is a tenth of them.
+Batches are those of analysis/scheduler_batches.py. To reach: the paper's times, with replication; the goal is a tenth
+of them. `testbed reproduce mlfabric mlf.sched` decides the same with fewer batches.
 
 Then come 100 updates whose parts go to two servers, and a batch of 30 updates while 600 that are at the server wait for
 the replica, on the network of replica.yaml, where both share a link. In the first row the bound lets them wait, in the
@@ -19,21 +16,14 @@ import argparse
 import random
 import statistics
 import sys
-import time
 from dataclasses import replace
 
+from analysis.scheduler_batches import CHANCES, PAPER_MS, RATE_BPS, VERSION, made, timed_ms
 from topologies.build import build
 from topologies.model import Topology
-from workloads.kinds.fabric.scheduling.batch import schedule
 from workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
-from workloads.kinds.fabric.scheduling.network import Network
 
-PAPER_MS = {10: 5.0, 100: 30.0, 500: 440.0, 1000: 1460.0}
 GOAL = 0.1
-RATE_BPS = 10**10
-SHARES = (0.1, 0.25, 0.33, 0.5, 1.0)
-CHANCES = ((0.0, 0.1, 0.1, 0.1, 0.7), (0.5, 0.0, 0.0, 0.0, 0.5))  # N2 and N3 of section 7
-VERSION = 10_000
 WORKERS, WAITING = 30, 600
 """Of the batch that is planned while much waits."""
 
@@ -81,45 +71,6 @@ def show(count: int, has_replica: bool, repeats: int, servers: int = 1) -> bool:
     )
     print(f"{count:7d} {word:>8s} {median_ms:10.2f} {max(took_ms):11.2f}  {told}{judged}", flush=True)
     return paper_ms is None or median_ms <= paper_ms
-
-
-def timed_ms(topology: Topology, batch: Batch, rates: Rates) -> float:
-    """Of the second time: the first one asks the topology for paths."""
-    known = Network(topology, rates)
-    schedule(batch, known.copy())
-    network = known.copy()
-    began_s = time.process_time()
-    schedule(batch, network)
-    return 1000 * (time.process_time() - began_s)
-
-
-def made(count: int, chances: tuple[float, ...], chance: random.Random, servers: int) -> tuple[Topology, Batch, Rates]:
-    workers = max(30, count)
-    topology = build(f"star(hosts={workers + servers + 1})", rate_bps=RATE_BPS)
-    rates = {
-        link: [(0.0, RATE_BPS * share)]
-        for link, share in zip(range(2 * workers), chance.choices(SHARES, chances, k=2 * workers), strict=True)
-    }
-    ranks = chance.sample(range(workers), workers)
-    helpers = workers // 5
-    updates = tuple(
-        Update(
-            number,
-            ranks[number],
-            (chance.uniform(10e6, 100e6) / servers,) * servers,
-            version=VERSION - 2 * count + chance.randint(1, 2 * count),
-            norm=chance.uniform(0.5, 1.5),
-        )
-        for number in range(count)
-    )
-    others = chance.sample(range(workers), 2 * helpers)
-    serving = tuple(range(workers, workers + servers))
-    replication = Replication(workers + servers, tuple(others[helpers:]), most_updates=count)
-    return (
-        topology,
-        Batch(updates, serving, tuple(others[:helpers]), VERSION, 2 * count, replication=replication),
-        rates,
-    )
 
 
 def behind(most_updates: int | None, chance: random.Random) -> tuple[Topology, Batch, Rates]:

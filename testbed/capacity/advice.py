@@ -116,9 +116,10 @@ def _text(asked: Sequence[Asked]) -> str:
             f"more than this machine carried at any rate{alike}: "
             "likely to end INVALID. Take fewer hosts"
         )
-    many = sum(not one.carried for one in asked)
+    too_fast = [one for one in asked if not one.carried]
+    many = len(too_fast)
     some = f"{many} of {len(asked)} cells {'is' if many == 1 else 'are'} " if many < len(asked) else ""
-    fixes = " or ".join(f"--set {change}" for change in changes(worst))
+    fixes = " or ".join(f"--set {change}" for change in changes(too_fast))
     verdict = f"{some}likely to end INVALID. Take {fixes}"
     return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}: {verdict}"
 
@@ -131,16 +132,17 @@ def links_text(asked: Asked) -> str:
     return f"{counted(asked.load.links, 'link')} of {text}"
 
 
-def changes(asked: Asked) -> list[str]:
-    """What would let this machine carry a trial, as ``--set`` takes it: a larger scale, where the workload has one, or
-    slower links."""
-    spec = asked.trial.spec
-    slower = [
-        _assigned(key, rate_text(round_down(rate_bps * asked.room)))
-        for key, rate_bps in spec.rates_bps(asked.trial.network.arm).items()
-    ]
-    scale = [f"workload.scale={round_up(spec.workload.scale / asked.room):g}"] if spec.workload.takes_scale else []
-    return [*scale, " --set ".join(slower)]
+def changes(too_fast: Sequence[Asked]) -> list[str]:
+    """What would let this machine carry trials, as ``--set`` takes it: a larger scale, where the workload has one, or
+    slower links, of every arm that has rates of its own."""
+    slower: dict[str, float] = {}
+    for one in too_fast:
+        for key, rate_bps in one.trial.spec.rates_bps(one.trial.network.arm).items():
+            slower[key] = min(slower.get(key, math.inf), rate_bps * one.room)
+    rates = [_assigned(key, rate_text(round_down(rate_bps))) for key, rate_bps in slower.items()]
+    works = [(one.trial.spec.workload, one.room) for one in too_fast]
+    scales = [work.scale / room for work, room in works if work.takes_scale]
+    return [*([f"workload.scale={round_up(max(scales)):g}"] if scales else []), " --set ".join(rates)]
 
 
 def _assigned(key: str, value: str) -> str:

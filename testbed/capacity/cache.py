@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import OutputError
+from testbed.base.processor import cpu_model
 from testbed.capacity.model import Capacity, NothingCarriedError, Step, fitted
-from testbed.experiment.provenance import cpu_model
 from testbed.files.foreign import parse_json
 from testbed.files.writing import named_errors, write_bytes
 

@@ -68,8 +68,8 @@ def enlarged(source: Source, of: Known) -> Source:
     work = source.spec.workload
     if of.capacity is None or not work.takes_scale:
         return source
-    trials = first_trials(source)
-    if all(load_of(trial) is None for trial in trials) or _room(trials, of.capacity) >= 1:
+    rooms = _rooms(first_trials(source), of.capacity)
+    if not rooms or min(rooms.values()) >= 1:
         return source
     return source.scaled(_found(source, of.capacity, work.scale))
 
@@ -112,7 +112,7 @@ def _room(trials: Sequence[Trial], capacity: Capacity) -> float:
     Raises:
         SpecError: nothing is predicted of any, or one has more processes than this machine carries.
     """
-    rooms = {trial.id: capacity.room(load) for trial in trials if (load := load_of(trial)) is not None}
+    rooms = _rooms(trials, capacity)
     if not rooms:
         why = next(filter(None, map(not_known, trials)), "nothing is sent")
         raise SpecError(f"workload.scale: fit: {why}, so no scale follows from that", fix="give a number")
@@ -120,6 +120,11 @@ def _room(trials: Sequence[Trial], capacity: Capacity) -> float:
     if not rooms[tightest]:
         raise SpecError(f"{tightest} has more processes than this machine carries at any scale", fix="take fewer hosts")
     return rooms[tightest]
+
+
+def _rooms(trials: Sequence[Trial], capacity: Capacity) -> dict[str, float]:
+    """By id, that of each trial of which something is predicted."""
+    return {trial.id: capacity.room(load) for trial in trials if (load := load_of(trial)) is not None}
 
 
 def _check(source: Source, trials: Sequence[Trial], scale: float) -> None:

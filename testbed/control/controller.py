@@ -6,6 +6,7 @@ import math
 import time
 import traceback
 from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -17,7 +18,14 @@ from testbed.control.feed import Feed
 
 
 class Controller(Protocol):
-    """Acts on a trial while it runs. One that has something to begin and to end is a context manager, too."""
+    """Acts on a trial while it runs. One that has something to begin and to end is a context manager, too.
+
+    Attributes:
+        is_urgent: whether it does something to the trial at a moment that was asked for, so that it comes before the
+            trial's own processes while it looks (:mod:`testbed.base.urgency`).
+    """
+
+    is_urgent: bool
 
     def look(self, feed: Feed) -> float:
         """Do what is due now; the seconds until it wants to be asked again, or ``math.inf`` for never.
@@ -66,7 +74,7 @@ class Beside:
             for i, controller in enumerate(self._controllers):
                 if due_s[i] <= time.monotonic():
                     try:
-                        with urgent():
+                        with urgent() if controller.is_urgent else nullcontext():
                             due_s[i] = time.monotonic() + _wait_s(controller.look(self._feed))
                     except Exception as error:  # whatever it is, the trial is not controlled any more
                         self._feed.fail(failure(type(controller).__name__, error))

@@ -37,27 +37,42 @@ sends nothing any more."""
 class NetworkMonitor:
     """A controller."""
 
+    is_urgent = False
+
     def __init__(self, context: Context) -> None:
         self._topology, self._records, self._lab = context.trial.topology, context.records, context.lab
         self._path = context.files.work / NAME
         self._ports = range(SYNC_PORT, SYNC_PORT + len(self._topology.nodes))
         self._rates, self._taken = BackgroundRates(self._topology), dict[int, float]()
-        self._told = nominal(self._topology)
+        self._shaped = self._told = nominal(self._topology)
+        self._settled = 0
+        """How many events are done of those that :attr:`_shaped` knows."""
 
     def look(self, feed: Feed) -> float:
         """Tell of links that have another rate since the last look. Before the trial begins, links carry bursts that
         measure them, and nothing is said of other traffic."""
         begun_s = time.monotonic()
-        self._tell()  # first, for a host's answer may take long, and what was done to links is known here
+        if self._is_shaped_anew():  # first, for a host's answer may take long, and what was done to links is known here
+            self._tell()
         found = () if feed.begun_s is None else self._lab.traffic(self._ports)
         for one in found:
             self._taken |= self._rates.since(one)
-        self._tell()
+        if self._is_shaped_anew() or found:
+            self._tell()
         reading_s, waited_s = max((one.took_s for one in found), default=0.0), time.monotonic() - begun_s
         return min(SELDOM_S, max(EVERY_S - waited_s, waited_s, reading_s / MOST_SHARE))
 
+    def _is_shaped_anew(self) -> bool:
+        """Whether events were done since this was asked."""
+        before = self._settled
+        self._settled = sum(record.done_s is not None and not record.error for record in list(self._records))
+        if self._settled == before:
+            return False
+        self._shaped = shaped(self._topology, self._records)
+        return True
+
     def _tell(self) -> None:
-        now = left(shaped(self._topology, self._records), self._taken, self._told)
+        now = left(self._shaped, self._taken, self._told)
         changed = {link: rate_bps for link, rate_bps in now.items() if rate_bps != self._told[link]}
         if changed:
             self._lab.tell(self._path, told(time.monotonic(), changed))

@@ -39,6 +39,8 @@ OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take 
 class Progress:
     """Tells how many iterations the first worker that runs has done, as a controller."""
 
+    is_urgent = False
+
     def __init__(self, tick: Callable[[int], object]) -> None:
         self._tick, self._told = tick, -1
 

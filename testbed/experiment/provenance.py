@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import SpecError
+from testbed.base.processor import cpu_model
 from testbed.lab.base import PREFERRED_CONTROLS
 from testbed.run_directory.layout import SCHEMA
 from testbed.spec import Spec
@@ -125,12 +126,3 @@ def git(folder: Path) -> dict[str, Any] | None:
 def _git(folder: Path, *command: str) -> str:
     done = subprocess.run(["git", "-C", str(folder), *command], capture_output=True, text=True, check=True, timeout=10)
     return done.stdout
-
-
-def cpu_model() -> str:
-    """What the processor calls itself."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in ("model name", "Model", "cpu model"):
-            return value.strip()
-    return platform.processor() or platform.machine()

@@ -72,6 +72,8 @@ class Conductor:
         halted: what it made stand still, in words, with the record of that and when it went on (inf: not yet).
     """
 
+    is_urgent = True
+
     def __init__(self, schedule: Schedule, lab: Lab, logs: Path, patching: Patching | None = None) -> None:
         """Helpers' output goes into ``logs``. ``patching`` moves circuits, if there are such events.
 

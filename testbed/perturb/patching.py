@@ -38,6 +38,8 @@ class Patching:
         history: which circuits carried light, and when.
     """
 
+    is_urgent = True
+
     def __init__(self, lab: Lab, topology: Topology) -> None:
         """``topology`` is what is up."""
         self._lab, self._topology = lab, topology

@@ -54,6 +54,8 @@ class Said:
 class Coordinator:
     """Watches over the processes of one job, as a controller in the thread that waits for them."""
 
+    is_urgent = False
+
     def __init__(self, job: Job, files: Files, lab: Lab, congestion_control: str) -> None:
         self._job, self._files, self._lab, self._congestion_control = job, files, lab, congestion_control
         self._changes: list[tuple[int, Job]] = [(0, job)]

@@ -35,6 +35,8 @@ from topologies.model import Topology
 class Bystander:
     """Watches over the processes of one job that survives losses, as a controller in the thread that waits for them."""
 
+    is_urgent = False
+
     def __init__(self, job: Job, files: Files, lab: Lab) -> None:
         self._job, self._files, self._lab = job, files, lab
         self._gone: list[Exit] = []

@@ -1,4 +1,4 @@
-"""Claims that no run decides: the convergence of descent with delays, and the scheduler's own time."""
+"""A claim that no run decides: the convergence of descent with delays."""
 
 from __future__ import annotations
 
@@ -49,20 +49,3 @@ def convergence(runs: Runs) -> Finding:
 
 def _simulated(samples: Sequence[float] | Values) -> Measured:
     return Measured(tuple(float(one) for one in samples), "simulations", 0, 0)
-
-
-PAPERS_MS = {10: 5.0, 100: 30.0, 500: 440.0, 1000: 1460.0}
-
-
-def scheduler_time(runs: Runs) -> Finding:
-    """How long the scheduler takes, which no run records."""
-    del runs
-    why = "no trial has such batches: python benchmarks/mlfabric_scheduler.py measures it, and says what is reached"
-    unknown = Measured((), "batches", 0, 0, (why,))
-    rows = [
-        Row(f"scheduler's time, {count:,} updates", "ms", paper, None, unknown) for count, paper in PAPERS_MS.items()
-    ]
-    limits = zip(rows, PAPERS_MS.values(), strict=True)
-    return Finding(
-        tuple(rows), tuple(within(f"{row.name}: at most the paper's", row, high=most) for row, most in limits)
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -16,6 +17,8 @@ from analysis.report.question import Question
 Writing: TypeAlias = tuple[Trial, Checkpoints]
 
 MOST_PANELS = 12
+MOST_TICKS = 8
+"""Of an axis."""
 DEFINED = (
     "Checkpoints are weights that were really written. A process that writes does nothing else. Shown is for how long "
     "the process that took longest wrote in all, as a share of the trial's JCT. Of each arm at each setting, the trial "
@@ -76,8 +79,14 @@ def _bars(study: Study, group: Group, first: int) -> plot.Figure:
     ]
     most = max(_columns(cell)["share_of_jct"] for cell in group.cells)
     figure = plot.rows_figure(bars, group.cells, "share of JCT that was spent writing", (0.0, 1.05 * most or 1.0), JCT)
-    figure["layout"]["xaxis"] |= {"tickformat": ".0%"}
+    figure["layout"]["xaxis"] |= {"tickformat": tick_format(1.05 * most)}
     return figure
+
+
+def tick_format(most: float) -> str:
+    """Of shares from 0 to ``most``: percent, with as many digits as tell its ticks apart."""
+    digits = max(0, -math.floor(math.log10(most * 100 / MOST_TICKS))) if most > 0 else 0
+    return f".{digits}%"
 
 
 def _row(cell: MeasuredCell) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.papers.claim import Claim, Finding, Runs, Verdict
-from analysis.papers.mlfabric import figures, unmeasured
+from analysis.papers.mlfabric import figures, scheduler, unmeasured
 from analysis.papers.mlfabric.delay import DELAY
 from analysis.papers.mlfabric.ideals import ring_s
 from analysis.papers.mlfabric.paper import PAPER
@@ -314,10 +314,16 @@ def test_the_full_mode_has_more_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counted == [figures.QUICK_CASES, 100]
 
 
-def test_the_scheduler_is_timed_elsewhere() -> None:
+def test_the_scheduler_is_timed_when_the_page_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_ms = {10: 5.0, 100: 30.0, 500: 440.0, 1000: 1460.0}
+    shares = {10: 0.5, 100: 0.5, 500: 0.5, 1000: 0.5}
+    monkeypatch.setattr(scheduler, "measured_ms", lambda count, *_: [shares[count] * asked_ms[count]] * 4)
     found = decide("mlf.sched", {})
-    assert found.verdict == UNDECIDED
-    assert all("benchmarks/mlfabric_scheduler.py" in check.why for check in found.checks)
+    assert found.verdict == HOLDS
+    assert [row.ours.samples for row in found.rows if row.ours] == [(0.5,) * 4] * 4
+    assert "on this machine" in found.notes[0]
+    shares[100] = 1.2
+    assert decide("mlf.sched", {}).verdict == FAILS
 
 
 def test_delays_in_a_narrow_interval_do_not_help_as_eq_4_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,16 @@ def test_links_that_differ_are_slowed_down_together() -> None:
 def test_an_arms_own_rate_is_slowed_down_where_it_is_given() -> None:
     text = told(SEVERAL.replace("scheme: bml}", "scheme: bml, rate: 2.1 Gbit/s}"), known()).text
     assert text.endswith("Take --set arms.1.rate='940 Mbit/s'")
+
+
+def test_every_arm_that_is_too_fast_is_slowed_down() -> None:
+    unlike = SEVERAL.replace("scheme: bml}", "scheme: bml, rate: 2.1 Gbit/s}").replace("rate: 2 G", "rate: 20 G")
+    text = told(unlike, known()).text
+    assert ": likely to end INVALID" in text
+    found = re.search(r"Take --set links.rate='(.*)' --set arms.1.rate='940 Mbit/s'", text)
+    assert found is not None, text
+    slower = unlike.replace("20 Gbit/s", found[1]).replace("2.1 Gbit/s", "940 Mbit/s")
+    assert not told(slower, known()).warns
 
 
 def test_what_is_advised_is_carried() -> None:

@@ -11,7 +11,7 @@ from testbed.base.errors import SpecError, UsageError
 from testbed.capacity import cache
 from testbed.capacity.cache import Known
 from testbed.capacity.fit import ROOM, enlarged, fit
-from testbed.capacity.load import load_of
+from testbed.capacity.load import Load, load_of
 from testbed.experiment import planning
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
@@ -20,6 +20,7 @@ from testbed.run_directory.directory import RunDirectory
 from testbed.run_directory.resolved import fitted_scale
 from testbed.run_directory.stored import source_of
 from testbed.spec import Source, read
+from testbed.trial.model import Trial
 
 from ..conftest import Called
 from ..fake_lab import FakeLab
@@ -126,6 +127,19 @@ def test_a_written_scale_is_enlarged_only_where_the_machine_does_not_carry_it() 
     larger = enlarged(source, SLOW)
     assert larger.fitted == scale_of(larger) == fit(spec(), SLOW).fitted
     assert scale_of(larger) > 200
+
+
+def test_a_scale_that_is_carried_takes_one_look_at_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+
+    def noted(trial: Trial) -> Load | None:
+        looked_at.append(trial.id)
+        return load_of(trial)
+
+    monkeypatch.setattr("testbed.capacity.fit.load_of", noted)
+    source = spec(PLAYED.replace("fit", "200"))
+    assert enlarged(source, known()) is source
+    assert len(looked_at) == len({*looked_at}) > 0
 
 
 def test_a_written_scale_stays_where_nothing_is_predicted() -> None:

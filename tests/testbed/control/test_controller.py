@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import MissingToolError, SpecError, TrialError, WorkerError
-from testbed.control import registry
+from testbed.control import controller, registry
 from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.control.registry import Context, begun, of_kind
@@ -20,6 +20,8 @@ from workloads.kinds.base import Kind
 
 class Counting:
     """Wants to be asked again after ``wait_s``, so many times."""
+
+    is_urgent = False
 
     def __init__(self, wait_s: float, times: int) -> None:
         self._wait_s, self._times = wait_s, times
@@ -31,6 +33,8 @@ class Counting:
 
 
 class Failing:
+    is_urgent = False
+
     def __init__(self, error: Exception) -> None:
         self._error = error
 
@@ -46,6 +50,35 @@ def test_each_is_asked_when_it_wants() -> None:
     assert len(never.asked_s) == 1
     between = [later - one for one, later in zip(seldom.asked_s, seldom.asked_s[1:], strict=False)]
     assert all(wait_s >= 0.1 for wait_s in between)
+
+
+class Scheduled:
+    """Tells how it is scheduled while it looks."""
+
+    def __init__(self, *, is_urgent: bool) -> None:
+        self.is_urgent = is_urgent
+        self.seen: list[bool] = []
+
+    def look(self, _: Feed) -> float:
+        self.seen.append(controller.urgent.entered)  # type: ignore[attr-defined]
+        return math.inf
+
+
+def test_only_who_says_so_comes_before_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Watched:
+        entered = False
+
+        def __enter__(self) -> None:
+            Watched.entered = True
+
+        def __exit__(self, *_: object) -> None:
+            Watched.entered = False
+
+    monkeypatch.setattr(controller, "urgent", Watched)
+    one, other = Scheduled(is_urgent=True), Scheduled(is_urgent=False)
+    with Beside(Feed({}), [one, other]):
+        until(lambda: one.seen and other.seen)
+    assert (one.seen, other.seen) == ([True], [False])
 
 
 @pytest.mark.parametrize(
@@ -120,6 +153,8 @@ def test_a_controller_that_nobody_adds_or_that_cannot_be_made_is_named(plug: Cal
 @pytest.mark.parametrize("told", [None, math.nan, "soon"])
 def test_a_controller_whose_answer_is_no_time_fails_the_trial(told: Any) -> None:
     class Wrong:
+        is_urgent = False
+
         def look(self, _: Feed) -> float:
             return told
 

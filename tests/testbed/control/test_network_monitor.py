@@ -16,6 +16,7 @@ from testbed.lab.base import LinkChange
 from testbed.lab.measurements import Traffic
 from testbed.perturb.conductor import Record
 from topologies.build import build
+from topologies.model import Topology
 from workloads.link_rates import NAME, Follower, told
 from workloads.sync.cost import goodput
 
@@ -94,6 +95,26 @@ def test_each_change_is_told_once(tmp_path: Path) -> None:
         monitor.look(BEGUN)
     ((_, rates_bps),) = follower.new()
     assert rates_bps == {1: 10}
+
+
+def test_rates_are_worked_out_again_only_when_an_event_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(topology: Topology, records: list[Record]) -> dict[int, float]:
+        asked.append(len(records))
+        return shaped(topology, records)
+
+    monkeypatch.setattr("testbed.control.network_monitor.shaped", counted)
+    records: list[Record] = []
+    parts: Any = {"lab": FakeLab(), "files": SimpleNamespace(work=tmp_path), "records": records}
+    context: Any = SimpleNamespace(trial=SimpleNamespace(topology=STAR), **parts)
+    monitor = NetworkMonitor(context)
+    monitor.look(BEGUN)
+    assert asked == []
+    records += [done(LinkChange(1, rate_bps=10)), done(LinkChange(1, rate_bps=20), done_s=None)]
+    for _ in range(3):
+        monitor.look(BEGUN)
+    assert asked == [2]
 
 
 @pytest.mark.lab

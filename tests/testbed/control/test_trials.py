@@ -38,6 +38,7 @@ class Hearing:
     """Slows a link down when every worker has said that it ended its first iteration."""
 
     heard: list[str]
+    is_urgent = True
 
     def __init__(self, context: Context) -> None:
         self._act, self._lines = context.act, 0
@@ -55,6 +56,8 @@ class Hearing:
 
 class Broken:
     """Fails as soon as the trial has begun."""
+
+    is_urgent = False
 
     def __init__(self, _: Context) -> None:
         pass

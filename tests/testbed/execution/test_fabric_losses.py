@@ -65,6 +65,22 @@ failover: {FAILOVER_S} s
 """
 TRAINED = """{model: resnet8, dataset: digits, batch: 4, iterations: 8, learning_rate: 0.05, momentum: 0.5,
   compute: {mode: paced, pace: {4: 0.1 s}}}"""
+FED = f"""
+name: fed
+links: {{rate: 200 Mbit/s}}
+workload: {TRAINED}
+arms:
+  - topology: star(hosts=9)
+    scheme: mlfabric_a(delay_bound=12,aggregators=2,divergence_bound=0.2)
+    label: daemons
+    perturb: [{{kind: kill, nodes: [h0.daemon], at: 0.4 s}}, {{kind: kill, nodes: [h1], at: 0.7 s}}]
+  - topology: star(hosts=9)
+    scheme: mlfabric_a(delay_bound=12,aggregators=2,divergence_updates=3)
+    label: scheduler
+    perturb: [{{kind: kill, nodes: [h2.daemon], at: 0.4 s}}, {{kind: kill, nodes: [h8], at: 0.7 s}}]
+failover: {FAILOVER_S} s
+{SETTINGS}
+"""
 OVER = f"""
 name: over
 links: {{rate: 200 Mbit/s}}
@@ -124,6 +140,19 @@ def test_server_and_replica_stand_in_for_each_other(bench: Bench, tmp_path: Path
     assert metrics["takeover_behind"] <= 6
     found = records["server"]["accuracy"]
     assert found["takeover_apart"] <= found["takeover_allowed"] + found["takeover_rounded"]
+
+
+def test_the_server_feeds_the_replica_when_others_are_lost(bench: Bench, tmp_path: Path) -> None:
+    records = {one.record["label"]: one.record for one in bench.run(FED, tmp_path)}
+    assert {label: record["error"] for label, record in records.items()} == {"daemons": None, "scheduler": None}
+    nodes = {"daemons": {"h0", "h1"}, "scheduler": {"h2", "h8"}}
+    for label, record in records.items():
+        assert {loss["node"] for loss in record["failover"]["losses"]} == nodes[label]
+        for name in ("nodes", "bytes on the wire", "lower bound", "staleness", "divergence"):
+            assert check(record, name)["ok"], (label, check(record, name))
+        assert record["accuracy"]["weights_error"] == 0, label
+        assert record["accuracy"]["weights_equal"], label
+        assert record["metrics"]["replica_error"] == 0, "the same bits, for both make the same steps"
 
 
 @pytest.mark.parametrize(

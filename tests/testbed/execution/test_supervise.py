@@ -117,6 +117,8 @@ def test_who_neither_ended_nor_failed_is_named_beside(files: Files) -> None:
 
 def test_a_death_that_a_controller_forgives_is_no_failure(files: Files) -> None:
     class Forgiving:
+        is_urgent = False
+
         def look(self, feed: Feed) -> float:
             feed.forgive([exit for exit in feed.failed if exit.process == "h1"])
             return math.inf

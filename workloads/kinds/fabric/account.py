@@ -14,6 +14,7 @@ import pandas as pd
 from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
 from workloads.kinds.fabric.fates import Fate
+from workloads.kinds.fabric.feeding_account import Feeding
 from workloads.kinds.fabric.journal_lines import FIX, Line, lines
 from workloads.kinds.fabric.losses_account import NOBODY, Losses
 from workloads.kinds.fabric.plan import Fabric, Sent
@@ -65,20 +66,29 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     for scheduler in schedulers:
         wrong = wrong or misplaced(transfers, plan, done, losses)
         wrong = wrong or other_order(losses.kept(scheduler["order"], journal, world), journal, world)
+    feeding = Feeding.told(done)
     found = _replicated(plan, server, journal, done, taken)
     wrong = wrong or found.wrong
     if wrong:
         raise WorkerError(f"what the processes of scheme {plan.scheme} tell does not fit together: {wrong}", fix=FIX)
     if not schedulers:  # nobody knows what was planned, and when what was there that did not go to the server
-        sent = moved(losses.moved(plan, journal), iterations)
-        return Told(timed(samples, [], plan), order(journal), moved=sent, spoilt_bytes=losses.spoilt)
+        sent = [*losses.moved(plan), *feeding.moved(plan, losses.update_bytes)]
+        return Told(
+            with_behind(timed(samples, [], plan), found),
+            order(journal),
+            moved=moved(sent, iterations),
+            metrics={**found.metrics, **_to_replica(sent, plan, losses)},
+            spoilt_bytes=losses.spoilt,
+        )
     (scheduler,) = schedulers
+    sent = [*((one.source, one.target, one.size_bytes) for one in transfers if one.arrived_s is not None)]
+    sent += feeding.fed(plan)
     return Told(
         with_behind(timed(samples, transfers, plan), found),
         taken.steps if taken else order(journal),
-        moved=moved([one[:3] for one in transfers if one.arrived_s is not None], iterations),
+        moved=moved(sent, iterations),
         transfers=carried(transfers, plan),
-        metrics={**took(scheduler["plans_s"]), **found.metrics, **_to_replica(transfers, plan)},
+        metrics={**took(scheduler["plans_s"]), **found.metrics, **_to_replica(sent, plan, losses)},
         spoilt_bytes=losses.spoilt + sum(one.size_bytes for one in transfers if one.arrived_s is None),
         ended_before=taken.ended_before if taken else frozenset(),
         most_apart=taken.most_apart if taken else None,
@@ -117,14 +127,16 @@ def _replicated(
     if not told:  # it was lost when all was done, which nobody noticed
         return until(plan, server, journal)
     (replica,) = told
-    return replicated(plan, server, journal, lines(replica["copied"], len(plan.workers)), replica["lines"])
+    copied = lines(replica["copied"], len(plan.workers))
+    whole, wrong = Feeding.told(done).whole(journal, copied, server["momentum"])
+    return Replicated(wrong) if wrong else replicated(plan, server, journal, whole, replica["lines"])
 
 
-def _to_replica(transfers: Sequence[Moved], plan: Fabric) -> dict[str, float]:
-    """What it got, of updates and sums."""
-    if plan.replica is None:
+def _to_replica(sent: Sequence[Sent], plan: Fabric, losses: Losses) -> dict[str, float]:
+    """What it got, if anybody can tell: not of one that was lost and got something else than what was scheduled."""
+    if plan.replica is None or (plan.replica in losses.stand_ins and (losses.ranks or losses.others)):
         return {}
-    return {"replica_bytes": float(sum(one.size_bytes for one in transfers if one.target == plan.replica))}
+    return {"replica_bytes": float(sum(count for _, target, count in sent if target == plan.replica))}
 
 
 def order(journal: Sequence[Line]) -> list[Step]:

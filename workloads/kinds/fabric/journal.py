@@ -66,7 +66,7 @@ class Journal:
         steps: what was decided, in order.
         version: of the newest weights.
         replicated: how many updates of the order the replica has, without a gap.
-        leads: by step, how many that were when it was decided.
+        leads: by step, how many that were when it was decided, of those that had had their turn.
         norms: by number, those that were told with the order.
     """
 
@@ -94,6 +94,16 @@ class Journal:
         self.version = self.replicated = 0
         self.leads: list[int] = []
         self._is_open = False
+
+    @property
+    def at(self) -> int:
+        """How many updates of the order have had their turn."""
+        return self._at
+
+    @property
+    def turn(self) -> Unit | None:
+        """The unit whose turn it is; None if it is not here."""
+        return self._held.get(self._order[self._at]) if self._at < len(self._order) else None
 
     @property
     def awaited(self) -> list[int]:
@@ -159,14 +169,16 @@ class Journal:
         """So many updates of the order may have their turn."""
         self._allowed = updates
 
-    def arrive(self, unit: Unit) -> bool:
-        """A unit is here, maybe before anybody has said when its turn is; :meth:`next` does what is due.
+    def arrive(self, unit: Unit, norms: Sequence[float] = ()) -> bool:
+        """A unit is here, maybe before anybody has said when its turn is; :meth:`next` does what is due. ``norms`` are
+        those of its updates, if they are known.
 
         Returns whether it counts: a part of it may have been here before, or is given up.
         """
         if not self._known.isdisjoint(unit.members):
             return False
         self._known.update(unit.members)
+        self.norms = dict(zip(unit.members, norms, strict=False)) | self.norms
         self._held[unit.members[0]] = unit
         if self._is_open:
             self._append(unit)
@@ -251,7 +263,7 @@ class Journal:
     def _decide(self, unit: Unit, fate: Fate) -> Step:
         step = Step(unit, fate, self.version)
         self.steps.append(step)
-        self.leads.append(self.replicated)
+        self.leads.append(min(self.replicated, self._at))
         self.entries += self._entered(step)
         self.version += len(unit.members) if fate.is_applied else 0
         return step
@@ -274,7 +286,9 @@ class Copy(Journal):
         super().__init__(None)
         self._decided: dict[int, Fate] = {}
         """What became at the server of updates that were not applied here yet."""
-        self._here = 0
+        self._before = self._here = 0
+        """How many updates of the order the state has that the server sent last; and how many of those are here that
+        came since."""
         self._theirs: set[int] = set()
         self.inherited: int | None = None
         self.own_from = self.had = 0
@@ -284,7 +298,13 @@ class Copy(Journal):
         """How many updates of the order are here, without a gap."""
         while self._here < len(self._order) and self._order[self._here] in self._known:
             self._here += 1
-        return self._here
+        return self._before + self._here
+
+    def begin_again(self, at: int, version: int) -> None:
+        """The weights are the server's, with the first ``at`` updates of its order. All that follows is told anew."""
+        self._order, self._versions, self._held, self._known, self._decided = [], {}, {}, set(), {}
+        self._at = self._here = 0
+        self._before, self.version = at, version
 
     @property
     def is_level(self) -> bool:

@@ -171,15 +171,13 @@ class FabricKind(Kind[Fabric]):
         return workers | daemons | {plan.nodes[node]: node for node in plan.others}
 
     def survives(self, plan: Fabric) -> Collection[str]:
-        """All but the server, where it is alone. Server and replica stand in for each other; then the others must stay,
-        for the replica lacks what a lost daemon had still to send it. Where sums are made, an iteration lacks the
-        gradient of whoever is lost, and of several servers one may have a shard of an update that another one never
-        gets."""
+        """All but the server, where it is alone; with a replica, the server too, if no other process but the replica is
+        lost. Where sums are made, an iteration lacks the gradient of whoever is lost, and of several servers one may
+        have a shard of an update that another one never gets."""
         if self.sums_together or plan.further_servers:
             return ()
-        if plan.replica is not None:
-            return {plan.nodes[plan.server], plan.nodes[plan.replica]}
-        return self.processes(plan).keys() - {plan.nodes[plan.server]}
+        alone = {plan.nodes[plan.server]} if plan.replica is None else set()
+        return self.processes(plan).keys() - alone
 
     def returns(self, plan: Fabric) -> Collection[str]:
         """The server, where it is alone."""

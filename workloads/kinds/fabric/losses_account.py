@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.journal_lines import Line
@@ -12,6 +12,9 @@ from workloads.kinds.fabric.plan import Fabric, Sent
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Came: TypeAlias = Sequence[tuple[int, Sequence[int], int]]
+"""(source, members, bytes) of updates and sums that came."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,8 @@ class Losses:
         has_returned: whether the server was started again.
         update_bytes: of one update, and of the weights.
         spoilt: the bytes that may have been sent besides what counts, on any link: of each worker, once a loss, an
-            update to an aggregator, both of its sums and weights.
-        came: (source, members, bytes) of what came to the server.
+            update to an aggregator, both of its sums and weights; and as much for a replica that is fed since.
+        came: of what came to the server.
         gave: (source, target) of weights.
     """
 
@@ -36,7 +39,7 @@ class Losses:
     has_returned: bool = False
     update_bytes: int = 0
     spoilt: float = 0.0
-    came: Sequence[tuple[int, Sequence[int], int]] = ()
+    came: Came = ()
     gave: Sequence[tuple[int, int]] = ()
 
     @classmethod
@@ -44,20 +47,18 @@ class Losses:
         """From the server's last line."""
         if not server.get("lost"):
             return NOBODY
-        size = server["update_bytes"]
-        if plan.replica is not None:
-            stand_ins = frozenset(node for node, *_ in server["lost"])
-            return cls({}, stand_ins=stand_ins, update_bytes=size, spoilt=float(len(plan.workers) * 4 * size))
-        at = dict(server["lost_at"])
+        size, at = server["update_bytes"], dict(server.get("lost_at", ()))
+        lost = {node for node, *_ in server["lost"]}
+        ways = 8 if plan.replica is not None and lost - {plan.server, plan.replica} else 4
         return cls(
             {rank: at[node] for rank, node in enumerate(plan.workers) if node in at},
-            frozenset(at.keys() - {*plan.workers, plan.server}),
-            frozenset(),
-            plan.server in at,
+            frozenset(lost - {*plan.workers, plan.server, plan.replica}),
+            frozenset() if plan.replica is None else frozenset(lost & {plan.server, plan.replica}),
+            plan.replica is None and plan.server in lost,
             size,
-            float(len(at) * len(plan.workers) * 4 * size),
-            server["came"],
-            server["gave"],
+            float(len(lost) * len(plan.workers) * ways * size),
+            server.get("came", ()),
+            server.get("gave", ()),
         )
 
     def __bool__(self) -> bool:
@@ -96,18 +97,20 @@ class Losses:
         came = {update.iteration * world + update.rank for line in lines for update in line.updates}
         return [number for number in planned if number in came]
 
-    def moved(self, plan: Fabric, journal: Sequence[Line]) -> list[Sent]:
+    def moved(self, plan: Fabric) -> list[Sent]:
         """What was sent, as :attr:`came` and :attr:`gave` tell."""
-        world, size = len(plan.workers), self.update_bytes
-        sums = [line.updates for line in journal if line.fate == Fate.AGGREGATED]
-        summed = {one.iteration * world + one.rank for updates in sums for one in updates}
-        found: list[Sent] = []
-        for source, members, count in self.came:
-            found.append((source, plan.server, count))
-            if not summed.isdisjoint(members):
-                workers = (plan.workers[number % world] for number in members)
-                found += [(worker, source, size) for worker in workers if worker != source]
-        return found + [(source, target, size) for source, target in self.gave]
+        size = self.update_bytes
+        return arrivals(plan, plan.server, self.came, size) + [(source, target, size) for source, target in self.gave]
 
 
 NOBODY = Losses({})
+
+
+def arrivals(plan: Fabric, target: int, came: Came, update_bytes: int) -> list[Sent]:
+    """What was sent so that this could come: if a source is not an update's own worker, that had to get it first."""
+    found: list[Sent] = []
+    for source, members, count in came:
+        found.append((source, target, count))
+        workers = (plan.workers[number % len(plan.workers)] for number in members)
+        found += [(worker, source, update_bytes) for worker in workers if worker != source]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,19 @@ def test_a_trial_too_short_for_a_checkpoint(run_dir: Path, edit: Edit) -> None:
     question = answer(writing(run_dir, edit, {"processes": 0, "count": 0, "bytes": 0, "longest_s": 0.0}), "checkpoints")
     assert question.told[0]["Share of JCT"] == "0.0%"
     assert question.panels[0].figure["layout"]["xaxis"]["range"] == [0, 1]
+
+
+@pytest.mark.parametrize("most", [0.9, 0.3, 0.08, 0.05, 0.03, 0.0105, 0.004, 0.0001])
+def test_ticks_of_any_axis_differ(most: float) -> None:
+    digits = int(checkpoints.tick_format(most)[1:-1])
+    for count in range(3, checkpoints.MOST_TICKS + 1):
+        texts = [f"{most * at / count:.{digits}%}" for at in range(count + 1)]
+        assert len({*texts}) == len(texts)
+
+
+@pytest.mark.parametrize("most", [0.0, math.nan])
+def test_an_axis_without_length_has_whole_percents(most: float) -> None:
+    assert checkpoints.tick_format(most) == ".0%"
 
 
 def test_what_cannot_be_is_refused(run_dir: Path, edit: Edit) -> None:

@@ -231,3 +231,35 @@ def test_in_whatever_order_updates_come_they_are_applied_in_one(order: list[int]
         assert journal.version <= 6
         list(iter(journal.next, None))
     assert [number for number, _ in journal.entries] == order
+
+
+def test_a_copy_that_begins_again_has_what_the_server_had() -> None:
+    copy = Copy()
+    copy.expect([4, 5], [0, 0])
+    copy.arrive(alone(5))
+    copy.decided([(4, int(Fate.DIRECT))])
+    copy.begin_again(7, 6)
+    assert copy.here == 7, "one of the seven was late"
+    copy.expect([5], [4])
+    assert copy.here == 7, "what came before does not count"
+    copy.arrive(alone(5, 4))
+    assert copy.here == 8
+    assert steps(copy) == []
+    copy.decided([(5, int(Fate.DIRECT))])
+    assert steps(copy) == [((5,), Fate.DIRECT, 6)]
+    assert copy.version == 7
+
+
+def test_an_open_journal_knows_the_norms_that_came_with_updates() -> None:
+    journal = Journal(None, Lead(2.5, None), 0.0)
+    journal.expect([0, 1], [0, 0], [1.0, 1.0])
+    journal.arrive(alone(1), [9.0])
+    journal.open()
+    journal.arrive(alone(2), [2.0])
+    assert journal.norms == {0: 1.0, 1: 1.0, 2: 2.0}, "the scheduler's word counts"
+    assert journal.turn == alone(1)
+    assert [members for members, *_ in steps(journal)] == [(1,)]
+    assert (journal.at, journal.turn) == (1, alone(2)), "both would be too much"
+    journal.replicated = 5
+    assert [members for members, *_ in steps(journal)] == [(2,)]
+    assert journal.leads == [0, 2], "it may be ahead, and counts no more than what had its turn"

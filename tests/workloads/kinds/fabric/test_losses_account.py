@@ -47,8 +47,7 @@ def test_a_scheduler_tells_unless_it_is_lost() -> None:
 
 
 def test_without_a_scheduler_the_server_tells_what_was_sent() -> None:
-    journal = [line(Update(0, 0, 0)), line(Update(1, 0, 0), Update(0, 1, 1), fate=Fate.AGGREGATED)]
-    sent = Losses.told(PLAN, SERVER).moved(PLAN, journal)
+    sent = Losses.told(PLAN, SERVER).moved(PLAN)
     assert sorted(sent) == [(0, 1, 100), (0, 2, 100), (0, 2, 200), (1, 0, 100), (2, 0, 100)]
 
 

@@ -66,7 +66,7 @@ def test_a_root_gets_sums_of_its_own_iterations_only() -> None:
     with theirs, other, RootDaemon(made, 2, {0: ours}, worker, Memory.make(3)) as daemon:
         source = daemon._by_node[0]
         for members in ((first,), (first, first + 1), (another,)):
-            fitting = Gradient(members, members, ones * len(members), 0, 1)
+            fitting = Gradient(members, members, ones * len(members), 0, 1, norms=(0.0,) * len(members))
             assert daemon._room(source, fitting) is not None
         for members, versions, sums in (
             ((another, another + 1), (0, 0), 1),
@@ -75,5 +75,6 @@ def test_a_root_gets_sums_of_its_own_iterations_only() -> None:
             ((-1,), (0,), 1),
             ((), (), 1),
         ):
+            norms = (0.0,) * len(members)
             with pytest.raises(WorkerError, match="does not expect it"):
-                daemon._room(source, Gradient(members, versions, ones * len(members), 0, sums))
+                daemon._room(source, Gradient(members, versions, ones * len(members), 0, sums, norms=norms))

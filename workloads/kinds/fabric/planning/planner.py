@@ -139,10 +139,9 @@ class Planner:
     @property
     def next_s(self) -> float:
         """When something is to be done next; infinity where nothing is until somebody says something."""
-        begins = min((unit.start_s for unit in self._units), default=math.inf)
-        if self._copying:
-            begins = min(begins, self._copying.start_s)
-        return min(self._plan_s, self._again_s, self._give_s, min(begins, self._settled.start_s) - LEAD_S)
+        copies_s = self._copying.start_s if self._copying else math.inf
+        begins_s = min(copies_s, self._settled.start_s, *(unit.start_s for unit in self._units))
+        return min(self._plan_s, self._again_s, self._give_s, begins_s - LEAD_S)
 
     @property
     def is_replicated(self) -> bool:
@@ -231,8 +230,8 @@ class Planner:
         self._ask(now_s)
         self._units, self._plan_s = [], now_s
 
-    def lose_replica(self, now_s: float) -> None:
-        """Nothing goes to it any more."""
+    def leave_replica(self, now_s: float) -> None:
+        """Nothing goes to it any more: it is lost, or the server feeds it."""
         self._copying, self._copier, self._plan = None, None, self._plan.unreplicated
         self._forget_side(is_replica=True, now_s=now_s)
 

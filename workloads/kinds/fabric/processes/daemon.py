@@ -16,7 +16,7 @@ from socket import socket
 
 import numpy as np
 
-from testbed.base.errors import WorkerError
+from testbed.base.errors import NeighbourError, WorkerError
 from workloads.kinds.fabric.fates import Entry, Fate
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek
@@ -55,6 +55,7 @@ class _Group:
         self.go: SendSums | None = None
         self.sums = Sums(note.shares, floats, momentum)
         self.versions: dict[int, int] = {}
+        self.norms: dict[int, float] = {}
 
 
 class Daemon(NoBuckets, Exchange):
@@ -80,8 +81,8 @@ class Daemon(NoBuckets, Exchange):
         self._spans = [slice(*span) for span in spans(len(memory.weights), len(plan.servers))]
         """Where each shard of an update, and of weights, is."""
         self._pushed: Push | None = None
-        self._kept: dict[int, tuple[int, Floats]] = {}
-        """By number, versions and copies of the worker's updates that are still to go to the replica."""
+        self._kept: dict[int, tuple[Push, Floats]] = {}
+        """By number, copies of the worker's updates that are still to go to the replica."""
         self._groups: dict[int, _Group] = {}
         self._early: dict[int, list[tuple[int, Gradient, Floats]]] = {}
         self._came_of: dict[int, Given] = {}
@@ -137,10 +138,8 @@ class Daemon(NoBuckets, Exchange):
 
     @property
     def _losable_nodes(self) -> set[int]:
-        """Server and replica stand in for each other; without a replica, all but the server may be lost."""
-        if self._plan.replica is not None:
-            return {self._plan.server, self._plan.replica}
-        return {*self._by_node} - {self._node, self._plan.server}
+        """All, but the server where nobody else can serve."""
+        return {*self._by_node} - {self._node} - ({self._plan.server} if self._plan.replica is None else set())
 
     @property
     def _head(self) -> int:
@@ -171,7 +170,7 @@ class Daemon(NoBuckets, Exchange):
 
     def _fits(self, note: Gradient) -> bool:
         """Whether an aggregator may get this: one update, alone."""
-        return note.sums == len(note.members) == len(note.versions) == 1
+        return note.sums == len(note.members) == len(note.versions) == len(note.norms) == 1
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         from_scheduler = connection.node == self._plan.scheduler
@@ -208,7 +207,7 @@ class Daemon(NoBuckets, Exchange):
         """The worker has an update."""
         self._pushed, self._is_answered, number = note, False, self._number(note)
         if self._plan.replica is not None:  # unless it is lost, or serves
-            self._kept[number] = note.version, self._memory.update.copy()
+            self._kept[number] = note, self._memory.update.copy()
         if not self._is_away:
             self._offer(note)
 
@@ -226,16 +225,23 @@ class Daemon(NoBuckets, Exchange):
         """Nobody says when, so now."""
         self._pace(self._plan.server, 0)
         number, history = self._number(note), self._least_history
-        told = Gradient((number,), (note.version,), ((1.0, 1.0),), -1, 1, history=history)
+        told = Gradient((number,), (note.version,), ((1.0, 1.0),), -1, 1, 0, history, (note.norm,))
         self._say(self._plan.server, told, self._memory.update)
 
     def _has_lost(self, node: int) -> None:
         """Without the scheduler nothing is summed, and the update goes straight to the server, if it may not be there:
-        the server ignores what it has."""
+        the server ignores what it has.
+
+        Raises:
+            NeighbourError: the server is lost, too.
+        """
         if node == self._plan.server and self._seek is not None and self._goes_on:
             self._await_server(self._seek)
+        elif {self._plan.server, self._plan.scheduler} <= self._former.keys():
+            raise NeighbourError("server and scheduler are lost", fix="kill only one of them")
         if node != self._plan.scheduler:
             return
+        self._leave_replica(is_fed=True)
         self._disbanded |= self._groups.keys() | self._early.keys()
         self._groups, self._early = {}, {}
         if self._pushed is not None and not self._is_answered:
@@ -245,21 +251,33 @@ class Daemon(NoBuckets, Exchange):
 
     def _do_without(self, node: int) -> None:
         """The server is lost, or its replica: what was on its way there is not sent any more. The one that is left gets
-        all else as it was to."""
+        all else as it was to. If another daemon is lost, the server feeds the replica."""
         self._lose(node)
-        for group in [number for number, group in self._groups.items() if group.note.target == node]:
-            self._disband(group)
-        if node == self._plan.replica:
-            self._kept, self._plan = {}, self._plan.unreplicated
+        if node != self._plan.server:
+            self._leave_replica(is_fed=node != self._plan.replica)
             return
+        self._disband_for(node)
         self._plan, self._came_of = self._plan.taken_over, {}
         waits = self._pushed is not None and not self._is_answered
         unanswered = self._number(self._pushed) if self._pushed is not None and waits else -1
         self._say(self._plan.scheduler, Joined(unanswered, *self._told))
 
-    def _is_for_the_lost(self, note: Send, plan: Fabric) -> bool:
-        """Whether what the scheduler said under ``plan`` was for one that is lost since."""
-        return plan is not self._plan and (note.target in plan.to_replica) == (plan.replica in self._former)
+    def _leave_replica(self, *, is_fed: bool) -> None:
+        """Nothing goes to the replica any more. One that is fed by the server cannot serve."""
+        if is_fed:
+            self._losable = {*self._losable} - {self._plan.server}
+        if self._plan.replica is not None:
+            self._disband_for(self._plan.replica)
+            self._kept, self._plan = {}, self._plan.unreplicated
+
+    def _disband_for(self, target: int) -> None:
+        for group in [number for number, group in self._groups.items() if group.note.target == target]:
+            self._disband(group)
+
+    def _is_void_way(self, note: Send, plan: Fabric) -> bool:
+        """Whether what the scheduler said under ``plan`` was for one to which nothing goes any more."""
+        is_served = plan.server == self._plan.server
+        return plan is not self._plan and (note.target in plan.to_replica) == is_served
 
     # A server that is started again.
 
@@ -306,26 +324,27 @@ class Daemon(NoBuckets, Exchange):
         """The update's time has come; it was told under ``plan``. After a loss it may have been decided meanwhile: then
         its worker has gone on, and nobody waits for it, unless it is kept."""
         is_over = self._pushed is not None and note.update < self._number(self._pushed)
-        if self._plan.scheduler in self._former or self._is_for_the_lost(note, plan):
+        if self._plan.scheduler in self._former or self._is_void_way(note, plan):
             return
         if self._goes_on_alone and is_over and note.update not in self._kept:
             return
-        version, floats = self._update(connection, note)
-        told = Gradient((note.update,), (version,), ((1.0, 1.0),), note.group, 1, note.shard, self._least_history)
+        push, floats = self._update(connection, note)
+        alone = (note.update,), (push.version,), ((1.0, 1.0),)
+        told = Gradient(*alone, note.group, 1, note.shard, self._least_history, (push.norm,))
         if note.target == self._node:
             self._collect(self._node, told, floats)
         else:
             self._pace(note.target, note.rate_bps)
             self._say(note.target, told, floats)
 
-    def _update(self, connection: Connection, note: Send) -> tuple[int, Floats]:
-        """The version that an update was computed on, and the shard of it: a copy, if it goes to the replica, or to who
-        was that."""
+    def _update(self, connection: Connection, note: Send) -> tuple[Push, Floats]:
+        """What the worker said of an update, and the shard of it: a copy, if it goes to the replica, or to who was
+        that."""
         if note.update in self._kept and (self._plan.replica is None or note.target in self._plan.to_replica):
             return self._kept.pop(note.update)
         if self._pushed is None or self._number(self._pushed) != note.update or note.target in self._plan.to_replica:
             raise self._misfit(connection, f"{note}, and the worker has {self._pushed}")
-        return self._pushed.version, self._memory.update[self._spans[note.shard]]
+        return self._pushed, self._memory.update[self._spans[note.shard]]
 
     def _forget_dropped(self, entries: Sequence[Entry]) -> None:
         """Of updates that were not sent the replica gets nothing either."""
@@ -357,7 +376,7 @@ class Daemon(NoBuckets, Exchange):
                 f"{self._name} got update {number} for a group of {list(group.note.members)}: {error}",
                 fix="report it: the protocol is broken",
             ) from error
-        group.versions[number] = version
+        group.versions[number], group.norms[number] = version, note.norms[0]
         self._send_sums(group)
 
     def _let_go(self, connection: Connection, note: SendSums) -> None:
@@ -379,7 +398,8 @@ class Daemon(NoBuckets, Exchange):
         versions = tuple(group.versions[number] for number in note.members)
         self._pace(note.target, group.go.rate_bps)
         count, history = group.sums.count, self._least_history
-        told = Gradient(note.members, versions, note.shares, note.group, count, note.shard, history)
+        norms = tuple(group.norms[number] for number in note.members)
+        told = Gradient(note.members, versions, note.shares, note.group, count, note.shard, history, norms)
         self._say(note.target, told, group.sums.floats)
 
     def _disband(self, group: int) -> None:

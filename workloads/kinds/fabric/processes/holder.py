@@ -107,7 +107,8 @@ class Holder(NoBuckets, Exchange):
             return None
         members = len(note.members)
         is_whole = 0 < members == len(note.versions) == len(note.shares)
-        if note.sums not in (1, 2) or note.shard != self._shard or not is_whole:
+        is_weighed = len(note.norms) in (0, members)
+        if note.sums not in (1, 2) or note.shard != self._shard or not is_whole or not is_weighed:
             raise self._misfit(connection, note)
         return np.empty(note.sums * len(self._weights), np.float32)
 
@@ -126,7 +127,7 @@ class Holder(NoBuckets, Exchange):
 
     def _hold(self, source: int, note: Gradient, floats: Floats) -> None:
         """An update, or a sum, is here."""
-        if self.journal.arrive(Unit(note.members, note.versions, note.group >= 0, note.shares)):
+        if self.journal.arrive(Unit(note.members, note.versions, note.group >= 0, note.shares), note.norms):
             self._held[note.members[0]] = floats
         else:
             self._repeated(note)
@@ -142,10 +143,13 @@ class Holder(NoBuckets, Exchange):
         raise ValueError(f"some of updates {list(note.members)} were here before")
 
     def _apply_held(self) -> None:
-        while (step := self.journal.next(self._rates)) is not None:
+        while (step := self._next()) is not None:
             floats = self._held.pop(step.unit.members[0])
             if step.fate == Fate.DIRECT and step.unit.shares[0][0] != 1.0:
-                floats *= np.float32(step.unit.shares[0][0])
+                floats = floats * np.float32(step.unit.shares[0][0])  # a copy: these may be on their way to a replica
             if step.fate.is_applied:
                 self._apply(floats, step.fate == Fate.AGGREGATED, len(step.unit.members))
             self._decided(step)
+
+    def _next(self) -> Step | None:
+        return self.journal.next(self._rates)

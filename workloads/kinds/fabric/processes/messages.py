@@ -96,6 +96,7 @@ class Gradient:
         group, shard: as in :class:`Send`.
         sums: how many sums follow.
         history: how many times the server had been started again when this was sent.
+        norms: of the updates, with the learning rate applied; 0 where nobody needs them.
     """
 
     members: tuple[int, ...]
@@ -105,6 +106,7 @@ class Gradient:
     sums: int
     shard: int = 0
     history: int = 0
+    norms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,29 @@ class Decided:
 
 @dataclass(frozen=True)
 class Held:
-    """A replica's to the server: how many updates of the order it has, without a gap."""
+    """A replica's to the server: how many updates of the order it has, without a gap, and how many times it had been
+    sent a :class:`Snapshot` before."""
 
     count: int
+    snapshots: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A server's to its replica, before floats: the weights as they are, and with momentum the velocity. From here on
+    the replica gets all updates from the server, and nothing that came before counts.
+
+    Attributes:
+        number: how many there were, with this one.
+        at: how many updates of the order have had their turn.
+        version: of the weights.
+        steps: how many the journal has.
+    """
+
+    number: int
+    at: int
+    version: int
+    steps: int
 
 
 Hop: TypeAlias = tuple[int, float, float]
@@ -231,7 +253,8 @@ class Disband:
 @dataclass(frozen=True)
 class Gone:
     """The scheduler's to a server, and a server's to the scheduler: a node's daemon is lost. Where there is a replica,
-    also the scheduler's to all: the server is lost, or the replica; and that of either to the scheduler.
+    also the scheduler's to daemons: one of them is lost, so nothing goes to the replica any more but from the server;
+    and its to all: the server is lost, or the replica; and that of either to the scheduler.
 
     Attributes:
         updates: numbers of those that will not come, unless they are there; a server knows none.
@@ -336,6 +359,7 @@ Note: TypeAlias = (
     | Commit
     | Decided
     | Held
+    | Snapshot
     | Give
     | Weights
     | Given

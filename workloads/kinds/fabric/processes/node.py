@@ -72,15 +72,18 @@ def join(
     if job.node in plan.servers:
         served = _served(job, momentum, spans(floats, len(plan.servers))[plan.servers.index(job.node)])
         keeper = Keeper(job.checkpoint, lambda: served.held[0])
-        if job.loss_s is not None and plan.replica is not None:
-            return Replicated(job.loss_s, plan, sockets, served.held, rates, momentum, keeper)
         if job.loss_s is not None:
-            survivor = Survivor(Survival(job.loss_s, updates), plan, sockets, served.held, rates)
+            survival = Survival(job.loss_s, updates)
+            if plan.replica is None:
+                survivor = Survivor(survival, plan, sockets, served.held, rates)
+            else:
+                survivor = Replicated(survival, plan, sockets, served.held, rates, momentum, served.arrays)
             survivor.keep(_keeper(job, served, survivor))
             return survivor
         return Server(plan, job.node, sockets, served.held, rates, momentum, keeper)
     if job.node == plan.replica:
-        return Replica(plan, sockets, _served(job, momentum, (0, floats)).held, rates, job.loss_s)
+        served = _served(job, momentum, (0, floats))
+        return Replica(plan, sockets, served.held, rates, job.loss_s, served.arrays)
     seed = job.training.seed
     share = goodput_of(sockets[plan.server])
     told = Follower(Path(job.forest).parent / NAME, 2 * len(plan.links))

@@ -3,6 +3,9 @@
 Updates come from daemons, alone or in sums of its own, often before the server has applied them. Then they wait. They
 count as replicated all the same, for the replica applies them if the server is lost.
 
+When a worker's daemon is lost, or the scheduler, the server sends its weights, and then all updates itself. Then what
+comes from daemons is ignored, and the replica does not serve any more.
+
 It serves once the scheduler says that the server is lost. Daemons still have, or have sent, whatever it lacks of the
 updates that the server had applied. It gives no weights before it has applied these, too: then they are of a version
 that no worker's weights are ahead of.
@@ -11,10 +14,13 @@ that no worker's weights are ahead of.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from socket import socket
 from typing import Any
 
+import numpy as np
+
+from testbed.base.errors import NeighbourError
 from workloads.kinds.fabric.journal import Copy, Rates, Step
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Floats
@@ -30,6 +36,7 @@ from workloads.kinds.fabric.processes.messages import (
     Note,
     Order,
     Serve,
+    Snapshot,
     recipients_of,
 )
 from workloads.kinds.fabric.processes.server import Server
@@ -48,13 +55,18 @@ class Replica(Server):
         held: tuple[Floats, Apply],
         rates: Rates,
         loss_s: float | None = None,
+        arrays: Sequence[Floats] = (),
     ) -> None:
-        """As :class:`.server.Server`; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`."""
+        """As :class:`.server.Server`; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`, and ``arrays`` as in
+        :class:`.replicated.Replicated`."""
         assert plan.replica is not None
         super().__init__(plan, plan.replica, sockets, held, rates)
         self.journal = Copy()
         self._said_held = 0
         self._loses_after_s = loss_s
+        self._arrays = tuple(arrays) or (self._weights,)
+        self._snapshots: list[tuple[int, int]] = []
+        """Of the server's: how many steps had been made here, and how many there."""
         self._lost_s = self._commit_s = None
         self._heard: list[tuple[int, int]] = []
         """What the server has told of its decisions."""
@@ -72,15 +84,22 @@ class Replica(Server):
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`.holder.Holder.serve`.
         """
-        self._watch({self._plan.server}, self._loses_after_s)
+        self._watch({*self._by_node}, self._loses_after_s)
         yield from super().serve(buckets, done, total, silence_s)
 
     def said(self) -> dict[str, Any]:
         """Its journal; ``received`` as :meth:`.server.Server.said`; and what tells how far its weights are from the
-        server's. Once it has served, ``served``: from which step on, how many entries of the journal it had from the
-        server, and by rank the first iteration that was computed on its weights; and ``had``, how many updates were
-        here."""
+        server's.
+
+        If the server has fed it, ``snapshots``: how many steps had been made here and there when each came; the bytes
+        of one; and ``came`` as in :meth:`.survivor.Survivor.said`. Once it has served, ``served``: from which step on,
+        how many entries of the journal it had from the server, and by rank the first iteration that was computed on its
+        weights; and ``had``, how many updates were here.
+        """
         told = {"copied": self._steps(), "received": self._sizes(), "lines": self._lines()}
+        if self._snapshots:
+            size = sum(one.nbytes for one in self._arrays)
+            told |= {"snapshots": self._snapshots, "snapshot_bytes": size, "came": self._received}
         if self._lost_s is None or self.journal.inherited is None:
             return told
         now_s = time.monotonic()
@@ -107,19 +126,56 @@ class Replica(Server):
             self._commit_s = time.monotonic()
         self._say(self._plan.scheduler, Decided(tuple(new), self.journal.version))
 
+    def _room(self, connection: Connection, note: Note) -> Floats | None:
+        if isinstance(note, Snapshot) and connection.node == self._plan.server and not self._serves:
+            return np.empty(sum(map(len, self._arrays)), np.float32)
+        return super()._room(connection, note)
+
+    def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
+        if isinstance(note, Snapshot) and floats is not None:
+            self._begin_again(note, floats)
+        else:
+            super()._came(connection, note, floats)
+
+    def _begin_again(self, note: Snapshot, floats: Floats) -> None:
+        """With what the server has, in place of all that is here."""
+        for array, saved in zip(self._arrays, np.split(floats, len(self._arrays)), strict=True):
+            np.copyto(array, saved)
+        self._snapshots.append((len(self.journal.steps), note.steps))
+        self.journal.begin_again(note.at, note.version)
+        self._held, self._said_held = {}, -1
+        self._say_held()
+
     def _arrived(self, source: int, note: Gradient, floats: Floats) -> None:
-        super()._arrived(source, note, floats)
+        if source == self._plan.server:
+            self._hold(source, note, floats)
+        elif self._snapshots:
+            self._received.append((source, note.members, floats.nbytes))
+        else:
+            super()._arrived(source, note, floats)
         self._say_held()
 
     def _say_held(self) -> None:
         if not self._serves and self.journal.here > self._said_held:
             self._said_held = self.journal.here
-            self._say(self._plan.server, Held(self._said_held))
+            self._say(self._plan.server, Held(self._said_held, len(self._snapshots)))
 
     def _has_lost(self, node: int) -> None:
-        """The scheduler decides who serves."""
-        self._lost_s = time.monotonic()
-        self._say(self._plan.scheduler, Gone(node, ()))
+        """The scheduler decides who serves. Without other processes the server goes on, and feeds this one.
+
+        Raises:
+            NeighbourError: two are lost that cannot both be.
+        """
+        lost = {*self._former}
+        is_server_lost = self._serves or self._plan.server in lost
+        if is_server_lost and (self._snapshots or lost - {self._plan.server}):
+            raise NeighbourError(
+                f"{self._names[node]} was lost, and a server and another process may not both be",
+                fix="kill only the server, or only others",
+            )
+        if is_server_lost:
+            self._lost_s = time.monotonic()
+            self._say(self._plan.scheduler, Gone(node, ()))
 
     def _told(self, connection: Connection, note: Note) -> None:
         if connection.node == self._plan.scheduler:

@@ -1,86 +1,98 @@
 """A server that goes on when its replica is lost, and tells what it decides as it goes, so that one process can repeat
-what it did when it is lost itself."""
+what it did when it is lost itself.
+
+When a worker's daemon is lost, or the scheduler, nobody else can send the replica all that it lacks: a lost daemon had
+updates still to send, and sums for the replica were of other updates than those for the server. So the server feeds it.
+It sends its weights as they are, and then each update, or sum, when its turn comes. It goes no further ahead than
+before. From then on it may not be lost any more: daemons keep no copies.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from socket import socket
 from typing import Any
 
-from workloads.checkpoint import Keeper
+import numpy as np
+
 from workloads.kinds.fabric.journal import Rates, Step
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Floats
 from workloads.kinds.fabric.processes.holder import Apply, line
-from workloads.kinds.fabric.processes.messages import Gone, Note
-from workloads.kinds.fabric.processes.server import Server
+from workloads.kinds.fabric.processes.messages import End, Gone, Gradient, Held, Note, Order, Snapshot
+from workloads.kinds.fabric.processes.survivor import Survival, Survivor
 from workloads.sync.connection import Connection
 
 
-class Replicated(Server):
+class Replicated(Survivor):
     """Applies updates, and gives weights, with a replica or without."""
 
     def __init__(
         self,
-        loss_s: float,
+        survival: Survival,
         plan: Fabric,
         sockets: Mapping[int, socket],
         held: tuple[Floats, Apply],
         rates: Rates,
         momentum: float = 0.0,
-        keeper: Keeper | None = None,
+        arrays: Sequence[Floats] = (),
     ) -> None:
-        """As :class:`.server.Server`; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`."""
-        super().__init__(plan, plan.server, sockets, held, rates, momentum, keeper)
-        self._loses_after_s = loss_s
-        self._lost: list[tuple[int, float, int]] = []
-        """Node, when that was noticed, and how many steps had been made."""
-        self._commit_s: float | None = None
+        """As :class:`.survivor.Survivor`; ``arrays`` are all that updates change, if that is more than weights."""
+        super().__init__(survival, plan, sockets, held, rates, momentum)
+        self._arrays = tuple(arrays) or (self._weights,)
+        self._alone_from: int | None = None
+        """How many steps had been made when the replica was lost."""
+        self._snapshots = self._fed = 0
+        """How many were sent, and how many updates of the order the replica has in these, or was sent since."""
         self._tells: Callable[..., None] = lambda **_: None
 
     def tells(self, write: Callable[..., None]) -> None:
         """Each step is written before anybody hears of it."""
         self._tells = write
 
-    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """All updates together.
-
-        Raises:
-            TrialTimeoutError, WorkerError: as :meth:`.holder.Holder.serve`.
-        """
-        assert self._plan.replica is not None
-        self._watch({self._plan.replica}, self._loses_after_s)
-        yield from super().serve(buckets, done, total, silence_s)
-
     def said(self) -> dict[str, Any]:
-        """As :meth:`.server.Server.said`; and of the loss of the replica, what
-        :meth:`workloads.kinds.base.Kind.survives` asks for, and how many steps had been made."""
+        """As :meth:`.survivor.Survivor.said`; and of the loss of the replica, how many steps had been made."""
         told = super().said()
-        if not self._lost:
-            return told
-        now_s, ((node, at_s, steps),) = time.monotonic(), self._lost
-        lost = {"lost": [(node, at_s, self._commit_s)], "alone_from": steps}
-        return {**told, "time": now_s, "clock_s": now_s, **lost}
+        return told if self._alone_from is None else {**told, "alone_from": self._alone_from}
 
     def _report(self, step: Step) -> None:
-        if self._lost and self._commit_s is None and step.fate.is_applied:
-            self._commit_s = time.monotonic()
         lead = self.journal.leads[-1]
         norms = [self.journal.norms.get(number, 0.0) for number in step.unit.members]
         self._tells(step=line(step), lead=lead, norms=norms, momentum=self._momentum)
         super()._report(step)
 
-    def _has_lost(self, node: int) -> None:
-        """The scheduler decides who goes on; until then the bound holds."""
-        self._lost.append((node, time.monotonic(), len(self.journal.steps)))
-        self._say(self._plan.scheduler, Gone(node, ()))
-
     def _told(self, connection: Connection, note: Note) -> None:
-        if isinstance(note, Gone) and connection.node == self._plan.scheduler:
+        from_scheduler = connection.node == self._plan.scheduler
+        if isinstance(note, Gone) and from_scheduler and note.node == self._plan.replica:
             self._at(time.monotonic(), self._go_on_alone)
+        elif isinstance(note, Held) and note.snapshots != self._snapshots:
+            return  # it did not have the last one yet
         else:
             super()._told(connection, note)
+
+    def _tell_replica(self, note: Note) -> None:
+        """A replica that is fed learns the order from what it gets."""
+        if not (self._snapshots and isinstance(note, Order)):
+            super()._tell_replica(note)
+
+    # Losses.
+
+    def _has_lost(self, node: int) -> None:
+        """
+        Raises:
+            NeighbourError: no worker is left.
+        """
+        if node != self._plan.replica:
+            self._send_snapshot()
+            super()._has_lost(node)
+            return
+        self._note_loss(node)
+        self._alone_from = len(self.journal.steps)
+        if self._plan.scheduler in self._former:
+            self._at(time.monotonic(), self._go_on_alone)
+        else:  # that decides who goes on; until then the bound holds
+            self._say(self._plan.scheduler, Gone(node, ()))
 
     def _go_on_alone(self) -> None:
         """The replica is lost, whether anything was noticed of it here or not."""
@@ -89,3 +101,36 @@ class Replicated(Server):
         self._plan = self._plan.unreplicated
         self.journal.let_go()
         self._apply_held()
+
+    def _end_all(self) -> None:
+        was_over = self._over
+        super()._end_all()
+        if self._over and not was_over:
+            self._tell_replica(End())
+
+    # What the replica is fed.
+
+    def _send_snapshot(self) -> None:
+        """The replica has what the server has, once this is there."""
+        if self._plan.replica is None or self._plan.replica in self._former:
+            return
+        self._snapshots, self._fed = self._snapshots + 1, self.journal.at
+        self.journal.replicated = min(self.journal.replicated, self._fed)
+        note = Snapshot(self._snapshots, self._fed, self.journal.version, len(self.journal.steps))
+        self._say(self._plan.replica, note, np.concatenate(self._arrays))
+
+    def _next(self) -> Step | None:
+        if self._snapshots:
+            self._feed()
+        return super()._next()
+
+    def _feed(self) -> None:
+        """Send the replica the unit whose turn it is, with what it counts."""
+        unit = self.journal.turn
+        if unit is None or self._plan.replica is None or self.journal.at < self._fed:
+            return
+        floats = self._held[unit.members[0]]
+        self._fed += len(unit.members)
+        self._say(self._plan.replica, Order(unit.members, unit.versions, ()))
+        group, sums = 0 if unit.is_sum else -1, len(floats) // len(self._weights)
+        self._say(self._plan.replica, Gradient(unit.members, unit.versions, unit.shares, group, sums), floats)

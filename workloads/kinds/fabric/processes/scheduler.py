@@ -76,7 +76,7 @@ class Scheduler(NoBuckets, Exchange):
             WorkerError: a process is gone, or told what cannot be.
         """
         replica = self._plan.replica
-        losable = self._plan.workers if replica is None else (self._plan.server, replica)
+        losable = self._plan.workers if replica is None else (*self._plan.workers, self._plan.server, replica)
         returning = () if self._seek is None else (self._plan.server,)
         self._watch(losable, self._loses_after_s, returning)
         self._until(self._has_all, silence_s)
@@ -192,10 +192,9 @@ class Scheduler(NoBuckets, Exchange):
         Raises:
             ValueError: the others cannot go on without this node.
         """
-        if self._takeover and node not in self._losable:
-            raise ValueError(f"node {node} may not be lost, only nodes {list(self._losable)}")
-        if not self._takeover and node not in self._plan.workers:
-            raise ValueError(f"node {node} has no worker; those are on nodes {list(self._plan.workers)}")
+        allowed = self._losable or self._plan.workers
+        if node not in allowed:
+            raise ValueError(f"node {node} may not be lost, only nodes {list(allowed)}")
 
     def _lose_as_told(self, teller: int, node: int) -> None:
         """Somebody has lost a node. It may have told this process that it ends, and not the other one. If that one has
@@ -212,26 +211,49 @@ class Scheduler(NoBuckets, Exchange):
     def _has_lost(self, node: int) -> None:
         """
         Raises:
-            NeighbourError: no worker is left, or neither server nor replica.
+            NeighbourError: no worker is left, or neither server nor replica, or the server and a worker are lost.
         """
         if node == self._plan.server and self._seek is not None:
             self._await_server(self._seek)
             return
-        if self._takeover is None:
-            self._planner.lose(node, time.monotonic())
-            check_left(self._plan, self._former.keys())
+        if node in self._plan.workers:
+            self._lose_worker(node)
             return
-        if self._takeover.has_begun or self._plan.replica is None:
+        if self._plan.replica is None or (self._takeover and self._takeover.has_begun):
             raise NeighbourError("neither server nor replica is left", fix="kill only one of them")
         if node == self._plan.server and self._plan.replica in self._ended:
             return  # the server had told it to end: it has all
         for other in self._by_node:
             self._say(other, Gone(node, ()))
-        if node == self._plan.server:
+        if node != self._plan.server:
+            self._planner.leave_replica(time.monotonic())
+            self._plan = self._plan.unreplicated
+        elif self._takeover:
             self._takeover.has_begun = True
         else:
-            self._planner.lose_replica(time.monotonic())
-            self._plan = self._plan.unreplicated
+            raise NeighbourError(
+                f"{self._names[node]} was lost after a worker, and its replica cannot serve without that",
+                fix="kill only the server, or only others",
+            )
+
+    def _lose_worker(self, node: int) -> None:
+        """The others go on without it. If there is a replica, the server feeds it from now on.
+
+        Raises:
+            NeighbourError: no worker is left, or the server is lost, too.
+        """
+        if self._takeover and self._takeover.has_begun:
+            raise NeighbourError(
+                f"{self._names[node]} was lost after the server, and its replica cannot go on without it",
+                fix="kill only the server, or only others",
+            )
+        if self._takeover:
+            self._takeover = None
+            self._planner.leave_replica(time.monotonic())
+            for other in self._by_node.keys() & {*self._plan.workers}:
+                self._say(other, Gone(node, ()))
+        self._planner.lose(node, time.monotonic())
+        check_left(self._plan, self._former.keys())
 
     def _take_over(self, now_s: float) -> None:
         """Once all have joined, the replica serves. Nothing is planned before that."""

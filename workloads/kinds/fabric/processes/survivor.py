@@ -4,8 +4,8 @@ When a worker's daemon is lost, the server gives weights straight to those that 
 scheduler is lost, the server takes its place as far as it can: updates are applied as they come, still within the delay
 bound, and each worker gets weights straight, as soon as its turn comes. The server's last line tells whom it has lost.
 
-It has no replica and is the only server. A replica lacks what a lost daemon had still to send it, and of several
-servers one may have a shard of an update that another one never gets.
+It is the only server: of several, one may have a shard of an update that another one never gets. One that has a replica
+does more (:mod:`.replicated`).
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class Survivor(Server):
         sockets: Mapping[int, socket],
         held: tuple[Floats, Apply],
         rates: Rates,
+        momentum: float = 0.0,
     ) -> None:
         """As :class:`.server.Server`."""
-        super().__init__(plan, plan.server, sockets, held, rates)
+        super().__init__(plan, plan.server, sockets, held, rates, momentum)
         self._survival = survival
         self._losses: list[Loss] = []
         self._begun, self._done = [1] * len(plan.workers), [0] * len(plan.workers)
@@ -165,7 +166,7 @@ class Survivor(Server):
         Raises:
             NeighbourError: no worker is left.
         """
-        self._losses.append(Loss(node, time.monotonic(), len(self.journal.entries)))
+        self._note_loss(node)
         check_left(self._plan, self._former.keys())
         if node == self._plan.scheduler:
             self._take_over()
@@ -176,6 +177,9 @@ class Survivor(Server):
         self._give_again(node)
         self._apply_held()
         self._end_all()
+
+    def _note_loss(self, node: int) -> None:
+        self._losses.append(Loss(node, time.monotonic(), len(self.journal.entries)))
 
     def _take_over(self) -> None:
         """Nobody says any more whose turn it is."""

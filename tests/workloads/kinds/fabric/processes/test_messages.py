@@ -41,10 +41,10 @@ def test_what_is_no_note_is_refused(told: bytes) -> None:
 
 
 WRONG = {
-    '["Held","7"]': "a note Held whose count is '7', no int",
-    '["Held",true]': "a note Held whose count is True, no int",
-    '["Held",7.0]': "a note Held whose count is 7.0, no int",
-    f'["Held",{2**63}]': f"a note Held whose count is {2**63}, no int",
+    '["Held","7",0]': "a note Held whose count is '7', no int",
+    '["Held",true,0]': "a note Held whose count is True, no int",
+    '["Held",7.0,0]': "a note Held whose count is 7.0, no int",
+    f'["Held",{2**63},0]': f"a note Held whose count is {2**63}, no int",
     '["Push",1,2,null]': "a note Push whose norm is None, no float",
     '["Push",1,2,[]]': r"a note Push whose norm is \[\], no float",
     '["Order",1,[],[]]': "a note Order whose updates is 1, no list",

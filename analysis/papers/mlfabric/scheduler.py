@@ -1,0 +1,35 @@
+"""How long MLfabric's scheduler takes: it is timed on the machine that makes the page, and no run is needed."""
+
+from __future__ import annotations
+
+from analysis.papers.claim import Finding, Row, Runs
+from analysis.papers.evidence import Measured
+from analysis.papers.judging import within
+from analysis.scheduler_batches import PAPER_MS, measured_ms
+from testbed.base.processor import cpu_model
+
+REPEATS = 2
+"""Of batches of each size, with each kind of rates."""
+MOST_S = 6.0
+"""Of CPU time, for batches of one size. All take some 8 s, and less than 20 s on a machine of half the speed."""
+
+
+def scheduler_time(runs: Runs) -> Finding:
+    """What a batch takes, with a replica, over what the paper's scheduler takes."""
+    del runs  # nothing of a run is looked at
+    rows = [_row(count, paper_ms) for count, paper_ms in PAPER_MS.items()]
+    return Finding(
+        tuple(rows),
+        tuple(within(f"{row.name}: at most the paper's", row, high=1.0) for row in rows),
+        (
+            f"CPU time of one process on this machine ({cpu_model()}), which made this page; no links are emulated. "
+            "The paper's machine is not known. Batches are as section 7 describes them, with the rates of N2 and N3, "
+            "an aggregator for five workers and a replica. benchmarks/mlfabric_scheduler.py repeats them more often.",
+        ),
+    )
+
+
+def _row(count: int, paper_ms: float) -> Row:
+    samples = tuple(took_ms / paper_ms for took_ms in measured_ms(count, REPEATS, MOST_S))
+    measured = Measured(samples, "batches", len(samples), len(samples))
+    return Row(f"scheduler's time, {count:,} updates, over {paper_ms:g} ms", "x", 1.0, None, measured)
