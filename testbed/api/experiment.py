@@ -17,7 +17,7 @@ from testbed.base import exits
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
 from testbed.base.listing import counted
-from testbed.capacity.fit import fit
+from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Planned
 from testbed.experiment.run import Announce, Experiment, Run, write_report
 from testbed.experiment.selection import Wanted
@@ -97,7 +97,7 @@ def check_several(asked: Sequence[Asked], against: Against) -> None:
     for one in asked:
         assert one.spec is not None
         source = load(one.spec, [*one.changes, *one.patience])
-        Planned(fit(source), only=one.wanted.of(source))
+        Planned(settled(source), only=one.wanted.of(source))
 
 
 def report_together(runs: Sequence[Path]) -> Path:

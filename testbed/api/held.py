@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.api import labs
-from testbed.capacity.fit import fit
+from testbed.experiment.finding import settled
 from testbed.interactive import hold
 from testbed.lab.place import Opening
 from testbed.spec import load
@@ -44,6 +44,6 @@ def chosen(
         UsageError: there is no such arm, or options exclude each other.
     """
     opening = labs.machines(inventory, allow_missing)
-    source = fit(load(spec, labs.with_backend(overrides, labs.lab_named(backend, inventory))))
+    source = settled(load(spec, labs.with_backend(overrides, labs.lab_named(backend, inventory))))
     labs.lab_named(source.spec.lab, inventory)
     return Held(hold.pick(source, arm), opening)

@@ -17,8 +17,8 @@ from analysis.compare import REPEATS, Comparison, compare, least_repeats
 from analysis.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
 from testbed.base.errors import IncomparableError
 from testbed.base.listing import counted
-from testbed.capacity.fit import fit
 from testbed.experiment import provenance
+from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Lacking, Selection
 from testbed.experiment.run import Announce, Experiment
 from testbed.files.writing import write_bytes
@@ -60,7 +60,7 @@ class Gate:
             IncomparableError: conditions would differ that are not allowed to, so nothing needs to run.
             SpecError, UsageError, OutputError: the spec cannot be used.
         """
-        source = fit(load(spec, overrides))
+        source = settled(load(spec, overrides))
         now = provenance.describe(source.spec, provenance.congestion_control(source.spec))
         new = describe(source.name, resolved(source), now)
         labels = dict.fromkeys(cell.label for cell in self.baseline.cells)

@@ -31,7 +31,7 @@ from testbed.experiment.run import Announce
 from testbed.experiment.run import Experiment as Running
 from testbed.files.writing import named_errors, temporaries
 from testbed.run_directory.layout import MADE
-from testbed.run_directory.resolved import fitted_scale, resolved
+from testbed.run_directory.resolved import chosen, fitted_scale, resolved
 from testbed.run_directory.stored import made
 from testbed.spec import Source
 from testbed.spec import load as load_spec
@@ -137,9 +137,8 @@ def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, o
 
 
 def as_began(path: Path, asked: Source) -> Source:
-    """A spec at the scale with which its run in ``path`` began, if that was chosen for this machine."""
-    fitted = fitted_scale(made(path))
-    return asked if fitted is None else asked.scaled(fitted)
+    """A spec with what was chosen when its run in ``path`` began: a scale for this machine, and what was found."""
+    return asked.as_chosen(chosen(made(path)))
 
 
 def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:

@@ -54,6 +54,7 @@ def trials(source: Source) -> list[Trial]:
     Raises:
         SpecError: an arm cannot be; every arm's mistake is listed.
     """
+    assert not source.sought, "testbed.experiment.finding finds it first"
     return in_rounds(blocks(first_trials(source)), source.spec.least_repeats)
 
 

@@ -10,10 +10,10 @@ from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
-from testbed.capacity.fit import fit
 from testbed.experiment.conditions import SHOWN, met, warnings
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import lab_rate_bps, trials
+from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
 from testbed.experiment.provenance import sysctl
 from testbed.spec import Source
@@ -27,7 +27,7 @@ def plan(source: Source) -> dict[str, Any]:
     Raises:
         SpecError: the experiment cannot be.
     """
-    source = fit(source)
+    source = settled(source)
     planned = trials(source)
     spec = source.spec
     advice = advise(planned, known())

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from testbed.capacity.fit import fit
 from testbed.control.registry import of_kind as controllers_of
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import execute
 from testbed.experiment import attempts, provenance
+from testbed.experiment.finding import settled
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, Selection, topped_up
 from testbed.experiment.stopping import Stopped
@@ -116,7 +116,7 @@ class Experiment:
         lacking: Lacking | None = None,
     ) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
-        source = fit(source, part=part is not None)
+        source = settled(source, part=part is not None)
         most = topped_up(source.spec) if lacking else None
 
         def directory(count: int) -> RunDirectory:
@@ -147,7 +147,7 @@ class Experiment:
         directory = RunDirectory.reopen(path)
         try:
             if source:
-                source = fit(resume.as_began(path, source))
+                source = settled(resume.as_began(path, source))
                 resume.check_same(path, source)
             source, most = source or stored.source_of(path), stored.most_rounds(path)
             if lacking:

@@ -7,7 +7,10 @@ from typing import Any
 
 from testbed.run_directory.layout import SCHEMA
 from testbed.spec import Source
+from testbed.spec.sought import Chosen
 
+FOUND = "found"
+"""By arm, the settings that were found for it."""
 FITTED, SCALE = "fitted", "workload.scale"
 """What of the settings was chosen for this machine, in place of what is written; and what that can be."""
 
@@ -33,9 +36,15 @@ def resolved(
         **({"part": list(part)} if part else {}),
         **({"most_rounds": most_rounds} if most_rounds is not None else {}),
         **({FITTED: {SCALE: source.fitted}} if source.fitted is not None else {}),
+        **({FOUND: {str(arm): dict(made) for arm, made in source.chosen.arms.items()}} if source.chosen.arms else {}),
         "overrides": list(source.overrides),
         "folder": str(source.folder.resolve()),
     }
+
+
+def chosen(meta: Mapping[str, Any]) -> Chosen:
+    """What was chosen when the run of this ``resolved.json`` began."""
+    return Chosen(fitted_scale(meta), {int(arm): made for arm, made in (meta.get(FOUND) or {}).items()})
 
 
 def fitted_scale(meta: Mapping[str, Any]) -> float | None:

@@ -13,8 +13,9 @@ from testbed.base.errors import SpecError
 from testbed.base.listing import shortened
 from testbed.experiment.repeats import Planned
 from testbed.run_directory import stored
-from testbed.run_directory.resolved import differences, fitted_scale, resolved
+from testbed.run_directory.resolved import chosen, differences, resolved
 from testbed.spec import Source
+from testbed.spec.sought import Chosen
 from testbed.trial.identity import PATIENCE
 from testbed.trial.inputs import in_words
 from testbed.trial.model import Trial
@@ -27,13 +28,15 @@ TOLD = 3
 
 
 def as_began(run: Path, source: Source) -> Source:
-    """A spec to go on with, at the scale that was chosen when the run began, if one was.
+    """A spec to go on with, with what was chosen when the run began: a scale, and what was found for arms.
 
     Raises:
         OutputError, SpecError: the directory is damaged, or the spec cannot be.
     """
-    fitted = fitted_scale(stored.made(run))
-    return source if fitted is None or not source.wants_fit else source.scaled(fitted)
+    began = chosen(stored.made(run))
+    arms = {number: one for number, one in began.arms.items() if number in source.sought}
+    wanted = Chosen(began.scale if source.wants_fit else None, arms)
+    return source if wanted == Chosen() else source.as_chosen(wanted)
 
 
 def check_same(run: Path, source: Source) -> None:

@@ -15,7 +15,7 @@ from testbed.files import foreign, writing
 from testbed.files.shape import Shape, check
 from testbed.files.writing import check_name, read_json
 from testbed.run_directory.layout import MADE
-from testbed.run_directory.resolved import fitted_scale
+from testbed.run_directory.resolved import chosen
 from testbed.spec import Source, read
 from testbed.spec.repeats import MOST_REPEATS
 from testbed.spec.yaml import LIMIT_BYTES, as_text
@@ -37,9 +37,9 @@ def source_of(path: Path, more: Sequence[str] = ()) -> Source:
     lacking = [key for key in ("name", "folder", "overrides") if meta.get(key) is None]
     if lacking:
         raise OutputError(f"{path / MADE}: damaged, {lacking[0]!r} is missing", fix="restore it from a copy")
-    text, fitted = spec_text(path), fitted_scale(meta)
+    overrides = [*meta["overrides"], *more]
     # Its name may have been that of the file, so it is given here.
-    return read(text, f"{path}/spec.yaml", Path(meta["folder"]), [*meta["overrides"], *more], fitted, meta["name"])
+    return read(spec_text(path), f"{path}/spec.yaml", Path(meta["folder"]), overrides, chosen(meta), meta["name"])
 
 
 def spec_text(run: Path) -> str:

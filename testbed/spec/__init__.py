@@ -8,8 +8,8 @@ every point of it that conditions leave (``where``), ``model`` is the schema of 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from testbed.base.errors import SpecError, UsageError
@@ -17,6 +17,7 @@ from testbed.spec.arm import Arm
 from testbed.spec.grid import Grid, grid
 from testbed.spec.model import LONGEST_NAME, NAME, Spec
 from testbed.spec.override import apply
+from testbed.spec.sought import NOTHING_CHOSEN, Chosen, Found, Sought, put
 from testbed.spec.yaml import parse, read_text
 
 FIT = "fit"
@@ -29,8 +30,9 @@ class Source:
     """A spec and where it came from.
 
     ``text`` is the file's content, ``overrides`` what ``--set`` changed, ``folder`` the directory that relative paths
-    in the spec start from. ``fitted`` is the scale that was chosen for this machine, in place of the written one;
-    ``wants_fit`` says that the spec asks for that and none was chosen yet: it cannot run so.
+    in the spec start from. ``chosen`` is what was chosen in place of what is written: a scale for this machine, and
+    what was found for arms. ``wants_fit`` says that the spec asks for a scale and none was chosen yet, and ``sought``
+    what is still to be found for arms, by their numbers (:mod:`testbed.experiment.finding`): it cannot run so.
     ``begun_as`` is the experiment's name in a run that has begun: the spec may have had it from its file, and may have
     conditions that only older versions took (:func:`testbed.spec.grid.grid`).
     """
@@ -40,9 +42,15 @@ class Source:
     folder: Path
     overrides: tuple[str, ...]
     grid: Grid
-    fitted: float | None = None
+    chosen: Chosen = NOTHING_CHOSEN
     wants_fit: bool = False
+    sought: Mapping[int, Sought] = field(default_factory=dict)
     begun_as: str = ""
+
+    @property
+    def fitted(self) -> float | None:
+        """The scale that was chosen."""
+        return self.chosen.scale
 
     def scaled(self, scale: float) -> Source:
         """The same with another scale of its profile.
@@ -50,7 +58,23 @@ class Source:
         Raises:
             SpecError: it cannot be.
         """
-        return read(self.text, self.name, self.folder, self.overrides, scale, self.begun_as)
+        return self.as_chosen(replace(self.chosen, scale=scale))
+
+    def with_found(self, arms: Found) -> Source:
+        """The same with what was found for arms.
+
+        Raises:
+            SpecError: it cannot be.
+        """
+        return self.as_chosen(replace(self.chosen, arms=arms))
+
+    def as_chosen(self, chosen: Chosen) -> Source:
+        """The same with what was chosen in place of what is written.
+
+        Raises:
+            SpecError: it cannot be.
+        """
+        return read(self.text, self.name, self.folder, self.overrides, chosen, self.begun_as)
 
     @property
     def spec(self) -> Spec:
@@ -74,11 +98,11 @@ def read(
     name: str,
     folder: Path,
     overrides: Sequence[str] = (),
-    fitted: float | None = None,
+    chosen: Chosen = NOTHING_CHOSEN,
     begun_as: str = "",
 ) -> Source:
-    """Check a spec's text; errors call it ``name``. ``fitted`` takes the place of the scale that it has; ``begun_as``
-    is as for :class:`Source`.
+    """Check a spec's text; errors call it ``name``. ``chosen`` takes the place of what is written; ``begun_as`` is as
+    for :class:`Source`.
 
     Raises:
         SpecError: it makes no sense; every mistake is listed.
@@ -86,11 +110,11 @@ def read(
     """
     settings = parse(text, name)
     overridden = apply(settings, overrides)
-    wants_fit = _replace_scale(settings, fitted)
+    wants_fit, sought = _replace_scale(settings, chosen.scale), put(settings, chosen.arms)
     if "name" not in settings:
         settings["name"] = begun_as or _named_as(Path(name))
     found = grid(settings, name, overridden, folder, has_begun=bool(begun_as))
-    return Source(name, text, folder, tuple(overrides), found, fitted, wants_fit, begun_as)
+    return Source(name, text, folder, tuple(overrides), found, chosen, wants_fit, sought, begun_as)
 
 
 def _named_as(file: Path) -> str:

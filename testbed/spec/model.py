@@ -162,7 +162,10 @@ class Spec(_WithLabs):
         seen: dict[Any, int] = {}
         for i, arm in enumerate(self.arms):
             for identity in (
-                (arm.topology, arm.scheme, arm.rate_bps or self.links.rate_bps, str(arm.perturb), str(arm.checkpoint)),
+                (
+                    *(arm.topology, arm.scheme, str(arm.strategy), arm.rate_bps or self.links.rate_bps),
+                    *(str(arm.perturb), str(arm.checkpoint)),
+                ),
                 arm.title,
             ):
                 first = seen.setdefault(identity, i)
@@ -170,7 +173,7 @@ class Spec(_WithLabs):
                     what = (
                         "label"
                         if isinstance(identity, str)
-                        else "topology, scheme, rate, perturbations and checkpoints"
+                        else "topology, scheme, strategy, rate, perturbations and checkpoints"
                     )
                     raise refuse(
                         f"arms.{first} and arms.{i} have the same {what}",

@@ -108,6 +108,17 @@ def text(model: Model, strategy: Strategy) -> str:
     return "{" + ", ".join(f"{name}: {_shown(strategy, one)}" for name, one in {**named, REST: rest}.items()) + "}"
 
 
+def given(model: Model, strategy: Strategy) -> str | dict[str, str | list[int]]:
+    """What :func:`read` reads, with each operator named: ``data``, or holders by operator."""
+    if strategy == data_parallel(model, strategy.servers):
+        return "data"
+    everyone = strategy.servers
+    return {
+        operator.name: "all" if len(holders) == everyone else list(holders)
+        for operator, holders in zip(model.operators, strategy.holders, strict=True)
+    }
+
+
 def _shown(strategy: Strategy, holders: Holders) -> str:
     return "all" if len(holders) == strategy.servers else f"[{', '.join(map(str, holders))}]"
 

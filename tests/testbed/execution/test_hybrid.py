@@ -42,9 +42,9 @@ def test_messages_and_sums_of_groups_on_a_star(bench: Bench, tmp_path: Path) -> 
     assert metrics["mp_wait_forward_s"] > 0
 
 
-def test_forwarded_by_servers_between_circuits(bench: Bench, tmp_path: Path) -> None:
-    """Servers 0 and 2 have no circuit: their messages go through another server."""
-    spec = SPEC.replace("star(hosts=4)", '"patch_panel(servers=4,degree=2,rings=[1])"')
+def test_over_parallel_circuits_and_forwarded_by_servers(bench: Bench, tmp_path: Path) -> None:
+    """Neighbours are joined by two circuits, and servers 0 and 2 by none: their messages go through another server."""
+    spec = SPEC.replace("star(hosts=4)", '"patch_panel(servers=4,degree=4,rings=[1,1])"')
     (outcome,) = bench.run(spec, tmp_path)
     assert outcome.record["status"] == "done", outcome.record["error"]
     checks = {one["name"]: one for one in outcome.record["fidelity"]["checks"]}

@@ -28,6 +28,7 @@ REGISTRATION = {
     "analysis/schedule_cases.py": "cases for that kind's scheduler",
     "analysis/schedule_optimum.py": "the best schedule of what that kind's scheduler is asked",
     "testbed/api/schedule.py": "testbed schedule runs that kind's scheduler, and nothing else",
+    "testbed/experiment/finding.py": "what a hybrid trial's strategy and network are found for",
     "testbed/experiment/placing.py": "a strategy in an arm makes a hybrid plan",
     "testbed/experiment/batch_file.py": "what testbed schedule reads",
 }

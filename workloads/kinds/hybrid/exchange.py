@@ -31,6 +31,8 @@ from workloads.sync.forest import Forest
 
 Floats = NDArray[np.float32]
 _NUMBER = (1 << CHUNK_BITS) - 1
+_MOST_PIECES = 64
+"""Of a message: no two servers are joined by more circuits."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,22 @@ class ExchangeEngine(Engine):
     ) -> None:
         super().__init__(node, forest, chunks, sockets, gradient)
         self._base = len(self._views)
-        self._outgoing = {number: (to, one.data.cast("B")) for number, (to, one) in buffers.outgoing.items()}
-        self._incoming = {number: (of, one.data.cast("B")) for number, (of, one) in buffers.incoming.items()}
+        self._outgoing = {number: (to, self._pieces(to, one)) for number, (to, one) in buffers.outgoing.items()}
+        self._incoming = {number: (of, self._pieces(of, one)) for number, (of, one) in buffers.incoming.items()}
+        self._whole = {number: len(pieces) for number, (_, pieces) in self._incoming.items()}
+        """By message, pieces of it that have still to come before it is there."""
         self._arrived: list[tuple[int, float]] = []
         self._owed = dict.fromkeys(self._incoming, 0)
         """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
         self._waited: Mapping[str, float] = {}
+
+    def _pieces(self, peer: int, floats: Floats) -> list[memoryview]:
+        """A message cut into a piece for each connection with a neighbour, so that parallel circuits carry the same.
+
+        No piece is left over from another iteration: a message is sent again only after it was used as a whole.
+        """
+        cut = np.array_split(floats, min(len(self._by_node[peer].connections), len(floats)))
+        return [piece.data.cast("B") for piece in cut]
 
     def expect(self) -> None:
         """Another iteration begins: each message comes once more."""
@@ -72,8 +84,9 @@ class ExchangeEngine(Engine):
 
     def send(self, number: int) -> None:
         """Let a message leave."""
-        peer, payload = self._outgoing[number]
-        self._by_node[peer].push(self._base + number, payload)
+        peer, pieces = self._outgoing[number]
+        for place, piece in enumerate(pieces):
+            self._by_node[peer].push(self._base + number * _MOST_PIECES + place, piece)
         self._move()
 
     def waited(self, mp_wait_s: Mapping[Phase, float]) -> None:
@@ -117,19 +130,26 @@ class ExchangeEngine(Engine):
         return f"for messages from {', '.join(names)}" if names else super()._awaited()
 
     def _take_more(self, connection: Connection, word: int) -> bool:
-        number = (word & _NUMBER) - self._base
+        number, place = divmod((word & _NUMBER) - self._base, _MOST_PIECES)
         if number < 0:
             return super()._take_more(connection, word)
-        sender, payload = self._incoming.get(number, (None, memoryview(b"")))
-        if sender != connection.node:
-            raise self._misfit(connection, self._base + number)
+        sender, pieces = self._incoming.get(number, (None, []))
+        if sender != connection.node or place >= len(pieces):
+            raise self._misfit(connection, word & _NUMBER)
         if not connection.admitted:
-            connection.admitted, connection.left = True, len(payload)
-        came = connection.read_payload(payload[-connection.left :]) > 0
+            connection.admitted, connection.left = True, len(pieces[place])
+        came = connection.read_payload(pieces[place][-connection.left :]) > 0
         if not connection.left:
             connection.word, connection.admitted = None, False
-            self._arrived.append((number, time.monotonic()))
-            self._owed[number] -= 1
+            self._take_piece(number)
         elif connection.closed:
             raise self._cut_off(connection)
         return came
+
+    def _take_piece(self, number: int) -> None:
+        """A piece of a message is there; the last one makes it whole."""
+        self._whole[number] -= 1
+        if not self._whole[number]:
+            self._whole[number] = len(self._incoming[number][1])
+            self._arrived.append((number, time.monotonic()))
+            self._owed[number] -= 1

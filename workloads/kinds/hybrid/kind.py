@@ -48,6 +48,7 @@ class HybridKind(Kind[Plan]):
     gradients of weights that several of them hold."""
 
     name = "hybrid"
+    parallel_connections = True
     numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s"})
 
     # What a plan is

@@ -1,0 +1,132 @@
+"""What arms leave to be found, found: after all checks, and once for a run, whose directory keeps it.
+
+TopologyFinder and the search for strategies (TopoOpt, sections 3.2 and 4) see what the trial sees: the model and the
+rates of links divided by the workload's scale, servers that compute at its pace, and AllReduces that begin when passes
+are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from testbed.base.errors import SpecError
+from testbed.capacity.fit import fit
+from testbed.experiment.expand import first_trials, lab_rate_bps
+from testbed.spec import Source
+from testbed.spec.sought import Search, Sought
+from testbed.trial.model import Trial
+from topologies.call import LONGEST
+from topologies.topoopt.demand import Demand
+from topologies.topoopt.finder import find
+from topologies.topoopt.found import Found
+from workloads.kinds.hybrid.program.pace import flop_per_s
+from workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
+from workloads.parallel.network import Network
+from workloads.parallel.prediction import Machine
+from workloads.parallel.strategy import Holders, given, gradients, read
+
+MEMORY_BYTES = 40e9
+"""Of a server, for weights and outputs of the model that is played: that of the paper's GPUs (section 5.1)."""
+LEAST_PACE_S = 1e-6
+"""Of workers that take no time."""
+
+
+def settled(source: Source, *, part: bool = False) -> Source:
+    """``source`` with all that is to be found or fitted; ``part`` as for :func:`testbed.capacity.fit.fit`.
+
+    Raises:
+        SpecError: something cannot be, or nothing fits.
+        UsageError: only a part runs here, and the scale is to fit.
+    """
+    return fit(found(source), part=part)
+
+
+def found(source: Source) -> Source:
+    """``source`` with plain settings of the arms that leave some to be found; else as it is.
+
+    Raises:
+        SpecError: something cannot be, or no strategy fits into the servers' memory.
+    """
+    if not source.sought:
+        return source
+    _check_one_point(source)
+    trials = {cell.number: one for cell, one in zip(source.grid.cells, first_trials(source), strict=True)}
+    work = [partial(_found, trials[number], wanted, _effort(wanted)) for number, wanted in source.sought.items()]
+    return source.with_found({number: make() for number, make in zip(source.sought, work, strict=True)})
+
+
+def _check_one_point(source: Source) -> None:
+    """
+    Raises:
+        SpecError: what is found would have to be another thing at each of several points.
+    """
+    if len(source.grid.cells) > len(source.spec.arms):
+        raise SpecError(
+            f"{source.name}: what is found is for one batch and one point, and here are several",
+            fix="give one batch, and sweep nothing; or write what testbed find shows",
+        )
+    if source.wants_fit:
+        raise SpecError(f"{source.name}: workload.scale: fit, with arms to be found", fix="give a number")
+
+
+def _effort(wanted: Sought) -> Effort | None:
+    """
+    Raises:
+        SpecError: too many steps.
+    """
+    return None if wanted.search is None else _checked(wanted.search)
+
+
+def _checked(search: Search) -> Effort:
+    return Effort(steps=search.steps, seed=search.seed)
+
+
+def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any]:
+    """The settings that are found for an arm."""
+    job, spec = trial.job, trial.spec
+    model = job.work.operators(job.batch)
+    if job.compute.mode == "real":
+        raise SpecError("a search needs to know how long computing takes", fix="give a pace: compute: {pace: ...}")
+    machine = Machine(
+        flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S)), MEMORY_BYTES / job.work.scale, overlaps=False
+    )
+    if wanted.panels is None:
+        assert effort is not None
+        planner = Planner(model, partial(find, degree=1), lab_rate_bps(spec), machine)
+        network = Network(trial.topology, goodput=trial.network.goodput)
+        return {"strategy": given(model, search_on(planner, network, effort).best)}
+    servers = wanted.panels.servers
+    finder: Callable[[Demand], Found] = partial(find, degree=wanted.panels.degree)
+    planner = Planner(model, finder, lab_rate_bps(spec), machine)
+    if effort is not None:
+        planned = alternate(planner, servers, effort).best
+    else:
+        planned = planner.plan(read(model, servers, wanted.given))
+    groups = tuple(gradients(model, planned.strategy))
+    return {
+        "topology": _topology(planned),
+        "scheme": _scheme(planned, groups),
+        "strategy": given(model, planned.strategy),
+    }
+
+
+def _topology(planned: Planned) -> str:
+    """
+    Raises:
+        SpecError: its routes are more than an expression may have.
+    """
+    text = planned.found.topology
+    if len(text) > LONGEST:
+        raise SpecError(
+            f"the network that was found has an expression of {len(text):,} characters", fix="take fewer servers"
+        )
+    return text
+
+
+def _scheme(planned: Planned, groups: tuple[Holders, ...]) -> str:
+    """``multi_ring`` with the rings of each group; of one without, both directions of one ring by number."""
+    orders = [order for members in groups for order in planned.found.orders.get(members) or [members, members[::-1]]]
+    rings = ",".join(f"[{','.join(map(str, order))}]" for order in orders)
+    return f"multi_ring(permutations=[{rings}])"

@@ -1,0 +1,115 @@
+"""What arms leave to be found: after all checks, the same each time, kept by a run and not found again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.base.errors import SpecError
+from testbed.experiment import finding
+from testbed.experiment.expand import trials
+from testbed.experiment.finding import settled
+from testbed.run_directory.resolved import chosen, resolved
+from testbed.run_directory.resume import as_began
+from testbed.spec import Source, read
+from testbed.spec.sought import Chosen
+
+SPEC = """
+name: found
+links: {rate: 100 Mbit/s}
+workload: {kind: profile, model: dlrm_tiny, batch: 16, iterations: 4, compute: {pace: {16: 50 ms}}}
+arms:
+  - {topology: "topoopt(servers=6,degree=3)", strategy: search(steps=60)}
+  - {topology: "topoopt(servers=6,degree=3)", strategy: {e0: [0], e1: [1, 2, 4], rest: all}}
+  - {topology: star(hosts=4), scheme: ring, strategy: "search(steps=20,seed=3)"}
+  - {topology: star(hosts=4), scheme: ring}
+"""
+
+
+def source(text: str = SPEC) -> Source:
+    return read(text, "spec.yaml", Path())
+
+
+def test_arms_become_plain_and_are_the_same_each_time() -> None:
+    found = settled(source())
+    assert found.sought == {}
+    assert sorted(found.chosen.arms) == [0, 1, 2]
+    assert found.chosen == settled(source()).chosen
+    panel, given, star, untouched = (cell.arm for cell in found.grid.cells)
+    assert panel.topology.startswith("patch_panel(servers=6,degree=3,rings=[")
+    assert panel.scheme.startswith("multi_ring(permutations=[[")
+    assert panel.title == "topoopt(servers=6,degree=3) with strategy search(steps=60)"
+    assert isinstance(given.strategy, dict)
+    assert given.strategy["e1"] == [1, 2, 4]
+    assert {tuple(given.strategy["e0"]), given.strategy["e2"]} == {(0,), "all"}
+    assert star.topology == "star(hosts=4)"
+    assert star.strategy not in (None, "search(steps=20,seed=3)")
+    assert untouched.strategy is None
+
+
+def test_what_was_found_is_at_least_as_good_as_where_the_search_begins() -> None:
+    plain = SPEC.replace("search(steps=60)", "data").replace('"search(steps=20,seed=3)"', "data")
+    searched, started = (
+        [trial.job.iteration_predicted_s for trial in trials(settled(source(text)))] for text in (SPEC, plain)
+    )
+    for place in (0, 2):
+        assert searched[place] is not None
+        assert started[place] is not None
+        assert searched[place] <= started[place]
+
+
+def test_a_run_goes_on_with_what_it_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = settled(source())
+    kept = json.loads(json.dumps(resolved(found)))
+    (tmp_path / "resolved.json").write_text(json.dumps(kept))
+
+    def again(*_: object) -> None:
+        raise AssertionError("it is found again")
+
+    monkeypatch.setattr(finding, "alternate", again)
+    monkeypatch.setattr(finding, "search_on", again)
+    assert chosen(kept) == found.chosen
+    resumed = settled(as_began(tmp_path, source()))
+    assert [trial.identity for trial in trials(resumed)] == [trial.identity for trial in trials(found)]
+    with pytest.raises(AssertionError, match="it is found again"):
+        settled(source())
+
+
+def test_nothing_is_chosen_where_nothing_is_to_be_found() -> None:
+    head, _, last = SPEC.partition("arms:\n")
+    plain = source(f"{head}arms:\n{last.splitlines()[-1]}")
+    assert settled(plain) is plain
+    assert plain.chosen == Chosen()
+    assert "found" not in resolved(plain)
+
+
+def test_checks_come_before_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(*_: object) -> None:
+        raise AssertionError("it is searched")
+
+    monkeypatch.setattr(finding, "alternate", search)
+    with pytest.raises(SpecError, match=r"strategy\.e9: dlrm_tiny has no such operator"):
+        settled(source(SPEC.replace("e0: [0]", "e9: [0]")))
+    with pytest.raises(SpecError, match="search: steps is 2,000,000"):
+        settled(source(SPEC.replace("steps=20,", "steps=2000000,")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("batch: 16", "batch: [16, 32]", "what is found is for one batch and one point"),
+        ('degree=3)", strat', 'degree=3)", scheme: ring, strat', "topoopt finds the scheme"),
+        ("servers=6,degree=3)\", strategy: search", "servers=6)\", strategy: search", "topoopt needs"),
+        ("steps=60", "step=60", "search has no parameter 'step'"),
+        ("compute: {pace: {16: 50 ms}}", "scale: fit, compute: {pace: {16: 50 ms}}", "scale: fit"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_found_is_refused(old: str, new: str, told: str) -> None:
+    assert old in SPEC
+    text = SPEC.replace(old, new, 1)
+    if "16, 32" in new:
+        text = text.replace("{16: 50 ms}", "{16: 50 ms, 32: 60 ms}")
+    with pytest.raises(SpecError, match=told):
+        settled(source(text))
