@@ -36,13 +36,17 @@ class Trained:
         self._server.warm_up()
         self.buffers = self._server.buffers
         self.gradient = self._server.gradient[: plan.gradient_floats]
-        groups = plan.layout.groups
-        self._sketch = Sketch(self.gradient, [*groups.values()])
-        self._mine = [place for place, members in enumerate(groups) if server in members]
-        self._told = [place for place, members in enumerate(groups) if server == members[0]]
+        holders = plan.strategy.holders
+        self._held = {place for place, those in enumerate(holders) if server in those}
+        shared = [place for place, those in enumerate(holders) if len(those) > 1]
+        self._sketch = Sketch(self.gradient, [plan.layout.operators[place] for place in shared])
+        self._bucket = {place: bucket for bucket, place in enumerate(shared)}
+        self._told = [self._bucket[place] for place in shared if holders[place][0] == server]
         self.own: Sketches = {}
         self.summed: Sketches = {}
-        self._iteration, self._left = -1, 0
+        self._iteration, self._left, self._is_forward = -1, 0, True
+        self._behind: set[int] = set()
+        """Operators whose weights lack the sum of the iteration before."""
 
     @property
     def loss(self) -> float | None:
@@ -55,9 +59,10 @@ class Trained:
         return self._server.weights
 
     def begin(self, iteration: int) -> None:
-        """An iteration begins, with the weights that the sums of the one before lead to."""
-        self.finish()
-        self._iteration, self._left = iteration, len(self._server.steps)
+        """An iteration begins. Each operator takes the step of SGD when it is needed, so that the first outputs do not
+        wait for all of them."""
+        self._behind = set() if self._iteration < 0 else self._held.copy()
+        self._iteration, self._left, self._is_forward = iteration, len(self._server.steps), True
         self._server.begin(iteration)
 
     def received(self, number: int) -> None:
@@ -65,25 +70,35 @@ class Trained:
 
     def compute(self, step: Step) -> None:
         """Take a step; with the last one of an iteration, the gradients are there."""
+        if step.place in self._behind:
+            self._behind.remove(step.place)
+            self._server.descend(step.place)
+        if self._is_forward and step.phase == "backward":  # the first one, which overwrites a part of the sum
+            self._is_forward = False
+            self._look_at_sum(self._iteration - 1)
+            self._sketch.begin()
         self._server.compute(step)
+        if step.phase == "backward" and step.place in self._bucket:
+            self._sketch.add(self._bucket[step.place])
         self._left -= 1
         if not self._left:
-            self.own[self._iteration] = self._sketched(self._mine)
+            self.own[self._iteration] = self._sketch.values()
 
     def finish(self) -> None:
         """The sums of the last iteration are there: change the weights."""
-        if self._iteration < 0:
-            return
-        if self._told:
-            self.summed[self._iteration] = self._sketched(self._told)
-        self._server.descend_all()
+        self._look_at_sum(self._iteration)
+        for place in self._held:
+            self._server.descend(place)
 
     def saved(self) -> Floats:
         """The weights that it holds, see :func:`workloads.kinds.hybrid.program.layout.saved`."""
         return self._server.saved()
 
-    def _sketched(self, groups: list[int]) -> list[float]:
+    def _look_at_sum(self, iteration: int) -> None:
+        """Sketch the sum of an iteration, if there is one, while it is there."""
+        if iteration < 0 or not self._told:
+            return
         self._sketch.begin()
-        for group in groups:
-            self._sketch.add(group)
-        return self._sketch.values()
+        for bucket in self._told:
+            self._sketch.add(bucket)
+        self.summed[iteration] = self._sketch.values()

@@ -195,11 +195,6 @@ class Server:
         samples, labels = self._data.select(train[positions[servers.start * batch : servers.stop * batch]])
         return samples.to(torch.from_numpy(self.weights[:0]).dtype), labels
 
-    def descend_all(self) -> None:
-        """All sums are there: :meth:`descend` with each operator that this server holds."""
-        for place in self._held:
-            self.descend(place)
-
     def descend(self, place: int) -> None:
         """A step of SGD of one operator, whose gradient is the sum over its holders by now.
 
