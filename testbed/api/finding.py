@@ -66,6 +66,16 @@ class Finding:
             return None
         return {"topology": self.facts["topology"], "scheme": self.facts["scheme"]}
 
+    @property
+    def hybrid_arm(self) -> tuple[str, str] | None:
+        """Topology and strategy of an arm for which the same is found: where a strategy places operators, and the
+        finder and the model were asked for nothing else."""
+        if self.plan is None or self.plan.is_data or self.plan.asked.cut != 1:
+            return None
+        if self.found.select != "geometric" or self.found.paths != 1:
+            return None
+        return f"topoopt(servers={self.facts['servers']},degree={self.found.degree})", self.plan.facts["strategy"]
+
     def baselines(self, rate: str = "25 Gbit/s") -> list[dict[str, Any]]:
         """What it is compared with (TopoOpt, section 5.1): itself first, then the other networks for as many servers.
 

@@ -220,13 +220,21 @@ def _baseline(one: dict[str, Any]) -> tuple[str, str, str, str, str]:
 
 def _arm(made: Finding) -> list[str]:
     arm, facts = made.arm, made.facts
+    if made.hybrid_arm is not None:
+        topology, strategy = made.hybrid_arm
+        return [
+            "",
+            "an arm for a spec, for which the same is found:",
+            "",
+            f'  - {{topology: "{topology}", strategy: {strategy}}}',
+        ]
     left_out = [
         f"{facts['routes_left_out']:,} routes are left out here: with them the expression is longer than one may be."
     ] * bool(facts["routes_left_out"])
     if arm is None:
         return ["", "the network (no scheme reduces in these groups yet):", "", facts["topology"], *left_out]
     is_data = made.plan is None or made.plan.is_data
-    note = "" if is_data else " (its scheme reduces all gradients among all servers; strategies do not train yet)"
+    note = "" if is_data else " (its scheme reduces all gradients among all servers)"
     return [
         "",
         f"an arm for a spec{note}:",

@@ -55,14 +55,17 @@ class Arm(Group):
     label: Line = Field("", max_length=LONGEST_LABEL)
     """The arm's name in tables and figures. The default is made from scheme, topology, rate and perturbations."""
     topology: TopologyText = Field(examples=["star(hosts=9)"])
-    """The network: a family and its parameters, or a function in a Python file of yours."""
+    """The network: a family and its parameters, or a function in a Python file of yours. With a strategy also
+    ``topoopt(servers=12,degree=4)``: patch panels and rings are found for it, and the arm has no scheme."""
     scheme: SchemeText = Field("", examples=["ring"])
-    """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command."""
+    """The scheme that synchronises gradients. Every arm needs one, unless the workload is a command, or ``topoopt``
+    finds one."""
     strategy: Strategy | None = Field(None, examples=["{e0: [0], e1: [1], rest: all}"])
     """The hosts that hold each operator of the workload's model: ``data`` for all of them on all hosts, or hosts by
     operator, with ``rest`` for those that are not named. Hosts send an operator's outputs to those that hold the next
-    one, and sum gradients among those that hold the same one. Needs scheme ``ring`` or ``multi_ring``. By default there
-    is no strategy, and the scheme sums all gradients among all hosts."""
+    one, and sum gradients among those that hold the same one. Needs scheme ``ring`` or ``multi_ring``.
+    ``search(steps=2000,seed=0)`` looks for the best one. By default there is no strategy, and the scheme sums all
+    gradients among all hosts."""
     rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
     """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
     Links that have a rate of their own in ``links`` keep it."""

@@ -68,12 +68,15 @@ def test_a_strategy_is_given_or_searched_for_and_its_iteration_predicted(testbed
     assert "bandwidth tax  1.041" in called.out
     assert "strategy: {e0: [0], e1: [3], e2: [8], e3: [13], rest: all}" in called.out
     assert "prediction: 3.13 s an iteration, with circuits of 25 Gbit/s and servers of 10 TFLOP/s" in called.out
-    note = "its scheme reduces all gradients among all servers; strategies do not train yet"
-    assert f"an arm for a spec ({note}):" in called.out
+    assert "an arm for a spec, for which the same is found:" in called.out
     arm = next(line for line in called.out.splitlines() if line.startswith("  - {"))
-    assert arm == next(
-        line for line in testbed("find", "dlrm", "--degree", "6").out.splitlines() if line.startswith("  - {")
-    )
+    strategy = "{e0: [0], e1: [3], e2: [8], e3: [13], rest: all}"
+    assert arm == f'  - {{topology: "topoopt(servers=16,degree=6)", strategy: {strategy}}}'
+    work = "{kind: profile, model: dlrm, batch: 8192, iterations: 2, scale: 1000, compute: {pace: {8192: 1 s}}}"
+    (tmp_path / "spec.yaml").write_text(f"links: {{rate: 25 Gbit/s}}\nworkload: {work}\narms:\n{arm}\n")
+    network = testbed("find", "dlrm", "--degree", "6", "--json").out
+    (trial,) = json.loads(testbed("plan", str(tmp_path / "spec.yaml"), "--json").out)["trials"]
+    assert trial["topology"] == json.loads(network)["topology"]
 
 
 def test_one_seed_finds_the_same_bytes(testbed: CLI) -> None:
