@@ -230,8 +230,10 @@ class WorkerJob:
     jitter: StepJitter | None = None
     checkpoint: Checkpoint | None = None
     """What this process writes to a disk now and then."""
-    again: int | None = None
-    """How many times this process has been started again from its checkpoint; None in a trial where none may be."""
+    may_restart: bool = False
+    """Whether a process of the trial may be started again from its checkpoint, so that the others look for it."""
+    restarts: int = 0
+    """How many times this process has been."""
     version: int = VERSION
 
     @property

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a neighbour that is gone is an error to tell, not to die of
     try:
         job = WorkerJob.load(Path(argv[0]))
-        with Path(job.samples).open("a" if job.again else "w", buffering=1) as samples:
+        with Path(job.samples).open("a" if job.restarts else "w", buffering=1) as samples:
             try:
                 run(job, samples)
             except Exception as error:

@@ -111,7 +111,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             meeting=None if port is None else _meeting(job, addresses, node, files, port),
             jitter=_jitter(job, node) if name in ranks else None,
             checkpoint=_checkpoint(job, node, ranks.get(name), files.checkpoint(name)),
-            again=0 if job.returns else None,
+            may_restart=bool(job.returns),
         )
 
 
@@ -138,7 +138,7 @@ def again(process: str, job: Job, files: Files) -> Launch:
     """Write what a process is to do that is started again from its checkpoint; what the lab is to launch."""
     path = files.job(process)
     before = WorkerJob.load(path)
-    write_whole(path, replace(before, probes=(), again=(before.again or 0) + 1).text())
+    write_whole(path, replace(before, probes=(), restarts=before.restarts + 1).text())
     return Launch(process, before.node, str(path), str(files.log(process)), torch=_uses_torch(job))
 
 

@@ -81,26 +81,29 @@ class Job:
     @property
     def goes_on(self) -> bool:
         """Whether the others go on when a node dies."""
-        return self.kind.goes_on(self.plan) and self.work.survives
+        return self.kind.goes_on(self.plan) and self.work.is_resumable
 
     @cached_property
     def survives(self) -> frozenset[str]:
         """The processes without which the others go on by themselves: none unless that was asked for, by ``failover``
-        or by something that is done to the trial."""
+        or by something that is done to the trial. Who keeps weights is needed where workers cannot go on from those of
+        another process."""
         if self.network.spec.failover_s is None and not self.network.perturbations:
             return frozenset()
-        known = self.kind.survives(self.plan)
-        return frozenset(of_job(self.name, process) for process in known if self.work.survives)
+        nodes = self.kind.processes(self.plan)
+        needed = () if self.work.is_resumable else self.kind.keepers(self.plan)
+        known = (process for process in self.kind.survives(self.plan) if nodes[process] not in needed)
+        return frozenset(of_job(self.name, process) for process in known)
 
     @cached_property
     def returns(self) -> frozenset[str]:
         """The processes that are started again from a checkpoint when they were killed: none unless that was asked for,
-        by ``failover`` or a kill, the arm has checkpoints on this machine, and a single process repeats what the job
-        does. Such checkpoints have more than weights in them."""
+        by ``failover`` or a kill, the arm has checkpoints on this machine, a single process repeats what the job does,
+        and its workers can go on from them. Such checkpoints have more than weights in them."""
         network = self.network
         asked = network.spec.failover_s is not None or any(one.kills for one in network.perturbations)
         can = network.arm.checkpoint is not None and network.spec.place.is_here and self.work.is_trained
-        if not (asked and can and self.survives):
+        if not (asked and can and self.work.is_resumable and self.survives):
             return frozenset()
         return frozenset(of_job(self.name, process) for process in self.kind.returns(self.plan))
 

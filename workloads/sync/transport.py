@@ -148,29 +148,47 @@ def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[Place, socke
     return listeners
 
 
+def dial(connect: Callable[[], socket.socket], deadline: float, called_off: Look = lambda: None) -> socket.socket:
+    """What ``connect`` gives, which is called again and again until it does not raise OSError: the other end may not
+    listen yet. ``called_off`` is called before each attempt.
+
+    Raises:
+        OSError: what it raised last, if that was at ``deadline`` (``time.monotonic``) or later.
+    """
+    while True:
+        called_off()
+        try:
+            return connect()
+        except OSError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_RETRY_S)
+
+
 def _dial(
     node: int, peer: Peer, names: Sequence[str], congestion_control: str, deadline: float, called_off: Look
 ) -> socket.socket:
-    while True:
-        called_off()
-        sock = _socket(congestion_control)
-        try:
-            _bind(sock, (peer.local, 0))
-            _reach(sock, (peer.remote, peer.port), deadline, called_off)
-            sock.sendall(node.to_bytes(HELLO_BYTES, "big"))
-            return sock
-        except OSError as error:  # not listening yet, or no route yet
-            sock.close()
-            if time.monotonic() >= deadline:
-                why = error.strerror or str(error)
-                raise TrialTimeoutError(
-                    f"{names[node]} could not reach {names[peer.node]} at {peer.remote}:{peer.port}: {why}",
-                    fix=f"see whether the worker on {names[peer.node]} started, or {WAIT_LONGER}",
-                ) from error
-            time.sleep(_RETRY_S)
-        except BaseException:
-            sock.close()
-            raise
+    try:
+        return dial(lambda: _connect(node, peer, congestion_control, deadline, called_off), deadline, called_off)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise TrialTimeoutError(
+            f"{names[node]} could not reach {names[peer.node]} at {peer.remote}:{peer.port}: {why}",
+            fix=f"see whether the worker on {names[peer.node]} started, or {WAIT_LONGER}",
+        ) from error
+
+
+def _connect(node: int, peer: Peer, congestion_control: str, deadline: float, called_off: Look) -> socket.socket:
+    """One attempt. Raises OSError."""
+    sock = _socket(congestion_control)
+    try:
+        _bind(sock, (peer.local, 0))
+        _reach(sock, (peer.remote, peer.port), deadline, called_off)
+        sock.sendall(node.to_bytes(HELLO_BYTES, "big"))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _reach(sock: socket.socket, place: Place, deadline: float, called_off: Look) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -19,8 +19,13 @@ LOST = {
     "checkpoint": "server with a checkpoint",
     "server": "server with a replica",
     "replica": "replica",
+    "worker-fed": "worker with a replica",
+    "daemon-fed": "daemon with a replica",
+    "scheduler-fed": "scheduler with a replica",
 }
 """By arm, what is lost in it."""
+FED = ["worker-fed", "daemon-fed", "scheduler-fed"]
+"""Arms in which the server feeds its replica after the loss."""
 EVERY = 6
 """A checkpoint is written after so many updates."""
 WORKERS = 6
@@ -33,10 +38,10 @@ def failover(runs: Runs) -> Finding:
     """Time to the next commit after each loss, and the weights; what ends a trial is not measured."""
     run = runs.get(FAILOVER.spec)
 
-    def rows(name: str, unit: str, values: Callable[[Trial], Values]) -> list[Row]:
+    def rows(name: str, unit: str, values: Callable[[Trial], Values], arms: Iterable[str] = LOST) -> list[Row]:
         return [
-            Row(f"{name}, {what} lost", unit, None, None, measure(run, [arm], values, number=ITERATION_TIMES))
-            for arm, what in LOST.items()
+            Row(f"{name}, {LOST[arm]} lost", unit, None, None, measure(run, [arm], values, number=ITERATION_TIMES))
+            for arm in arms
         ]
 
     commits = rows("from notice to commit", "s", recovered_s)
@@ -46,13 +51,15 @@ def failover(runs: Runs) -> Finding:
     most = EVERY + 2 * WORKERS
     apart = measure(run, ["server"], over_explained, number=ITERATION_TIMES)
     over = Row("distance to the replica when the server is lost, over what is allowed", "x", None, None, apart)
+    copies = rows("distance of the replica from the server in the end, over the weights", "", replica_error, FED)
     return Finding(
-        (*commits, *weights, updates, over),
+        (*commits, *weights, updates, over, *copies),
         (
             *(_all(f"{row.name}: at most {MOST_S:g} s, always", row, MOST_S) for row in commits),
             *(_all(f"{row.name}: none, ever", row, 0.0) for row in weights),
             _all(f"{updates.name}: at most {most}, always", updates, most),
             _all(f"{over.name}: at most 1, always", over, 1.0),
+            *(_all(f"{row.name}: none, ever", row, 0.0) for row in copies),
         ),
         (
             "The paper has no numbers of losses; the limits are ours. Div_max is 0.2; what is allowed is that, and "
@@ -92,6 +99,12 @@ def over_explained(trial: Trial) -> Values:
     if apart is None or lost is None:
         return np.array([])
     return np.array([np.inf if lost else apart / (MOST_APART + (rounded or 0.0))])
+
+
+def replica_error(trial: Trial) -> Values:
+    """How far a replica's weights ended from the server's, as a share of these; nothing if nobody told."""
+    error = trial.metrics.replica_error
+    return np.array([] if error is None else [error])
 
 
 def wrong_weights(trial: Trial) -> Values:

@@ -67,7 +67,7 @@ class Synchronised(Workload):
         is_sketched: of work that is repeated, whether sums are held against gradients by sketches besides. That tells
             nothing more where nothing is rounded, because the weights then tell of every sum.
         uses_torch: whether workers need PyTorch.
-        survives: whether the others can go on with it when a worker dies.
+        is_resumable: whether workers can go on from any weights, for they keep nothing that belongs to certain ones.
         placeable: the models that have operators, which a strategy can place.
         scale: what divides gradients and the links' rates alike.
     """
@@ -75,7 +75,7 @@ class Synchronised(Workload):
     is_trained: ClassVar[bool] = False
     is_sketched: ClassVar[bool] = True
     uses_torch: ClassVar[bool] = False
-    survives: ClassVar[bool] = True
+    is_resumable: ClassVar[bool] = True
     placeable: ClassVar[Sequence[str]] = NAMES
 
     model: str

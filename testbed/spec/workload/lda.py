@@ -53,7 +53,7 @@ class Lda(Synchronised):
 
     is_trained: ClassVar[bool] = True
     is_sketched: ClassVar[bool] = False
-    survives: ClassVar[bool] = False
+    is_resumable: ClassVar[bool] = False
 
     kind: Literal["lda"]
     model: Literal["lda"] = "lda"

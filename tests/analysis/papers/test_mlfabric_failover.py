@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from analysis.papers.claim import Finding, Runs, Verdict
-from analysis.papers.mlfabric.failover import FAILOVER, LOST, failover
+from analysis.papers.mlfabric.failover import FAILOVER, FED, LOST, failover
 from analysis.recorded import Accuracy, Event, Loss, Trial
 
 from .made_up import Times, run, trial
@@ -35,6 +37,16 @@ def test_what_is_not_survived_is_not_decided() -> None:
     assert found.verdict == Verdict.UNDECIDED
     assert not with_verdict(found, Verdict.FAILS)
     assert len(with_verdict(found, Verdict.HOLDS)) == 2 * len(LOST) + 1
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.0, Verdict.HOLDS), (1e-7, Verdict.FAILS)])
+def test_a_replica_that_is_fed_has_the_servers_bits(error: float, verdict: Verdict) -> None:
+    arms = {arm: lost(arm, [0.1, 0.2]) for arm in FED}
+    found = failover(
+        measured(**{arm: replace(one, metrics=replace(one.metrics, replica_error=error)) for arm, one in arms.items()})
+    )
+    checks = [check for check in found.checks if check.says.startswith("distance of the replica")]
+    assert [check.verdict for check in checks] == [verdict] * len(FED)
 
 
 def test_a_late_commit_fails() -> None:

@@ -20,13 +20,19 @@ arms:
   - {topology: "star(hosts=4,ina=all)", scheme: atp}
   - {topology: star(hosts=4), scheme: async_ps}
   - {topology: star(hosts=5), scheme: "mlfabric_a(delay_bound=3,aggregators=1)"}
+  - topology: star(hosts=6)
+    scheme: mlfabric_a(delay_bound=3,aggregators=1,divergence_updates=2)
+    perturb: [{kind: kill, nodes: [h1.daemon], at: 0.3 s}]
 retries: 0
 quiet: 0 s
 """
 
 
 def test_counts_are_those_of_one_process(bench: Bench, tmp_path: Path) -> None:
-    together, switched, alone, scheduled = bench.run(SPEC, tmp_path)
+    together, switched, alone, scheduled, lost = bench.run(SPEC, tmp_path)
+    assert lost.record["status"] == "done", lost.record["error"]
+    assert [loss["node"] for loss in lost.record["failover"]["losses"]] == ["h1"]
+    assert lost.record["accuracy"]["weights_error"] == lost.record["metrics"]["replica_error"] == 0
     for one in (together, switched, alone, scheduled):
         assert one.record["status"] == "done", one.record["error"]
         found = one.record["accuracy"]

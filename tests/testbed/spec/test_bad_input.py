@@ -656,6 +656,11 @@ TOPICS_CHANGES: dict[str, tuple[str, str]] = {
     "lda_more_workers_than_documents": ("star(hosts=3)", "star(hosts=4)"),
     "lda_too_many_topics": ("topics: 4", "topics: 1001"),
     "lda_one_topic": ("topics: 4", "topics: 1"),
+    "lda_kills_a_server_with_a_checkpoint": (
+        "star(hosts=3), scheme: ring}",
+        "star(hosts=4), scheme: mlfabric_a, checkpoint: {every: 2, rate: 1 GB/s}, perturb: [{kind: kill, nodes: [h2], "
+        "at: 1 s}]}",
+    ),
     "lda_with_a_batch": ("topics: 4", "topics: 4, batch: [1, 16]"),
     "lda_that_computes_nothing": ("topics: 4", "topics: 4, compute: none"),
     "lda_paced_without_a_pace": ("topics: 4", "topics: 4, compute: paced"),

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
 from workloads.kinds.fabric.fields import convert
+from workloads.sync.transport import dial
 
 MOST_BYTES = 4096
 """Of what a process says."""
@@ -264,16 +265,16 @@ def _ask(place: Place, said: Mapping[str, Any], deadline: float) -> list[Member]
 
 
 def _dial(place: Place, deadline: float) -> socket.socket:
-    while True:
-        try:
-            return socket.create_connection((place.host, place.port), max(_RETRY_S, deadline - time.monotonic()))
-        except OSError as error:  # not listening yet
-            if time.monotonic() >= deadline:
-                raise TrialTimeoutError(
-                    f"rank {place.rank} could not reach rank 0 at {place.host}:{place.port}: {error}",
-                    fix="see whether rank 0 was started",
-                ) from error
-            time.sleep(_RETRY_S)
+    def connect() -> socket.socket:
+        return socket.create_connection((place.host, place.port), max(_RETRY_S, deadline - time.monotonic()))
+
+    try:
+        return dial(connect, deadline)
+    except OSError as error:
+        raise TrialTimeoutError(
+            f"rank {place.rank} could not reach rank 0 at {place.host}:{place.port}: {error}",
+            fix="see whether rank 0 was started",
+        ) from error
 
 
 def _line(sock: socket.socket, most: int, deadline: float) -> bytes:

@@ -57,11 +57,11 @@ def join(
     if job.node in plan.workers:
         worker, memory = shared.await_worker(address, floats, job.start_timeout_s)
     updates = job.training.iterations * job.world
-    if job.again:
+    if job.restarts:
         sockets = transport.await_all(job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
         return _returned(job, plan, sockets, momentum)
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
-    seek = None if job.again is None else partial(_seek, job, plan)
+    seek = partial(_seek, job, plan) if job.may_restart else None
     if job.node in plan.roots:
         return RootDaemon(plan, job.node, sockets, worker, memory)
     if job.node in plan.workers:
@@ -116,7 +116,7 @@ def _returned(job: WorkerJob, plan: Fabric, sockets: Mapping[int, socket], momen
         np.copyto(array, saved)
     rates = plan.options.rates(float(getattr(job.training, "learning_rate", 1.0)))
     server = Returned(Survival(job.loss_s, updates), plan, sockets, served.held, rates)
-    server.resume(Saved.decode(more), job.again or 0)
+    server.resume(Saved.decode(more), job.restarts)
     server.keep(_keeper(job, served, server))
     return server
 

@@ -111,6 +111,7 @@ class Server(Holder):
         elif isinstance(note, Order):
             self.journal.expect(note.updates, note.versions, note.norms)
             self._tell_replica(note)
+            self._apply_held()  # on another connection, an update may have been faster
         elif isinstance(note, Dropped):
             self._decided(self.journal.drop(note.update, note.version))
             self._apply_held()

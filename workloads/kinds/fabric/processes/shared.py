@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
+from workloads.sync.transport import dial
 
 Floats = NDArray[np.float32]
 _FLOAT_BYTES = 4
-_RETRY_S = 0.02
 _HELLO = b"fabric"
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group (``struct ucred``)."""
@@ -133,19 +133,22 @@ def reach_daemon(address: bytes, memory: Memory, timeout_s: float) -> socket.soc
     Raises:
         TrialTimeoutError: the daemon did not come.
     """
-    deadline = time.monotonic() + timeout_s
-    while True:
-        sock = socket.socket(socket.AF_UNIX)
-        try:
-            sock.connect(address)
-        except OSError as error:  # not listening yet
-            sock.close()
-            if time.monotonic() >= deadline:
-                raise TrialTimeoutError(
-                    f"the daemon did not come to its worker: {error.strerror}",
-                    fix="see why the daemon on this host ended",
-                ) from error
-            time.sleep(_RETRY_S)
-            continue
-        socket.send_fds(sock, [_HELLO], [memory.descriptor])
-        return sock
+    try:
+        sock = dial(lambda: _connect(address), time.monotonic() + timeout_s)
+    except OSError as error:
+        raise TrialTimeoutError(
+            f"the daemon did not come to its worker: {error.strerror}",
+            fix="see why the daemon on this host ended",
+        ) from error
+    socket.send_fds(sock, [_HELLO], [memory.descriptor])
+    return sock
+
+
+def _connect(address: bytes) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.connect(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock

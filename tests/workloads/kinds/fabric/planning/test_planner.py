@@ -168,6 +168,25 @@ def test_a_lost_worker_takes_no_turns_and_its_update_is_given_up() -> None:
     assert sent(until_quiet(planner, 0.2)) == set()
 
 
+def test_after_a_loss_nothing_goes_to_a_replica_and_the_end_waits_for_no_copies() -> None:
+    plan = mlfabric_a(build("star(hosts=8)", rate_bps=RATE_BPS), [1], aggregators=2, window=0, divergence_updates=2)
+    planner, lost = Planner(plan, Work(UPDATE_BYTES, 5, 0.0, 1, 1.0)), plan.aggregators[0]
+    for number in range(5):
+        planner.ready(number, 0, 1.0, 0.0)
+    before = planner.tick(0.0)
+    assert {note.target for _, note in before if isinstance(note, Send)} & {*plan.to_replica}
+    assert not planner.is_replicated
+    planner.leave_replica(0.001)
+    planner.lose(lost, 0.001)
+    said = until_quiet(planner, 0.001)
+    targets = {note.target for _, note in said if isinstance(note, Send | Gather)}
+    assert targets
+    assert targets.isdisjoint(plan.to_replica)
+    assert lost not in {node for node, note in said if isinstance(note, Send)}
+    assert planner.is_replicated
+    planner.arrived([3], plan.workers[3], plan.replica_aggregators[0], 0.1)  # it was on its way, and counts no more
+
+
 def test_each_iteration_goes_to_its_root_while_the_sum_before_is_still_given() -> None:
     plan = mlfabric_s(build("star(hosts=6)", rate_bps=RATE_BPS), [1], aggregators=0, window=0, root="random")
     (root,), (following,) = plan.servers_at(0), plan.servers_at(1)

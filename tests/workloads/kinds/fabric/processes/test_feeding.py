@@ -25,6 +25,8 @@ from workloads.kinds.fabric.replication_account import counted, other
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from workloads.kinds.fabric.sums import Sums, history, shares
 
+from .tcp import connected
+
 PLAN = mlfabric_a(build("star(hosts=8)", rate_bps=10**9), [1], aggregators=2, window=0, divergence_updates=2)
 SERVER, REPLICA, SCHEDULER = PLAN.server, PLAN.replica or 0, PLAN.scheduler
 WORLD, MOMENTUM, FLOATS = len(PLAN.workers), 0.5, 3
@@ -44,12 +46,6 @@ class Model:
         weights -= np.float32(to_weights) * velocity + sums[0]
         velocity *= np.float32(to_velocity)
         velocity += sums[1]
-
-
-def connected() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a TCP connection, for the kernel counts the bytes of one that is lost."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return socket.create_connection(listener.getsockname()), listener.accept()[0]
 
 
 class Both:
