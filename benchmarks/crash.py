@@ -1,10 +1,12 @@
 """Runs that are hit at a random moment: do they end in time, is nothing left, are finished trials intact?
 
-    python benchmarks/crash.py [--runs 200] [--seed 1] [--only EVENT ...] [--whole SECONDS]
+    python benchmarks/crash.py [--runs 200] [--seed 1] [--only EVENT ...] [--roles ROLE ...] [--whole SECONDS]
 
 Each run starts a small experiment and at a random moment does one thing to it: kills a process of it, stops one for
 good or for a while, interrupts it at its terminal (once or twice), sends SIGTERM, closes its terminal, or fills its
-disk. The process is drawn among those of the run that are there, each role as likely as any other. Then:
+disk. Of the run's processes that are there, first the role is drawn, each as likely as any other, and then one of that
+role. A trial's processes have the roles of their schemes: worker, daemon, aggregator, server, replica, scheduler. With
+``--roles``, only these are drawn, from the drawn moment on as soon as there is one. Then:
 
 - the harness must have ended within :func:`limit_s`, and everything else ``GONE_S`` later;
 - no process, network namespace, mount, interface or temporary file is left, and net sysctls, routes and firewall are
@@ -35,14 +37,19 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import leftovers
 import pandas as pd
 
 from testbed.base.columns import columns
+from testbed.experiment.expand import trials
 from testbed.lab.netns import kernel
 from testbed.lab.netns.sandbox_process import STOP_TIMEOUT_S, WORK_TIMEOUT_S
+from testbed.spec import read
+from testbed.trial.job import Job
+from workloads.kinds.fabric.plan import Fabric
 
 SPEC = """\
 name: crash
@@ -69,9 +76,14 @@ GONE_S = 10.0
 """How long after the harness the last of its processes may still be there."""
 FREED_S = 60.0
 """How long after that the last of its namespaces: one thread of the kernel's frees those of all users, in turn."""
+RESUMED_S = 400.0
+"""How long a run that goes on may take: there, a trial that hangs ends by its own timeouts."""
 SLACK_S = 20.0
 """For a busy machine."""
 DISK_BYTES = 64 * 2**20
+ON_NODES = ("worker", "daemon", "aggregator", "server", "replica", "scheduler")
+"""Roles of a trial's processes."""
+ROLES = (*ON_NODES, "harness", "referee", "launcher", "sandbox", "helper", "other")
 EVENTS = ("kill", "Ctrl-C", "disk full", "hang-up", "stop", "pause", "stop and Ctrl-C", "Ctrl-C twice", "SIGTERM")
 
 
@@ -134,8 +146,8 @@ class Started:
             os.close(self._master)
             self._master = -1
 
-    def members(self) -> dict[str, list[int]]:
-        """PIDs of this run's processes by role."""
+    def members(self, only: Sequence[str] = ROLES) -> dict[str, list[int]]:
+        """PIDs of this run's processes by role, of some roles."""
         parents = leftovers.processes()
         found = {self.pid} & parents.keys()
         while more := {child for child, parent in parents.items() if parent in found} - found:
@@ -144,7 +156,7 @@ class Started:
         for pid in sorted(found):
             with contextlib.suppress(OSError):  # it ended meanwhile
                 roles[role(pid, self.pid)].append(pid)
-        return roles
+        return {name: pids for name, pids in roles.items() if name in only}
 
 
 def role(pid: int, harness: int) -> str:
@@ -162,7 +174,25 @@ def role(pid: int, harness: int) -> str:
         return "sandbox"
     if "launcher" not in words:
         return "helper"
-    return "aggregator" if node_of(pid).startswith("s") else "worker" if node_of(pid).startswith("h") else "other"
+    log = Path(f"/proc/{pid}/fd/1").readlink()
+    return in_trials().get((log.parent.name, log.stem), "other")
+
+
+@cache
+def in_trials() -> dict[tuple[str, str], str]:
+    """By a trial's id and the name of a process in it, its role. A process writes its log under these names."""
+    planned = trials(read(SPEC, "spec.yaml", Path()))
+    return {(trial.id, name): role_in(trial.job, name) for trial in planned for name in trial.job.processes}
+
+
+def role_in(job: Job, process: str) -> str:
+    """What a process is for in its job."""
+    plan, node = job.plan, job.processes[process]
+    if isinstance(plan, Fabric) and node not in plan.workers:
+        return {plan.scheduler: "scheduler", plan.replica: "replica"}.get(node, "server")
+    if node not in plan.workers:
+        return "aggregator"
+    return "worker" if process == plan.nodes[node] else "daemon"
 
 
 def node_of(pid: int) -> str:
@@ -189,16 +219,19 @@ def limit_s(hit: Hit, whole_s: float) -> float:
     return 2 * whole_s + 6 + 5 + SLACK_S  # start_timeout and the harness's grace; other trials go on
 
 
-def strike(hit: Hit, run: Started, disk: Path, draw: random.Random) -> None:
+def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequence[str]) -> None:
     """Do it."""
     if hit.event in ("kill", "stop", "pause", "stop and Ctrl-C"):
-        roles = run.members()
+        roles = members_in_time(run, only)
+        if not roles:
+            hit.victim = "too late"
+            return
         if hit.event == "stop and Ctrl-C" and len(roles) > 1:
             roles.pop("harness", None)
         hit.victim = draw.choice(sorted(roles))
         pid = draw.choice(roles[hit.victim])
         with contextlib.suppress(OSError):
-            hit.node = node_of(pid) if hit.victim in ("worker", "aggregator") else ""
+            hit.node = node_of(pid) if hit.victim in ON_NODES else ""
         _signal(hit, run, pid)
     elif hit.event == "SIGTERM":
         os.kill(run.pid, signal.SIGTERM)
@@ -211,6 +244,15 @@ def strike(hit: Hit, run: Started, disk: Path, draw: random.Random) -> None:
         if hit.event == "Ctrl-C twice":
             time.sleep(draw.uniform(0, 0.3))
             run.type_ctrl_c()
+
+
+def members_in_time(run: Started, only: Sequence[str]) -> dict[str, list[int]]:
+    """The run's processes of some roles, as soon as there are any; none if the run ends before."""
+    roles = run.members(only)
+    while not roles and not os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        time.sleep(0.02)
+        roles = run.members(only)
+    return roles
 
 
 def _signal(hit: Hit, run: Started, pid: int) -> None:
@@ -283,7 +325,7 @@ def resume(hit: Hit, folder: Path, out: Path) -> None:
     words = (
         ["--resume", str(out)] if (out / "resolved.json").exists() else [str(folder / "spec.yaml"), "--out", str(out)]
     )
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=RESUMED_S, check=False)
     if done.returncode != 0:
         hit.problems.append(f"--resume: exit code {done.returncode}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
     after = finished(out, hit.problems)
@@ -311,7 +353,7 @@ def place(disk_bytes: int | None) -> Iterator[tuple[Path, Path]]:
                 kernel.unmount(str(disk))
 
 
-def once(event: str, whole_s: float, draw: random.Random) -> Hit:
+def once(event: str, whole_s: float, draw: random.Random, only: Sequence[str]) -> Hit:
     """One run, hit at a random moment, and everything that must hold afterwards."""
     hit = Hit(event, at_s=draw.uniform(0, whole_s))
     before = leftovers.state()
@@ -320,7 +362,7 @@ def once(event: str, whole_s: float, draw: random.Random) -> Hit:
         run = Started(folder, out, terminal=event in ("Ctrl-C", "Ctrl-C twice", "hang-up", "stop and Ctrl-C"))
         code = run.ended(hit.at_s)
         if code is None:
-            strike(hit, run, disk, draw)
+            strike(hit, run, disk, draw, only)
             struck_s = time.monotonic()
             code = run.ended(limit_s(hit, whole_s))
             hit.ended_s = time.monotonic() - struck_s
@@ -353,14 +395,14 @@ def undisturbed_s() -> float:
         return time.monotonic() - began_s
 
 
-def inside(runs: int, seed: int, events: Sequence[str], whole_s: float | None) -> int:
+def inside(chosen: argparse.Namespace) -> int:
     """All runs, in namespaces of our own; 1 if anything was not as it should be."""
-    draw = random.Random(seed)
-    whole_s = whole_s or undisturbed_s()
-    print(f"an undisturbed run takes {whole_s:.1f} s; {runs} runs, seed {seed}", flush=True)
+    runs, draw = chosen.runs, random.Random(chosen.seed)
+    whole_s = chosen.whole or undisturbed_s()
+    print(f"an undisturbed run takes {whole_s:.1f} s; {runs} runs, seed {chosen.seed}", flush=True)
     hits = []
     for number in range(runs):
-        hit = once(events[number % len(events)], whole_s, draw)
+        hit = once(chosen.only[number % len(chosen.only)], whole_s, draw, chosen.roles)
         hits.append(hit)
         text = f"{hit.event} {hit.victim} {hit.node} at {hit.at_s:.2f} s: {hit.outcome} after {hit.ended_s:.1f} s, "
         text += f"gone {hit.gone_s:.2f} s and freed {hit.freed_s:.2f} s later"
@@ -372,7 +414,7 @@ def inside(runs: int, seed: int, events: Sequence[str], whole_s: float | None) -
 
 
 def table(hits: list[Hit]) -> str:
-    """A row for each event and victim."""
+    """A row for each event and role."""
     groups: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for hit in hits:
         groups[hit.event, hit.victim].append(hit)
@@ -397,12 +439,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=EVENTS, default=EVENTS)
+    parser.add_argument("--roles", nargs="+", choices=ROLES, default=ROLES, help="whose processes are drawn")
     parser.add_argument("--whole", type=float, help="what an undisturbed run takes; one is measured otherwise")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have it ignored in the background
     if chosen.inside:
-        return inside(chosen.runs, chosen.seed, chosen.only, chosen.whole)
+        return inside(chosen)
     before = leftovers.state()
     status = leftovers.privately([__file__, *sys.argv[1:], "--inside"])
     changed = leftovers.differences(before, leftovers.state())

@@ -15,7 +15,8 @@ import pandas as pd
 
 from analysis.metrics import rounds
 from testbed import fidelity
-from testbed.base.errors import DiskFullError, TrialError
+from testbed.base.errors import DiskFullError, TrialError, WorkerError
+from testbed.base.process_names import of_job
 from testbed.control.controller import Controller
 from testbed.control.feed import Feed
 from testbed.evidence import calibration, sum_check
@@ -284,12 +285,29 @@ def attributed(job: Job, seen: Observed) -> Told:
     """The samples that counted, as the job's processes tell of them together.
 
     Raises:
-        WorkerError: one is missing, or processes contradict each other.
+        WorkerError: one is missing, or processes contradict each other, or one has told what another one has to tell.
     """
     table, course = results.table(seen.of("iteration", job)), seen.courses[job.name]
     if job.kind.sums_together:
         table = phases.attribute(table, course.phases, course.dead, course.behind)
-    return job.kind.told(job.plan, table, [*seen.of("done", job), *seen.of("journal", job)], job.iterations)
+    last, journals = seen.of("done", job), journal(job, seen.of("journal", job))
+    return job.kind.told(job.plan, table, [*last, *journals], job.iterations)
+
+
+def journal(job: Job, lines: Lines) -> Lines:
+    """These lines of journals, of processes that keep one.
+
+    Raises:
+        WorkerError: another one has written some.
+    """
+    own = {of_job(job.name, process) for process in job.kind.journals(job.plan)}
+    others = sorted({line["name"] for line in lines} - own)
+    if others:
+        raise WorkerError(
+            f"{others[0]} has written a journal, which is for {' or '.join(sorted(own)) or 'no process'} to write",
+            fix="see who else writes into its file of samples",
+        )
+    return lines
 
 
 def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any]:

@@ -87,7 +87,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
         "own": _SKETCHES,
         "summed": _SKETCHES,
     },
-    "journal": {},  # held against the others' accounts by their kind of trial
+    "journal": {},  # held against the others' accounts by their kind of trial, which says who writes one
     "error": {"error": TEXT, "fix": TEXT, "elsewhere": TRUTH},
     "request": {},  # held against its schema by who carries it out
 }

@@ -199,6 +199,11 @@ class Kind(Generic[P]):
         a fourth entry, the lost updates as (rank, iteration)."""
         return ()
 
+    def journals(self, plan: P) -> Collection[str]:
+        """The processes, of :meth:`processes`, that tell what they do as they go (:meth:`.Session.tells`). Nobody else
+        may: what is known of a server that was lost is from there."""
+        return ()
+
     def saved_bytes(self, plan: P, iterations: int) -> int:
         """What the checkpoint of a process that :meth:`returns` has at most besides arrays, after so many iterations of
         each worker."""

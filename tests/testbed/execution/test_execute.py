@@ -10,12 +10,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from testbed.base.errors import OutputError, TrialError
+from testbed.base.errors import OutputError, TrialError, WorkerError
 from testbed.evidence.referee import REFERENCE
 from testbed.execution.correctness import are_equal, check_loss, check_weights, storable
+from testbed.execution.execute import journal
 from testbed.execution.files import working_files
 from testbed.experiment.expand import trials
-from testbed.spec import Source
+from testbed.spec import Source, read
 
 RIGHT = {
     "weights_equal": True,
@@ -59,6 +60,28 @@ def test_a_scale_that_is_too_coarse_is_told_which_one_to_take() -> None:
     with pytest.raises(TrialError) as caught:
         check_weights(RIGHT | {"coarseness": 0.02})
     assert caught.value.fix == "give the scheme scale=1e+06"
+
+
+PLANNED = """
+name: planned
+links: {rate: 1 Gbit/s}
+workload: {model: lenet5, dataset: digits, batch: 2, iterations: 3, compute: {mode: paced, pace: {2: 0.1 s}}}
+arms:
+  - {topology: star(hosts=5), scheme: "mlfabric_a(divergence_updates=4)"}
+  - {topology: star(hosts=4), scheme: mlfabric_a}
+"""
+
+
+def test_only_a_server_that_has_a_replica_may_write_a_journal() -> None:
+    """Otherwise a worker could tell what a server did that was lost."""
+    replicated, alone = (trial.job for trial in trials(read(PLANNED, "planned.yaml", Path())))
+    mine, forged = {"name": "h2", "step": []}, {"name": "h0", "step": []}
+    assert journal(replicated, [mine]) == [mine]
+    assert journal(replicated, []) == []
+    with pytest.raises(WorkerError, match="h0 has written a journal, which is for h2 to write"):
+        journal(replicated, [mine, forged])
+    with pytest.raises(WorkerError, match="which is for no process to write"):
+        journal(alone, [mine])
 
 
 def said(**weights: str | None) -> list[dict[str, str | None]]:

@@ -26,6 +26,7 @@ REGISTRATION = {
     "analysis/papers/mlfabric/replication.py": "the same",
     "analysis/papers/mlfabric/rounds.py": "the same",
     "analysis/schedule_cases.py": "cases for that kind's scheduler",
+    "analysis/scheduler_batches.py": "how long that kind's scheduler takes",
     "analysis/schedule_optimum.py": "the best schedule of what that kind's scheduler is asked",
     "testbed/api/schedule.py": "testbed schedule runs that kind's scheduler, and nothing else",
     "testbed/experiment/finding.py": "what a hybrid trial's strategy and network are found for",

@@ -185,6 +185,10 @@ class FabricKind(Kind[Fabric]):
             return ()
         return (plan.nodes[plan.server],)
 
+    def journals(self, plan: Fabric) -> Collection[str]:
+        """The server's, where a replica may take over."""
+        return () if plan.replica is None else (plan.nodes[plan.server],)
+
     def saved_bytes(self, plan: Fabric, iterations: int) -> int:
         """Its journal, and what came (:class:`.processes.returned.Saved`)."""
         return MOST_SAVED_BYTES * (1 + iterations * len(plan.workers))

@@ -99,6 +99,25 @@ def summed() -> tuple[Planner, list[tuple[int, Note]], Gather, int]:
     return planner, said, gather, node
 
 
+def test_the_fastest_aggregators_take_the_first_groups() -> None:
+    """Of a host's two directions the slower one counts. Of three aggregators, the one that is drawn first is slow."""
+    plan = mlfabric_a(build("star(hosts=8)", rate_bps=RATE_BPS), [1], aggregators=3, window=0, assign="fastest")
+    ports = plan.topology.ports
+    slow, slower, fast = plan.aggregators
+    rates = {ports[slow][0] ^ 1: RATE_BPS / 2, ports[slower][0]: RATE_BPS / 4}
+    planner = Planner(plan, Work(UPDATE_BYTES, 60, 0.0, 1, 1.0))
+    planner.rates(rates, 0.0)
+    assert list(planner._drawn(plan.aggregators, plan.servers)) == [fast, slow, slower]
+    planner.rates(dict.fromkeys(rates, RATE_BPS) | {ports[fast][0]: RATE_BPS / 8}, 0.1)
+    assert list(planner._drawn(plan.aggregators, plan.servers)) == [slow, slower, fast], "rates as they are by then"
+    for number in range(6):
+        planner.ready(number, 0, 0.2, 0.0)
+    said = planner.tick(0.2)
+    while not any(isinstance(note, Gather) for _, note in said):
+        said += planner.tick(planner.next_s)
+    assert next(node for node, note in said if isinstance(note, Gather)) == slow
+
+
 def sent(said: Iterable[tuple[int, Note]]) -> set[int]:
     return {note.update for _, note in said if isinstance(note, Send)}
 
