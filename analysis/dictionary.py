@@ -181,6 +181,13 @@ _LINK: Mapping[str, Field] = {
     "theory_bytes": Field(NOT_NEGATIVE, "B", "what the scheme's plan says for `bytes`"),
     "extra_bytes": Field(COUNT, "B", "what TCP may have added: acknowledgements, and what it sent again"),
 }
+_PAIR: Mapping[str, Field] = {
+    "from": Field(NAME, NO_UNIT, "server that sent"),
+    "to": Field(NAME, NO_UNIT, "server that received"),
+    "bytes": Field(COUNT, "B", "counted by the sender in the whole trial, without headers"),
+    "theory_bytes": Field(COUNT, "B", "what the strategy's plan says for `bytes`"),
+    "mp_bytes": Field(COUNT, "B", "of these, outputs of operators and gradients of outputs"),
+}
 _EVENT: Mapping[str, Field] = {
     "kind": Field(TEXT, NO_UNIT, "kind of perturbation"),
     "what": Field(TEXT, NO_UNIT, "what was done, in words"),
@@ -283,6 +290,7 @@ RECORD: Mapping[str, Field] = {
     "round_trips[].most_s": Field(NUMBER, "s", "longest that they explain"),
     "round_trips[].median_s": Field(NUMBER, "s", "median that was measured on the idle network"),
     **_below("links[].", _LINK),
+    **_below("pairs[].", _PAIR),
     "links_settings.rate_bps": Field(NUMBER, "bit/s", "rate of a link"),
     "links_settings.delay_s": Field(NUMBER, "s", "delay of a link, one way"),
     "links_settings.jitter_s": Field(NUMBER, "s", "jitter of the delay"),
@@ -391,6 +399,7 @@ RESULTS: Mapping[str, Field] = {
     "repeat": RECORD["repeat"],
     "attempts": Field(COUNT, "attempts", "how often it was measured"),
     "iteration_median_s": METRICS["iteration_median_s"],
+    **{name: METRICS[name] for name in ("iteration_predicted_s", "mp_wait_forward_s", "mp_wait_backward_s")},
     **{f"{name}_verdict": Field(NAME, NO_UNIT, f"verdict of {CALLED[name]}") for name in NUMBERS},
     **{f"{name}_error": Field(NUMBER, SHARE, f"by how much {CALLED[name]} can be off at most") for name in NUMBERS},
     "gst_p95_verdict": Field(NAME, NO_UNIT, "verdict of the 95th percentile of GST"),

@@ -17,6 +17,7 @@ from analysis.recorded import (
     LinkCount,
     Loss,
     Metrics,
+    PairCount,
     RecordedCheck,
     Recovery,
     Run,
@@ -201,6 +202,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
             kind=kind,
             earlier=tuple(map(_attempt, raw.get("attempts") or ())),
             losses=tuple(_known(Loss, one) for one in (raw.get("failover") or {}).get("losses", ())),
+            pairs=tuple(map(_pair, raw.get("pairs") or ())),
             checkpoints=_known(Checkpoints, wrote) if (wrote := raw.get("checkpoints")) else None,
             stored=(run_dir, path.stem),
         )
@@ -248,6 +250,11 @@ def _link(raw: dict[str, Any]) -> LinkCount:
         drops=None if raw["bytes"] is None else int(raw.get("drops") or 0),
         theory_bytes=raw.get("theory_bytes"),
     )
+
+
+def _pair(raw: dict[str, Any]) -> PairCount:
+    counts = (int(raw[name]) for name in ("bytes", "theory_bytes", "mp_bytes"))
+    return PairCount(str(raw["from"]), str(raw["to"]), *counts)
 
 
 def read_samples(run_dir: Path, trial: str, needed: bool, warmup: int) -> pd.DataFrame | None:

@@ -54,6 +54,12 @@ class Metrics:
     gst_predicted_s: float | None = None
     """Median GST of the same scheduler on an ideal network; None where nobody played it."""
     jct_predicted_s: float | None = None
+    iteration_predicted_s: float | None = None
+    """What is predicted of an iteration under a strategy; None where nobody predicts it."""
+    mp_wait_forward_s: float | None = None
+    """For how long servers had nothing to compute for want of outputs, and, backward, of their gradients; None where
+    there are no such messages."""
+    mp_wait_backward_s: float | None = None
     scheduler_median_s: float | None = None
     """What a scheduler took to plan a batch; None where nobody schedules."""
     scheduler_p99_s: float | None = None
@@ -152,6 +158,18 @@ class LinkCount:
     bytes: int | None
     drops: int | None
     theory_bytes: float | None
+
+
+@dataclass(frozen=True)
+class PairCount:
+    """What one server of a hybrid trial has sent another in the whole trial, without headers, and what the plan says;
+    ``mp_bytes`` are outputs of operators and gradients of outputs."""
+
+    source: str
+    target: str
+    bytes: int
+    theory_bytes: int
+    mp_bytes: int
 
 
 @dataclass(frozen=True)
@@ -263,6 +281,8 @@ class Trial:
     """Of processes without which the others went on."""
     checkpoints: Checkpoints | None = None
     """None where none were asked for."""
+    pairs: tuple[PairCount, ...] = ()
+    """Of kinds that count bytes by pair of servers."""
     stored: tuple[Path, str] | None = None
     """The run directory that it was read from, and its files' name there."""
 

@@ -90,6 +90,10 @@ _LINK: Shape = {
     **dict.fromkeys(("from", "to"), NAME),
     **dict.fromkeys(("rate_bps", "theory_bytes"), NOT_NEGATIVE),
 }
+_EXCHANGED: Shape = {
+    **dict.fromkeys(("from", "to"), NAME),
+    **dict.fromkeys(("bytes", "theory_bytes", "mp_bytes"), COUNT),
+}
 _EVENT: Shape = {
     **dict.fromkeys(("kind", "what", "error"), TEXT),
     **dict.fromkeys(("planned_s", "begun_s", "done_s", "takes_s", "free_s"), NUMBER),
@@ -127,6 +131,7 @@ _RESULTS: Mapping[str, Shape] = {
     "accuracy": _ACCURACY,
     "sums": _ACCURACY,
     "fidelity": {"verdict": NAME, "checks": [_CHECK]},
+    "pairs": [_EXCHANGED],
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},
     "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},

@@ -43,10 +43,10 @@ class Checked:
 def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: int, chunk_bytes: int) -> Checked:
     """Look at every sum of which all terms are known: workers that died, or lost a neighbour meanwhile, tell of none.
 
-    ``done`` are the processes' last lines with their names.
+    ``done`` are the processes' last lines with their names. Where several tell of sums, each tells of parts of its own.
     """
     own = {line["name"]: dict(line["own"]) for line in done if "own" in line}
-    sums = {iteration: sketch for line in done for iteration, sketch in line.get("summed", ())}
+    sums = _sums(done)
     worst, count = Checked(), 0
     for phase in phases:
         forest = phase.job.plan
@@ -62,6 +62,13 @@ def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: 
             if count == 1 or not error / allowed <= worst.error / worst.allowed:
                 worst = Checked(0, iteration, error, allowed)
     return Checked(count, worst.iteration, worst.error, worst.allowed)
+
+
+def _sums(done: Sequence[Mapping[str, Any]]) -> dict[int, Sequence[float]]:
+    """By iteration the sketch of the whole sum, where all that tell of sums tell of it; its norm is not known."""
+    tellers = [dict(line["summed"]) for line in done if line.get("summed")]
+    known = set[int].intersection(*({*one} for one in tellers)) if tellers else set[int]()
+    return {iteration: np.sum([one[iteration] for one in tellers], axis=0).tolist() for iteration in sorted(known)}
 
 
 def compared(terms: Sequence[Sequence[float]], total: Sequence[float], explained: float = 0.0) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from testbed.evidence import sum_check
 from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
 from testbed.execution import job_files
 from testbed.execution.files import Files
+from testbed.execution.saved import whole
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
 from workloads.kinds.base import Told
@@ -30,7 +31,7 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
     known = each[-1].job
     before = {known.workers[rank] for rank in told.ended_before}
     alive = [name for name in known.workers if known.processes[name] not in course.dead and name not in before]
-    weights = files.weights((alive or known.workers)[0])
+    weights = whole(known, files, (alive or known.workers)[0])
     found = referee.check(training, worlds, job.compute.mode, weights, scales, told.order)
     rounded = min((scale for scale in scales if scale is not None), default=None)
     named = REFERENCE if rounded is None else ROUNDED.format(1 / rounded)
@@ -38,7 +39,7 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
         "reference": named,
         **found,
         "curve_s": _reached_s(found["curve"], told.samples),
-        "weights_equal": are_equal(done, before),
+        "weights_equal": known.kind.held(known.plan) is not None or are_equal(done, before),
         "takeover_allowed": told.most_apart,
         **({"reference": job.kind.reference} if job.kind.reference else {}),
     }
@@ -97,12 +98,13 @@ def storable(found: Mapping[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(one, float) and not math.isfinite(one) else one for key, one in found.items()}
 
 
-def check_loss(samples: pd.DataFrame) -> None:
-    """
+def check_loss(samples: pd.DataFrame, ranks: Collection[int]) -> None:
+    """``ranks`` are those that find a loss.
+
     Raises:
         TrialError: training diverged, so that neither losses nor weights are numbers.
     """
-    lost = samples.loc[~np.isfinite(samples["loss"]), "iteration"]
+    lost = samples.loc[~np.isfinite(samples["loss"]) & samples["rank"].isin(ranks), "iteration"]
     if not lost.empty:
         raise TrialError(
             f"training diverged: the loss of iteration {lost.min()} is not a finite number",

@@ -144,7 +144,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                     told = attributed(trial.job, seen)
                     samples = told.samples
                     if trial.job.work.is_trained:
-                        correctness.check_loss(told.samples)
+                        correctness.check_loss(told.samples, trial.job.kind.losing(trial.job.plan))
                     record |= summary(trial, trial.job, seen, told)
                     start_s, end_s = float(samples["start_s"].min()), float(samples["end_s"].max())
                     waited = queues.table(seen.queues, start_s, end_s)
@@ -418,6 +418,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         | dict({} if is_disturbed else job.predicted()),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": found.links,
+        **({"pairs": results.pairs(job, told.pairs)} if told.pairs else {}),
         "queues": queues.record(seen.queues),
         "events": events,
         "probes": found.rates,

@@ -59,7 +59,7 @@ class Files:
         return self._written(process, SAMPLES)
 
     def weights(self, process: str) -> Path:
-        """The final weights, of rank 0."""
+        """The final weights that a worker saved."""
         return self._written(process, "weights.npy")
 
     def checkpoint(self, process: str) -> Path:
@@ -77,6 +77,10 @@ class Files:
     def plan(self, job: str = "") -> Path:
         """What moves in a job."""
         return self._shared(job, "forest.npz")
+
+    def collected(self, job: str = "") -> Path:
+        """The final weights of a job in which no worker has all of them."""
+        return self._shared(job, "weights.npy")
 
     def prepared(self, job: str = "") -> Path:
         """The folder with the user's own model and data."""

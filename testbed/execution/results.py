@@ -24,6 +24,7 @@ from testbed.lab.measurements import Counters
 from testbed.recovery.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from workloads.kinds.evidence import Exchanged
 
 COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
@@ -33,6 +34,7 @@ COLUMNS = (
     *("staleness_median", "staleness_p95", "staleness_max", "repeat", "attempts", "iteration_median_s"),
     *(f"{name}_{what}" for name in NUMBERS for what in ("verdict", "error")),
     *(f"{name}_verdict" for name in WITHOUT_CERTIFICATE),
+    *("iteration_predicted_s", "mp_wait_forward_s", "mp_wait_backward_s"),
 )
 """Of every run; after them come the fields that are swept, by their names."""
 OF_JOBS = (JOB, "submitted_s", "started_s", "queued_s")
@@ -182,6 +184,16 @@ def links(
             }
         )
     return found
+
+
+def pairs(job: Job, sent: Iterable[Exchanged]) -> list[dict[str, Any]]:
+    """What each process of a job has sent another, by the names of their nodes."""
+    nodes = job.plan.nodes
+    return [
+        {"from": nodes[one.src], "to": nodes[one.dst]}
+        | {"bytes": one.bytes, "theory_bytes": one.theory_bytes, "mp_bytes": one.mp_bytes}
+        for one in sent
+    ]
 
 
 def row(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -234,6 +234,8 @@ def _check_checkpoint(job: Job) -> None:
     if asked is None:
         return
     keepers, fix = job.kind.keepers(plan), "remove checkpoint"
+    if job.kind.held(plan) is not None:
+        raise SpecError("no worker has all weights, so none can write a checkpoint", fix=fix)
     if not keepers:
         raise SpecError(f"scheme {plan.scheme} cannot write a checkpoint", fix=fix)
     if job.goes_on:

@@ -29,6 +29,7 @@ from workloads.sync.forest import Forest, RunBy
 from workloads.sync.verify import check_form
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd  # not needed to plan a trial
 
     from workloads.job import WorkerJob
@@ -357,6 +358,22 @@ class Kind(Generic[P]):
     def judge(self, seen: Evidence) -> Iterable[Check]:
         """Its own checks of a finished trial."""
         return ()
+
+    def held(self, plan: P) -> Sequence[int] | None:
+        """By rank, how many weights each worker saves in the end, where none has all of them; None where each has."""
+        return None
+
+    def collected(self, plan: P, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """All weights, as the task orders them, of what each worker has saved (:meth:`held`).
+
+        Raises:
+            WorkerError: workers that hold the same ones have not the same bits.
+        """
+        raise NotImplementedError
+
+    def losing(self, plan: P) -> Sequence[int]:
+        """The ranks that find a loss in each iteration of a training."""
+        return range(len(plan.workers))
 
     @cached_property
     def measures(self) -> Measures:

@@ -15,6 +15,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Exchanged:
+    """What one process has sent another in a whole trial, without headers.
+
+    Attributes:
+        src, dst: their nodes.
+        bytes: what it has counted, and ``theory_bytes`` what the plan says.
+        mp_bytes: of these, outputs of operators and gradients of outputs.
+    """
+
+    src: int
+    dst: int
+    bytes: int
+    theory_bytes: int
+    mp_bytes: int
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What the workers of a finished trial left behind, for the checks of its kind.
 
@@ -48,6 +65,7 @@ class Told:
             one.
         moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
         transfers: all that were planned one by one; None of a kind that plans none.
+        pairs: what each process has sent another; None where that is not counted by pair.
         spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
         metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
         ended_before: ranks that have the weights of a server in the end that was lost. The others have those of the
@@ -61,6 +79,7 @@ class Told:
     updates: Sequence[float] | None = None
     moved: Sequence[tuple[int, int, float]] | None = None
     transfers: Sequence[Carried] | None = None
+    pairs: Sequence[Exchanged] | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     spoilt_bytes: float = 0.0
     ended_before: frozenset[int] = frozenset()

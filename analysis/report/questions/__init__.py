@@ -17,6 +17,7 @@ from analysis.report.questions import (
     completion,
     learning,
     links,
+    pairs,
     queues,
     replica,
     staleness,
@@ -59,6 +60,7 @@ BUILT_IN: Mapping[str, Asks] = {
     "events": timeline.iterations,
     "gantt": timeline.gantt,
     "queues": queues.waiting,
+    "pairs": pairs.exchanged,
     "links": links.bytes_per_link,
 }
 """In the order of the page."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
@@ -68,6 +68,7 @@ class Synchronised(Workload):
             nothing more where nothing is rounded, because the weights then tell of every sum.
         uses_torch: whether workers need PyTorch.
         is_resumable: whether workers can go on from any weights, for they keep nothing that belongs to certain ones.
+        placeable: the models that have operators, which a strategy can place.
         scale: what divides gradients and the links' rates alike.
     """
 
@@ -75,6 +76,7 @@ class Synchronised(Workload):
     is_sketched: ClassVar[bool] = True
     uses_torch: ClassVar[bool] = False
     is_resumable: ClassVar[bool] = True
+    placeable: ClassVar[Sequence[str]] = NAMES
 
     model: str
     """The model whose gradient is synchronised: one of ``testbed models``."""
@@ -114,10 +116,10 @@ class Synchronised(Workload):
         Raises:
             SpecError: the model has none.
         """
-        if self.model not in NAMES:
+        if self.model not in self.placeable:
             raise SpecError(
                 f"model {self.model} has no operators for a strategy to place",
-                fix=f"remove strategy, or take a model that has some: {', '.join(NAMES)}",
+                fix=f"remove strategy, or take a model that has some: {', '.join(self.placeable)}",
             )
         return scaled(replace(operators_of(self.model), samples=batch), self.scale)
 

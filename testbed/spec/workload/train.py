@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from math import prod
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -15,9 +15,10 @@ from testbed.spec.workload.compute import no_pace
 from workloads.buckets import Gradient
 from workloads.catalogue import check_dataset
 from workloads.job import Task, Training
-from workloads.models import model
+from workloads.models import MODELS, model
 from workloads.own import is_own_data, is_own_model
 from workloads.own.prepared import Prepared, prepare
+from workloads.parallel.models import NAMES
 
 
 class Train(Synchronised):
@@ -37,6 +38,7 @@ class Train(Synchronised):
     overlap: Literal["none", "layer"] = "none"
     is_trained: ClassVar[bool] = True
     uses_torch: ClassVar[bool] = True
+    placeable: ClassVar[Sequence[str]] = tuple(name for name in NAMES if name in MODELS)
 
     @property
     def scale(self) -> float:

@@ -120,10 +120,13 @@ def test_what_is_no_number_is_stored_as_unknown() -> None:
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_names_its_iteration(loss: float) -> None:
-    samples = pd.DataFrame({"iteration": [0, 1, 2, 0, 1, 2], "loss": [2.3, 2.1, loss, 2.3, loss, loss]})
+    samples = pd.DataFrame(
+        {"rank": [0, 0, 0, 1, 1, 1], "iteration": [0, 1, 2, 0, 1, 2], "loss": [2.3, 2.1, 1.9, 2.3, loss, loss]}
+    )
     with pytest.raises(TrialError, match="training diverged: the loss of iteration 1 is not a finite number"):
-        check_loss(samples)
-    check_loss(samples[samples["iteration"] == 0])
+        check_loss(samples, range(2))
+    check_loss(samples[samples["iteration"] == 0], range(2))
+    check_loss(samples, [0])  # nobody expects a loss of the other
 
 
 def test_working_files_are_the_harness_own_and_all_go(tmp_path: Path, source: Source) -> None:

@@ -629,6 +629,34 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
 }
 
 
+HYBRID_TRAINED = HYBRID.replace("kind: profile, ", "dataset: clicks, ").replace("scale: 10, compute: none", "warmup: 1")
+HYBRID_TRAINED_CHANGES: dict[str, tuple[str, str]] = {
+    "hybrid_trained_without_operators": ("dataset: clicks, model: dlrm_tiny", "dataset: digits, model: lenet5"),
+    "hybrid_trained_of_ones_own": ("dataset: clicks, model: dlrm_tiny", "dataset: ./data.py:load, model: ./net.py:Net"),
+    "hybrid_trained_without_time": ("warmup: 1", "compute: none"),
+    "hybrid_trained_with_overlap": ("warmup: 1", "overlap: layer"),
+    "hybrid_trained_with_checkpoints": (
+        "strategy:",
+        "checkpoint: {every: 2, rate: 1 MB/s}, strategy:",
+    ),
+    "hybrid_trained_by_halves": ("e0: [0], e1: [1, 2], rest: all", "e0: [0], rest: [1]"),
+}
+
+
+@pytest.mark.parametrize("name", HYBRID_TRAINED_CHANGES)
+def test_a_strategy_that_cannot_train(
+    name: str, testbed: Callable[..., Called], spec_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.write(spec_file.parent)
+    own.in_this_process(monkeypatch)
+    old, new = HYBRID_TRAINED_CHANGES[name]
+    assert old in HYBRID_TRAINED
+    spec_file.write_text(HYBRID_TRAINED.replace(old, new))
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
 @pytest.mark.parametrize("name", HYBRID_CHANGES)
 def test_a_strategy_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
     old, new = HYBRID_CHANGES[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import pandas as pd
 
 from testbed.base.errors import WorkerError
 from workloads.kinds.base import Told
+from workloads.kinds.evidence import Exchanged
 from workloads.kinds.hybrid.plan import Plan
 
 WAITS = ("mp_wait_forward_s", "mp_wait_backward_s")
@@ -26,14 +28,25 @@ def told(plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], i
         for line in done
         for other, count in line["payload_bytes"].items()
     }
-    expected = {(src, dst): iterations * round(count) for src, dst, count in plan.flows}
-    for src, dst in sorted({*sent, *expected}):
-        found, right = sent.get((src, dst), 0), expected.get((src, dst), 0)
-        if found != right:
+    pairs = _pairs(plan, sent, iterations)
+    for one in pairs:
+        if one.bytes != one.theory_bytes:
             raise WorkerError(
-                f"{plan.nodes[src]} sent {found:,} bytes of messages and sums to {plan.nodes[dst]}, where the plan of "
-                f"{iterations} iterations has {right:,}",
+                f"{plan.nodes[one.src]} sent {one.bytes:,} bytes of messages and sums to {plan.nodes[one.dst]}, where "
+                f"the plan of {iterations} iterations has {one.theory_bytes:,}",
                 fix="this is a mistake in testbed; please report it",
             )
     waits_s = samples.groupby("iteration")[list(WAITS)].mean().median()
-    return Told(samples, metrics={name: float(waits_s[name]) for name in WAITS})
+    return Told(samples, metrics={name: float(waits_s[name]) for name in WAITS}, pairs=pairs)
+
+
+def _pairs(plan: Plan, sent: Mapping[tuple[int, int], int], iterations: int) -> list[Exchanged]:
+    """What was sent by source and destination, beside what the plan says, in order."""
+    expected = {(src, dst): iterations * round(count) for src, dst, count in plan.flows}
+    messages = Counter[tuple[int, int]]()
+    for one in plan.messages:
+        messages[one.src, one.dst] += iterations * one.bytes
+    return [
+        Exchanged(src, dst, sent.get((src, dst), 0), expected.get((src, dst), 0), messages[src, dst])
+        for src, dst in sorted({*sent, *expected})
+    ]

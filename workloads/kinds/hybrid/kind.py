@@ -7,15 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, WorkerError
 from topologies.model import Topology
+from workloads.job import Replay
 from workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
 from workloads.kinds.forest.kind import KIND as FOREST
 from workloads.kinds.hybrid import fields
 from workloads.kinds.hybrid.plan import HybridCost, Plan
 from workloads.kinds.hybrid.program.cut import steps
+from workloads.kinds.hybrid.program.layout import collected, held_floats
 from workloads.kinds.hybrid.program.pace import flop_per_s, step_s
 from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES
@@ -57,8 +60,12 @@ class HybridKind(Kind[Plan]):
         FOREST.verify(plan.forest, topology)
 
     def refuse(self, plan: Plan, topology: Topology, asked: Asked) -> None:
-        if asked.is_trained:
-            raise SpecError("a strategy is played with a profile, and this workload trains", fix="write kind: profile")
+        if asked.is_trained and asked.mode == "none":
+            raise SpecError(
+                "under a strategy gradients of an iteration need outputs of that iteration, so a training takes no "
+                "compute: none",
+                fix="write compute: {mode: real}, or play a profile",
+            )
         if asked.overlap != "none":
             raise SpecError(
                 f"under a strategy AllReduces begin when all passes are done, so overlap: {asked.overlap} is not "
@@ -130,12 +137,16 @@ class HybridKind(Kind[Plan]):
     def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
         from workloads.kinds.hybrid.worker import Replayer
 
-        return Replayer(job, rank)
+        if isinstance(job.training, Replay):
+            return Replayer(job, rank)
+        from workloads.kinds.hybrid.trainer import Trainer  # which needs PyTorch
+
+        return Trainer(job)
 
     def join(self, job: WorkerJob, plan: Plan, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from workloads.kinds.hybrid.worker import Replayer, join
+        from workloads.kinds.hybrid.worker import Part, join
 
-        assert isinstance(part, Replayer)  # each server is a worker
+        assert isinstance(part, Part)  # each server is a worker
         return join(job, plan, part, called_off)
 
     # Afterwards
@@ -144,6 +155,23 @@ class HybridKind(Kind[Plan]):
         from workloads.kinds.hybrid import account
 
         return account.told(plan, samples, done, iterations)
+
+    def held(self, plan: Plan) -> Sequence[int]:
+        return [held_floats(plan.model, plan.strategy, server) for server in plan.workers]
+
+    def collected(self, plan: Plan, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        found = collected(plan.model, plan.strategy, parts)
+        if found.differing:
+            name, first, second = found.differing[0]
+            raise WorkerError(
+                f"the weights of operator {name} differ on {plan.nodes[first]} and {plan.nodes[second]}",
+                fix="the scheme did not give every server that holds it the same sum; read its code",
+            )
+        return found.weights
+
+    def losing(self, plan: Plan) -> Sequence[int]:
+        ends = [place for place, consumers in enumerate(plan.model.consumers) if not consumers]
+        return sorted({server for place in ends for server in plan.strategy.holders[place]})
 
 
 KIND = HybridKind()

@@ -6,6 +6,7 @@ Passes follow an ideal clock (:mod:`workloads.kinds.hybrid.program.pace`). While
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -61,7 +62,11 @@ class Player:
         self._engine, self._work, self._timeout_s = engine, work, timeout_s
         self._agenda = Agenda(steps(plan.model, plan.strategy, server, plan.messages))
         self._clock = Clock(plan.model, compute)
-        self._compute_s = 0.0
+        self._compute_s = self._late_s = 0.0
+        self._is_paced = compute.mode == "paced"
+        self._ahead: deque[tuple[Step, float, float]] = deque()
+        """Steps that were computed while the one before took its time: when their needs were there, and when they were
+        computed. Machines of their own would need no time between two steps."""
 
     def iteration(self, number: int, release: Callable[[int], None]) -> Played:
         """Play the one of this number; they come in turn, from 0 on. ``release`` starts a bucket of the engine's.
@@ -74,18 +79,20 @@ class Player:
         self._clock.begin(number, start_s)
         self._agenda.begin(start_s)
         self._work.begin(number)
-        self._compute_s = time.monotonic() - start_s
+        self._compute_s, self._late_s = time.monotonic() - start_s, 0.0
         while not self._agenda.is_over:
             self._hear()
-            found = self._agenda.next()
-            if found is None:
+            if self._ahead:
+                self._take(*self._ahead.popleft())
+            elif (found := self._agenda.next()) is None:
                 self._engine.wait_message(self._timeout_s)
             else:
-                self._compute(*found)
+                self._take(*self._computed(*found))
         ready_s = time.monotonic()
         release(0)
         sum_s = self._engine.wait(self._timeout_s)
-        return Played(start_s, ready_s, sum_s, self._clock.wait_s, self._clock.overrun_s, self._compute_s)
+        overrun_s = max(self._clock.overrun_s, self._late_s)
+        return Played(start_s, ready_s, sum_s, self._clock.wait_s, overrun_s, self._compute_s)
 
     def _hear(self) -> None:
         """Take what has arrived, and note it."""
@@ -93,15 +100,24 @@ class Player:
             self._work.received(number)
             self._agenda.arrived(number, moment_s)
 
-    def _compute(self, step: Step, there_s: float) -> None:
-        """Be busy for as long as a step takes whose needs were there at that moment, and send what it makes."""
+    def _computed(self, step: Step, there_s: float) -> tuple[Step, float, float]:
+        """Compute a step whose needs were there at that moment; with the moment at which it was done."""
         begun_s = time.monotonic()
         self._work.compute(step)
         now_s = time.monotonic()
         self._compute_s += now_s - begun_s
-        due_s = self._clock.due_s(step, there_s, now_s)
+        return step, there_s, now_s
+
+    def _take(self, step: Step, there_s: float, computed_s: float) -> None:
+        """Be busy for as long as a step takes that was computed, and send what it makes."""
+        due_s = self._clock.due_s(step, there_s, computed_s)
         while (left_s := due_s - time.monotonic()) > 0:
-            self._engine.poll(left_s)
+            found = self._agenda.next() if self._is_paced else None
+            if found is None:
+                self._engine.poll(left_s)
+            else:
+                self._ahead.append(self._computed(*found))
+                self._late_s = max(self._late_s, time.monotonic() - due_s)
         for message in step.gives:
             if not message.is_local:
                 self._engine.send(message.number)

@@ -1,8 +1,10 @@
-"""A server of a hybrid trial that plays a profile: its part, and the engine between its neighbours."""
+"""A server of a hybrid trial: its part, and the engine between its neighbours. That of a server that trains is in
+:mod:`.trainer`."""
 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,9 @@ from typing import Any
 from workloads import kinds
 from workloads.compute import Computed
 from workloads.job import Replay, WorkerJob
-from workloads.kinds.hybrid.exchange import ExchangeEngine
+from workloads.kinds.hybrid.exchange import Buffers, ExchangeEngine
 from workloads.kinds.hybrid.plan import Plan
-from workloads.kinds.hybrid.player import Player
+from workloads.kinds.hybrid.player import Player, Work
 from workloads.kinds.hybrid.values import KnownValues, MessageValues
 from workloads.replay import Values
 from workloads.sync import chunks, transport
@@ -36,23 +38,26 @@ def values(job: WorkerJob, plan: Plan, rank: int) -> Values:
     return Values(floats, work.seed, rank, job.world, work.tolerance, summed(plan.forest, table))
 
 
-class Replayer(Participant):
-    """A server that plays its operators, with messages and gradients of known values."""
+class Part(Participant):
+    """A server's part: the passes of its operators, whatever these compute.
 
-    def __init__(self, job: WorkerJob, rank: int) -> None:
-        assert isinstance(job.training, Replay)
-        self._plan = plan_of(job)
-        self._messages = MessageValues(self._plan.messages, job.node, job.training.seed)
-        self._work = KnownValues(self._messages, values(job, self._plan, rank))
-        self.buffers = self._messages.buffers
+    Attributes:
+        buffers: where messages are sent from and received into.
+    """
 
-    @property
-    def gradient(self) -> Floats:  # type: ignore[override]
-        return self._work.sums.gradient
+    buffers: Buffers
+
+    def __init__(self, plan: Plan, work: Work) -> None:
+        self._plan, self._work = plan, work
 
     @property
-    def weights(self) -> Floats:  # type: ignore[override]
-        return self._work.sums.received
+    def loss(self) -> float | None:
+        """Of this iteration; None where this server finds none."""
+        return None
+
+    @abstractmethod
+    def finish(self) -> None:
+        """The last iteration is over: do what the next one would begin with."""
 
     def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
         assert isinstance(session, ExchangeEngine)
@@ -64,18 +69,41 @@ class Replayer(Participant):
             self.keeper(job).after(i)
             played = player.iteration(i, release)
             session.waited(played.mp_wait_s)
-            computed = Computed(None, played.compute_s, played.overrun_s, *job.compute.slowdown(i))
+            computed = Computed(self.loss, played.compute_s, played.overrun_s, *job.compute.slowdown(i))
             used = release.meter.now().since(release.ready)
             moments = (played.start_s, release.ready.time_s, played.sum_s, time.monotonic())
             notes.iteration(job, session, i, moments, computed, used)
-        self._work.check()
+        self.finish()
+
+
+class Replayer(Part):
+    """Plays operators, with messages and gradients of known values."""
+
+    def __init__(self, job: WorkerJob, rank: int) -> None:
+        assert isinstance(job.training, Replay)
+        plan = plan_of(job)
+        messages = MessageValues(plan.messages, job.node, job.training.seed)
+        self._known = KnownValues(messages, values(job, plan, rank))
+        super().__init__(plan, self._known)
+        self.buffers = messages.buffers
+
+    @property
+    def gradient(self) -> Floats:  # type: ignore[override]
+        return self._known.sums.gradient
+
+    @property
+    def weights(self) -> Floats:  # type: ignore[override]
+        return self._known.sums.received
+
+    def finish(self) -> None:
+        self._known.check()
 
     def result(self) -> dict[str, Any]:
         """How many sums were looked at, and by iteration how many elements of sums and messages were wrong."""
-        return {"wrong": [[i, count] for i, count in self._work.wrong.items()], "checked": self._work.checked}
+        return {"wrong": [[i, count] for i, count in self._known.wrong.items()], "checked": self._known.checked}
 
 
-def join(job: WorkerJob, plan: Plan, part: Replayer, called_off: Callable[[], None]) -> ExchangeEngine:
+def join(job: WorkerJob, plan: Plan, part: Part, called_off: Callable[[], None]) -> ExchangeEngine:
     """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect_all`.
 
     Raises:

@@ -71,6 +71,11 @@ def saved(strategy: Strategy, server: int, where: Layout, weights: Floats) -> Fl
     return np.concatenate([weights[start:stop] for start, stop in held] or [weights[:0]])
 
 
+def held_floats(model: Model, strategy: Strategy, server: int) -> int:
+    """How many weights a server saves."""
+    return sum(size for size, holders in zip(floats(model), strategy.holders, strict=True) if server in holders)
+
+
 @dataclass(frozen=True, eq=False)
 class Collected:
     """What all servers have saved, put together.
@@ -94,7 +99,7 @@ def collected(model: Model, strategy: Strategy, files: Sequence[Floats]) -> Coll
     for server, file in enumerate(files):
         held = [place for place, holders in enumerate(strategy.holders) if server in holders]
         ends = np.cumsum([sizes[place] for place in held], dtype=np.int64)
-        if len(file) != sum(sizes[place] for place in held):
+        if len(file) != held_floats(model, strategy, server):
             raise ValueError(f"server {server} saved {len(file)} weights, and holds {ends[-1:].sum()}")
         for place, part in zip(held, np.split(file, ends[:-1]), strict=False):
             first = parts.setdefault(place, part)

@@ -3,9 +3,9 @@
 Every edge between operators cuts autograd, also one within a server: an output is copied to where its consumer reads
 it, as a leaf of the consumer's own graph, and the leaf's gradient comes back into the producer's backward pass.
 
-Buffers of boundary tensors stay where they are, so that messages are sent from them and received into them without a
-copy. Nothing has to be acknowledged. Between two messages of one number there is always one from their receiver, which
-it sends after it has used the first: a gradient for an output, and the next output for a gradient.
+Buffers of boundary tensors stay where they are, so that messages are sent from them and received into them. Nothing has
+to be acknowledged. Between two messages of one number there is always one from their receiver, which it sends after it
+has used the first: a gradient for an output, and the next output for a gradient.
 
 The gradient is that of the sum over all servers of the mean loss of each server's batch, as in data parallelism with
 one rank a server. So the sum of an operator's gradients over its holders is that of one process, whoever holds it.
@@ -23,6 +23,7 @@ from torch.nn.functional import cross_entropy
 
 from workloads import training
 from workloads.job import Training
+from workloads.kinds.hybrid.exchange import Buffers
 from workloads.kinds.hybrid.program.cut import Message, Step, messages, served, steps
 from workloads.kinds.hybrid.program.layout import layout, saved
 from workloads.parallel.models import operators_of
@@ -61,6 +62,7 @@ class Server:
     Attributes:
         steps: of each iteration.
         messages: all of them, by number; also those between other servers.
+        buffers: where its messages are sent from and received into.
         weights, gradient, velocity: float32[all weights], as :attr:`layout` says; other servers' parts are untouched.
         loss: mean over the samples for which this server found it in this iteration; None if it finds none.
     """
@@ -82,13 +84,22 @@ class Server:
         self.weights, self.gradient, self.velocity = (np.zeros(self.layout.floats, first.dtype) for _ in range(3))
         self.loss: float | None = None
         self._iteration = -1
-        self._out: dict[int, Tensor] = {}
         held = [place for place, holders in enumerate(strategy.holders) if number in holders]
         for place, (start, stop) in enumerate(reversed(self._net.buckets())):  # one layer an operator
             if place in held:
                 self.weights[slice(*self.layout.operators[place])] = first[start:stop]
         modules = self._modules(held)
         self._held = {place: self._hold(place, modules[place]) for place in held}
+        moved = [message for message in self.messages if not message.is_local]
+        self._out = {one.number: self._room(one) for one in moved if one.src == number}
+        self.buffers = Buffers(
+            {one.number: (one.dst, self.outgoing(one)) for one in moved if one.src == number},
+            {one.number: (one.src, self.incoming(one)) for one in moved if one.dst == number},
+        )
+
+    def _room(self, message: Message) -> Floats:
+        floats = self.model.operators[message.producer].output_floats
+        return np.zeros((len(message.servers) * self.model.samples, floats), self.weights.dtype)
 
     def _modules(self, held: list[int]) -> dict[int, nn.Module]:
         """Those of operators, with weights and ``.grad`` viewing the flat buffers."""
@@ -121,6 +132,14 @@ class Server:
         gradients = {consumer: room(place) for consumer in self.model.consumers[place]}
         return _Held(module, servers, inputs, gradients, [], torch.empty(0))
 
+    def warm_up(self) -> None:
+        """Compute each step once with whatever the messages hold, so that what PyTorch does but once is of no
+        iteration."""
+        self.begin(0)
+        for step in self.steps:
+            self.compute(step)
+        self.gradient[:] = 0
+
     def begin(self, iteration: int) -> None:
         """The steps that follow are of this iteration."""
         self._iteration, self.loss = iteration, None
@@ -135,10 +154,9 @@ class Server:
 
     def outgoing(self, message: Message) -> Floats:
         """What a message carries once a step has given it, contiguous; it stays until that step is run again."""
-        found: Floats = self._out[message.number].numpy()
-        return found
+        return self._out[message.number]
 
-    def run(self, step: Step) -> None:
+    def compute(self, step: Step) -> None:
         """Compute a step whose messages are all there."""
         held = self._held[step.place]
         if step.phase == "forward":
@@ -149,11 +167,8 @@ class Server:
             made = {place: _gradient(leaf) for place, leaf in zip(held.inputs, held.leaves, strict=True)}
         for message in step.gives:
             other = message.consumer if step.phase == "forward" else message.producer
-            part = made[other][held.rows(self.model.samples, message.servers)]
-            if message.is_local:
-                self.incoming(message)[:] = part.numpy()
-            else:
-                self._out[message.number] = part
+            room = self.incoming(message) if message.is_local else self._out[message.number]
+            room[:] = made[other][held.rows(self.model.samples, message.servers)].numpy()
 
     def _forward(self, held: _Held, step: Step) -> None:
         held.leaves = [torch.from_numpy(values).requires_grad_() for values in held.inputs.values()]
@@ -196,4 +211,4 @@ class Server:
 
 def _gradient(leaf: Tensor) -> Tensor:
     assert leaf.grad is not None
-    return leaf.grad.contiguous()
+    return leaf.grad

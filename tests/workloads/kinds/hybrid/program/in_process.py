@@ -125,7 +125,7 @@ class InProcess:
             self._agendas[server].begin(0.0)
 
     def _take(self, server: int, step: Step) -> None:
-        self.servers[server].run(step)
+        self.servers[server].compute(step)
         self.losses[self._begun[server] - 1, server] = self.servers[server].loss
         for message in step.gives:
             if not message.is_local:

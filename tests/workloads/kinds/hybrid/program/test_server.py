@@ -75,13 +75,13 @@ def test_an_operator_that_misses_one_holders_gradient_is_found() -> None:
     asked = task("candle_tiny", batch=4, iterations=2)
     strategy = data_parallel(operators_of("candle_tiny"), 3)
     trial = InProcess(asked, strategy, first_weights(asked))
-    run = trial.servers[2].run
+    compute = trial.servers[2].compute
 
     def without_gradient(step: object) -> None:
-        run(step)  # type: ignore[arg-type]
+        compute(step)  # type: ignore[arg-type]
         trial.servers[2].gradient[slice(*trial.servers[2].layout.operators[0])] = 0
 
-    trial.servers[2].run = without_gradient  # type: ignore[method-assign,assignment]
+    trial.servers[2].compute = without_gradient  # type: ignore[method-assign,assignment]
     trial.run()
     verdict = judged(_weights(asked, strategy, trial).weights, asked, ((0, 3),))
     assert verdict["training_error"] > 10 * verdict["training_allowed"]

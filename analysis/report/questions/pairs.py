@@ -1,0 +1,133 @@
+"""What did servers send each other, where a strategy says who holds what?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis.recorded import Trial
+from analysis.report import plot, words
+from analysis.report.cells import Study
+from analysis.report.question import Panel, Question, column, rounded
+from analysis.report.questions.queues import SCALE
+
+MOST_PANELS = 6
+MOST_SERVERS = 64
+"""Of a heat map: a pair takes 40 bytes of the page."""
+DEFINED = (
+    "Bytes that each server sent each other server in an iteration, without headers, as the sender counted them. "
+    "Predicted bytes are those of the strategy: batch x floats of an output x 4 bytes for each edge between operators, "
+    "forward and backward, and the gradients that groups of servers sum along their rings. Blank pairs sent nothing. "
+    "Drawn is one trial of each arm: the one with the median JCT at the first setting. All have the same scale "
+    "of colours. The predicted iteration is played, pass by pass and transfer by transfer, on links that nothing "
+    "disturbs. MP wait is the time for which a server had nothing to compute because outputs of operators, or their "
+    "gradients, had not come: its mean over servers, the median over iterations."
+)
+
+
+def exchanged(study: Study) -> Question | None:
+    """Heat maps of servers by servers, measured beside predicted."""
+    found: dict[str, Trial] = {}
+    for cell in study.cells:
+        if cell.typical and cell.typical.pairs:
+            found.setdefault(cell.label, cell.typical)
+    if not found:
+        return None
+    trials = list(found.values())
+    shown = [trial for trial in trials if trial.world <= MOST_SERVERS][:MOST_PANELS]
+    tables, panels, start = [], [], 0
+    highest = max((float(_table(trial)["bytes"].max()) for trial in shown), default=0.0)
+    for i, trial in enumerate(shown):
+        table = _table(trial)
+        tables.append(table)
+        figure = _figure(trial, [start, start + len(table)], highest)
+        panels.append(Panel(f"pairs-{i}", f"{words.name(trial)}: measured, and predicted", figure))
+        start += len(table)
+    left = len(trials) - len(shown)
+    more = f" Drawn are {len(shown)} of {len(trials)} arms." if left else ""
+    frame = pd.concat(tables or [_table(trial) for trial in trials], ignore_index=True)
+    asked = "What did servers send each other, and was it what the strategy predicts?"
+    return Question("pairs", asked, frame, tuple(panels), (), DEFINED + more, told=tuple(map(_row, trials)))
+
+
+def _table(trial: Trial) -> pd.DataFrame:
+    """A row for each pair; bytes of one iteration."""
+    count = trial.iterations
+    return pd.DataFrame(
+        {
+            "arm": trial.label,
+            "batch": trial.batch,
+            "from": [one.source for one in trial.pairs],
+            "to": [one.target for one in trial.pairs],
+            "bytes": [one.bytes / count for one in trial.pairs],
+            "predicted_bytes": [one.theory_bytes / count for one in trial.pairs],
+            "mp_bytes": [one.mp_bytes / count for one in trial.pairs],
+        }
+    )
+
+
+def _figure(trial: Trial, rows: list[int], highest: float) -> plot.Figure:
+    names = _servers(trial)
+    measured, predicted = (
+        {
+            "type": "heatmap",
+            "rows": rows,
+            "x": column("to"),
+            "y": column("from"),
+            "z": column(value),
+            "text": column("mp_bytes"),
+            "zmin": 0,
+            "zmax": rounded(highest),
+            "colorscale": SCALE,
+            "hoverongaps": False,
+            "hovertemplate": f"%{{y}} to %{{x}}, {what}: %{{z:,.0f}} B<br>"
+            "outputs and their gradients: %{text:,.0f} B<extra></extra>",
+            **more,
+        }
+        for value, what, more in (
+            ("bytes", "measured", {"showscale": False}),
+            (
+                "predicted_bytes",
+                "predicted",
+                {"xaxis": "x2", "colorbar": {"title": {"text": "B"}, "thickness": 10, "outlinewidth": 0}},
+            ),
+        )
+    )
+    servers = {"type": "category", "categoryorder": "array", "categoryarray": names, "showgrid": False}
+    layout: dict[str, Any] = {
+        "xaxis": servers | {"domain": [0, 0.47], "title": {"text": "to (measured)"}},
+        "xaxis2": servers | {"domain": [0.53, 1], "title": {"text": "to (predicted)", "font": {"size": 12}}},
+        "yaxis": servers | {"autorange": "reversed", "title": {"text": "from"}},
+    }
+    return plot.finished([measured, predicted], layout, 110 + 18 * max(8, len(names)))
+
+
+def _servers(trial: Trial) -> Sequence[str]:
+    """In the order of their first pair, which is that of their numbers."""
+    return [plot.text(name) for name in dict.fromkeys([one.source for one in trial.pairs])]
+
+
+def _row(trial: Trial) -> dict[str, str]:
+    known, count = trial.metrics, trial.iterations
+    measured, predicted = (sum(getattr(one, name) for one in trial.pairs) for name in ("bytes", "theory_bytes"))
+    messages = sum(one.mp_bytes for one in trial.pairs)
+    beside = known.iteration_median_s and known.iteration_predicted_s
+    return {
+        "Trial": words.name(trial),
+        "Sent in an iteration": words.amount(measured / count),
+        "Measured / predicted": words.ratio(measured / predicted) if predicted else words.UNKNOWN,
+        "Outputs and their gradients": words.amount(messages / count),
+        "Iteration": _seconds(known.iteration_median_s),
+        "Predicted": _seconds(known.iteration_predicted_s),
+        "Predicted / measured": words.ratio((known.iteration_predicted_s or 0) / (known.iteration_median_s or 1))
+        if beside
+        else words.UNKNOWN,
+        "MP wait, forward": _seconds(known.mp_wait_forward_s),
+        "MP wait, backward": _seconds(known.mp_wait_backward_s),
+    }
+
+
+def _seconds(value: float | None) -> str:
+    return words.UNKNOWN if value is None else words.seconds(value)

@@ -1,0 +1,35 @@
+"""The weights that a finished job has saved, in one file: that of one worker, or what all workers hold together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from testbed.base.errors import TrialError
+from testbed.evidence.referee import read_weights
+from testbed.execution.files import Files
+from testbed.files.foreign import UnfitError
+from testbed.trial.job import Job
+
+
+def whole(job: Job, files: Files, keeper: str) -> Path:
+    """The file with all weights: the ``keeper``'s, unless each worker has a part of them only.
+
+    Raises:
+        TrialError: a worker's file holds something else than its part, or those that hold the same differ.
+    """
+    held = job.kind.held(job.plan)
+    if held is None:
+        return files.weights(keeper)
+    found = []
+    for worker, count in zip(job.workers, held, strict=True):
+        try:
+            found.append(read_weights(files.weights(worker), count))
+        except UnfitError as error:
+            raise TrialError(
+                f"the weights of {worker}: {error}", fix=f"see what {files.called(worker)} did to its file"
+            ) from error
+    path = files.collected(job.name)
+    np.save(path, job.kind.collected(job.plan, found))
+    return path

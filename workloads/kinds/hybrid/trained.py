@@ -1,0 +1,104 @@
+"""What a server computes that trains: its operators, and sketches of gradients and of their sums.
+
+Each server sketches its own gradients of the operators that it shares with others. The sum of a group is sketched by
+the group's first server. So the sketches of all own gradients add up to those of all sums, as where each worker has the
+whole gradient (:mod:`workloads.sketch`).
+"""
+
+from __future__ import annotations
+
+from workloads import training
+from workloads.job import Training
+from workloads.kinds.hybrid.exchange import Floats
+from workloads.kinds.hybrid.plan import Plan
+from workloads.kinds.hybrid.program.cut import Step
+from workloads.kinds.hybrid.program.server import Server
+from workloads.sketch import Sketch
+
+Sketches = dict[int, list[float]]
+
+
+class Trained:
+    """
+    Attributes:
+        buffers: where messages are sent from and received into.
+        gradient: float32[gradient floats], what groups sum.
+        own, summed: by iteration, sketches of its gradients, and of the sums that it tells of.
+    """
+
+    def __init__(self, task: Training, plan: Plan, server: int) -> None:
+        """
+        Raises:
+            SpecError: the model has no operators or no module, or does not fit the data set.
+        """
+        training.use_one_thread()
+        self._server = Server(task, plan.strategy, server, training.first_weights(task))
+        self._server.warm_up()
+        self.buffers = self._server.buffers
+        self.gradient = self._server.gradient[: plan.gradient_floats]
+        holders = plan.strategy.holders
+        self._held = {place for place, those in enumerate(holders) if server in those}
+        shared = [place for place, those in enumerate(holders) if len(those) > 1]
+        self._sketch = Sketch(self.gradient, [plan.layout.operators[place] for place in shared])
+        self._bucket = {place: bucket for bucket, place in enumerate(shared)}
+        self._told = [self._bucket[place] for place in shared if holders[place][0] == server]
+        self.own: Sketches = {}
+        self.summed: Sketches = {}
+        self._iteration, self._left, self._is_forward = -1, 0, True
+        self._behind: set[int] = set()
+        """Operators whose weights lack the sum of the iteration before."""
+
+    @property
+    def loss(self) -> float | None:
+        """Of this iteration; None where the server finds none."""
+        return self._server.loss
+
+    @property
+    def weights(self) -> Floats:
+        """Of all operators; of those that others hold, there are none."""
+        return self._server.weights
+
+    def begin(self, iteration: int) -> None:
+        """An iteration begins. Each operator takes the step of SGD when it is needed, so that the first outputs do not
+        wait for all of them."""
+        self._behind = set() if self._iteration < 0 else self._held.copy()
+        self._iteration, self._left, self._is_forward = iteration, len(self._server.steps), True
+        self._server.begin(iteration)
+
+    def received(self, number: int) -> None:
+        """A message is where its operator reads it."""
+
+    def compute(self, step: Step) -> None:
+        """Take a step; with the last one of an iteration, the gradients are there."""
+        if step.place in self._behind:
+            self._behind.remove(step.place)
+            self._server.descend(step.place)
+        if self._is_forward and step.phase == "backward":  # the first one, which overwrites a part of the sum
+            self._is_forward = False
+            self._look_at_sum(self._iteration - 1)
+            self._sketch.begin()
+        self._server.compute(step)
+        if step.phase == "backward" and step.place in self._bucket:
+            self._sketch.add(self._bucket[step.place])
+        self._left -= 1
+        if not self._left:
+            self.own[self._iteration] = self._sketch.values()
+
+    def finish(self) -> None:
+        """The sums of the last iteration are there: change the weights."""
+        self._look_at_sum(self._iteration)
+        for place in self._held:
+            self._server.descend(place)
+
+    def saved(self) -> Floats:
+        """The weights that it holds, see :func:`workloads.kinds.hybrid.program.layout.saved`."""
+        return self._server.saved()
+
+    def _look_at_sum(self, iteration: int) -> None:
+        """Sketch the sum of an iteration, if there is one, while it is there."""
+        if iteration < 0 or not self._told:
+            return
+        self._sketch.begin()
+        for bucket in self._told:
+            self._sketch.add(bucket)
+        self.summed[iteration] = self._sketch.values()
