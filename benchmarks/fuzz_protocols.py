@@ -374,7 +374,7 @@ def synchronise(forest: Forest, node: int, sockets: Sockets, patience_s: float) 
     """An iteration between barriers, by the engine."""
     table = cut(forest, FLOATS, [(0, FLOATS)], 64)
     gradient = np.ones(FLOATS, np.float32) if node in forest.workers else None
-    with Engine(node, forest, table, dict(sockets), gradient) as engine:
+    with Engine(node, forest, table, {peer: [one] for peer, one in sockets.items()}, gradient) as engine:
         engine.barrier(patience_s)
         for bucket in range(table.buckets):
             engine.start(bucket)

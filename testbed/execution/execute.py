@@ -186,7 +186,7 @@ def _of_jobs(
                 raise seen.failed[job.name]
             told = attributed(job, seen)
             if job.work.is_trained:
-                correctness.check_loss(told.samples)
+                correctness.check_loss(told.samples, job.kind.losing(job.plan))
             record |= summary(trial, job, seen, told)
             _check(job, seen, told, referee, files, record)
             network = {key: record[key] for key in (*several.OF_NETWORK, "events")}

@@ -835,6 +835,7 @@ def test_every_golden_text_belongs_to_a_case() -> None:
         | CALLS.keys()
         | OWN.keys()
         | HYBRID_CHANGES.keys()
+        | HYBRID_TRAINED_CHANGES.keys()
     )
 
 
