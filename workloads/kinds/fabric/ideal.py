@@ -21,7 +21,7 @@ from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.planner import Planner
 from workloads.kinds.fabric.planning.traffic import Leg
 from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.messages import Commit, Dropped, Gather, Give, Note, Order, Send, SendSums
+from workloads.kinds.fabric.processes.messages import Commit, Dropped, Gather, Give, Note, Order, Pass, Send, SendSums
 from workloads.kinds.fabric.sums import Share
 
 NORM = 1.0
@@ -133,6 +133,8 @@ class _World:
         self._computed_on: dict[int, int] = {}
         self._iteration = [0] * len(plan.workers)
         self._groups: dict[int, Gather] = {}
+        self._passed: dict[tuple[int, int, int], tuple[int, tuple[float, bool] | None]] = {}
+        """What distributors have to pass on: from, to, and which shard; the version, and what is told."""
         self._ended = 0
 
     def follow(self, changes: Iterator[Change]) -> None:
@@ -180,6 +182,10 @@ class _World:
             self._arrives(Leg(node, group.target, group.members, group.shard), group.shares, now_s)
         elif isinstance(note, Send) and (node != note.target or note.group < 0):
             self._arrives(Leg(node, note.target, (note.update,), note.shard), None, now_s)
+        elif isinstance(note, Pass):
+            self._comes(
+                Leg(node, note.target, (), note.shard), *self._passed.pop((node, note.target, note.shard)), now_s
+            )
 
     def _keeper(self, node: int) -> int:
         """Whose journal a node's is."""
@@ -253,9 +259,12 @@ class _World:
         shard, version = self._plan.servers.index(server), self._found.journals[server].version
         recipients = {node: (held_s, goes) for node, held_s, goes in note.recipients}
         for (first, *_), onward in note.ways:
-            for source, node in [(giver, first), *((first, hop[0]) for hop in onward)]:
-                leg = Leg(source, node, (), shard)
-                self._at(self._there_s(leg, now_s), partial(self._got, leg, version, recipients.get(node)))
+            self._comes(Leg(giver, first, (), shard), version, recipients.get(first), now_s)
+            self._passed |= {(first, node, shard): (version, recipients.get(node)) for node in onward}
+
+    def _comes(self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float) -> None:
+        """Weights are on their way."""
+        self._at(self._there_s(leg, now_s), partial(self._got, leg, version, told))
 
     def _got(self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float) -> None:
         """A shard of weights is there: ``told`` is for how long they were held back, and whether the worker goes on;

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +34,7 @@ from workloads.kinds.fabric.fates import Entry, Fate
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.commits import Commits
 from workloads.kinds.fabric.planning.copying import Copying
+from workloads.kinds.fabric.planning.giving import Begun, begun
 from workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
 from workloads.kinds.fabric.planning.traffic import Traffic, fastest_bps
 from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
@@ -48,6 +49,7 @@ from workloads.kinds.fabric.processes.messages import (
     Hop,
     Note,
     Order,
+    Pass,
     Resume,
     Send,
     SendSums,
@@ -55,14 +57,15 @@ from workloads.kinds.fabric.processes.messages import (
 )
 from workloads.kinds.fabric.scheduling.batch import schedule
 from workloads.kinds.fabric.scheduling.distribution import Request, distribute
-from workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Replication, Transfer, Update, Way
+from workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Replication, Transfer, Update
 from workloads.kinds.fabric.scheduling.network import Load
 from workloads.kinds.fabric.sums import shares
 from workloads.parts import spans
 
-LEAD_S = 0.002
-"""How long before it is due a piece of a plan is told: more than a note takes to a daemon that has to be woken."""
-PACE = 1.1
+LEAD_S = 0.01
+"""How long before it is due a piece of a plan is told: more than a note takes that waits behind data on a link, to a
+daemon that has to be woken. Whoever is told earlier waits."""
+PACE = 1.02
 """A transfer is sent so much faster than its rate at most. One that has a link for itself is paced, too: else it leaves
 a queue there, behind which the acknowledgements of transfers in the other direction wait. At its very rate a timer that
 is late now and then makes it slower."""
@@ -223,6 +226,7 @@ class Planner:
             self._waiting.pop(number, None)
             self._undecided.discard(number)
         self._settled.forget(own)
+        self._settled.keep(lambda one: bool(one.members) or node not in (one.source, one.target))
         self._said.append((self._plan.server, Gone(node, tuple(sorted(own)))))
         self.traffic.lose(node)
         self._turns.lose(self._plan.workers.index(node))
@@ -393,6 +397,7 @@ class Planner:
             assert self._copying is not None
             assert self._plan.replica is not None
             self._settled.add(unit, self._gathered(unit, self._copying.settled(unit), (self._plan.replica,)))
+        self._settled.smooth(self._network, now_s, self.traffic.expected_s)
         for piece in self._settled.due(until_s):
             self._tell(piece, now_s)
 
@@ -430,10 +435,13 @@ class Planner:
     def _tell(self, piece: Piece, now_s: float) -> None:
         one = piece.transfer
         wait_s, rate_bps = max(0.0, one.start_s - now_s), PACE * fastest_bps(one)
-        if piece.parts:
-            self._said.append((one.source, SendSums(piece.group, wait_s, rate_bps)))
+        if not one.members:
+            self._said.append((one.source, Pass(one.target, wait_s, rate_bps, one.shard, now_s)))
+        elif piece.parts:
+            self._said.append((one.source, SendSums(piece.group, wait_s, rate_bps, now_s)))
         else:
-            self._said.append((one.source, Send(one.members[0], one.target, wait_s, rate_bps, piece.group, one.shard)))
+            (number,), group = one.members, piece.group
+            self._said.append((one.source, Send(number, one.target, wait_s, rate_bps, group, one.shard, now_s)))
         if one.source != one.target:
             self.traffic.begin(one)
 
@@ -449,11 +457,14 @@ class Planner:
         if begins_s > now_s + LEAD_S:
             self._give_s = begins_s - LEAD_S
             return
-        ways = self._reserved(way, turns, now_s)
-        first, *_ = ways.values()
-        nodes = [node for (begun, *_), onward in first for node in recipients_of(begun, onward, turns)]
+        ways = begun(way, servers, turns, now_s + LEAD_S)
+        nodes = [node for one in ways for node in recipients_of(one.node, [*one.onward], turns)]
         recipients = tuple((node, turns[node].held_s, turns[node].goes_on) for node in nodes)
-        self._said += [(server, Give(tuple(found), recipients)) for server, found in ways.items()]
+        for shard, server in enumerate(servers):
+            told = tuple((self._hop(one.first[shard], now_s), tuple(one.onward)) for one in ways)
+            self._said.append((server, Give(told, recipients, now_s)))
+        for one in ways:
+            self._reserve_onward(one)
         self._asking = [turn for turn in self._asking if self._plan.workers[turn.rank] not in nodes]
         if self._asking:
             self._give_s = self._free_s(now_s)
@@ -463,37 +474,25 @@ class Planner:
         loads = (Load(server, self._plan.workers[rank], 1.0, now_s) for server in self._givers)
         return not self._network.may_stall() or all(self._network.end_s(load) < math.inf for load in loads)
 
-    def _reserved(self, way: Way, asking: Container[int], now_s: float) -> dict[int, list[tuple[Hop, tuple[Hop, ...]]]]:
-        """What of a way of weights is to begin now, by server: all that goes over distributors, and of what goes
-        straight to workers, that of which a shard can leave now; it is reserved. A distributor whose group are other
-        distributors has nobody to pass weights on to."""
-        to = {(one.source, one.target, one.shard): one for one in way.transfers}
-        every = list(enumerate(self._givers))
-        over = {group.aggregator for group in way.groups}
-        begun = [(group.aggregator, [node for node in group.members if node not in over]) for group in way.groups]
-        begun = [(node, onward) for node, onward in begun if onward or node in asking]
-        for node in way.direct:
-            starts_s = (to[server, node, shard].start_s for shard, server in every if node not in over)
-            if min(starts_s, default=math.inf) <= now_s + LEAD_S:
-                begun.append((node, []))
-        found: dict[int, list[tuple[Hop, tuple[Hop, ...]]]] = {server: [] for _, server in every}
-        for shard, server in every:
-            for node, onward in begun:
-                first, others = to[server, node, shard], [to[node, other, shard] for other in onward]
-                ways = self._hop(first, now_s), tuple(self._hop(one, first.end_s) for one in others)
-                found[server].append(ways)
-        return found
+    def _reserve_onward(self, begun: Begun) -> None:
+        """What a distributor passes on is told when it is due."""
+        for transfers in begun.onward.values():
+            for one, first in zip(transfers, begun.first, strict=True):
+                self._network.take(one)
+                self._settled.pass_on(one, first)
 
-    def _hop(self, transfer: Transfer, from_s: float) -> Hop:
-        """A transfer of weights, which begins; ``from_s`` is when its sender is to have them."""
+    def _hop(self, transfer: Transfer, now_s: float) -> Hop:
+        """A transfer of weights, which begins."""
         if transfer.source != transfer.target:
             self._network.take(transfer)
             self.traffic.begin(transfer)
-        return transfer.target, max(0.0, transfer.start_s - from_s), PACE * fastest_bps(transfer)
+        return transfer.target, max(0.0, transfer.start_s - now_s), PACE * fastest_bps(transfer)
 
     def _free_s(self, now_s: float) -> float:
         """When a server's link has something left for one of those who ask, less what it takes to tell."""
-        workers = [self._plan.workers[turn.rank] for turn in self._asking]
-        loads = (Load(server, worker, 1.0, now_s) for server in self._givers for worker in workers)
-        starts_s = (self._network.copy().reserve(load).start_s for load in loads)
+        starts_s = (
+            self._network.copy().reserve_whole(Load(server, self._plan.workers[turn.rank], size_bytes, now_s)).start_s
+            for server, size_bytes in zip(self._givers, self._sizes_bytes, strict=True)
+            for turn in self._asking
+        )
         return max(now_s, min(starts_s) - LEAD_S)

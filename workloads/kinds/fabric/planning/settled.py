@@ -81,6 +81,10 @@ class Settled:
             self._pieces += [Piece(one, number) for one in parts]
             self._pieces += [Piece(one, number, parts) for one in transfers[len(unit.members) :]]
 
+    def pass_on(self, transfer: Transfer, first: Transfer) -> None:
+        """Weights go on once they have come with ``first``."""
+        self._pieces.append(Piece(transfer, -1, (first,)))
+
     def has(self, number: int) -> bool:
         """Whether an update, itself, is still to be sent."""
         return any(one.transfer.members == (number,) for one in self._pieces)
@@ -101,6 +105,13 @@ class Settled:
         self._pieces = [one for one in self._pieces if one.transfer.start_s > until_s]
         return found
 
+    def smooth(self, network: Network, now_s: float, expected_s: Callable[[Transfer], float | None]) -> None:
+        """Let none be interrupted: who has begun to send goes on. Those that would be begin later."""
+        if any(one.transfer.resumed_s is not None for one in self._pieces):
+            for piece in self._pieces:
+                network.release(piece.transfer)
+            self.again(network, now_s, expected_s)
+
     def again(self, network: Network, now_s: float, expected_s: Callable[[Transfer], float | None]) -> None:
         """Give all of it new times, in the same order, with what ``network`` has left, and reserve it there.
 
@@ -114,7 +125,7 @@ class Settled:
                 known_s = ends.get(leg(part))
                 ready_s = max(ready_s, expected_s(part) or 0.0 if known_s is None else known_s)
             load = Load(one.source, one.target, one.size_bytes, ready_s, one.members, one.shard, one.is_replica)
-            made = network.reserve(load)
+            made = network.reserve_whole(load)
             ends[leg(one)] = made.end_s
             again.append(replace(piece, transfer=made))
         self._pieces = again

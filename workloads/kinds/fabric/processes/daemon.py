@@ -21,7 +21,6 @@ from workloads.kinds.fabric.fates import Entry, Fate
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek
 from workloads.kinds.fabric.processes.messages import (
-    Arrived,
     Back,
     Disband,
     End,
@@ -32,6 +31,7 @@ from workloads.kinds.fabric.processes.messages import (
     Joined,
     Lost,
     Note,
+    Pass,
     Push,
     Ready,
     Renewed,
@@ -40,6 +40,7 @@ from workloads.kinds.fabric.processes.messages import (
     SendSums,
     Weights,
 )
+from workloads.kinds.fabric.processes.passing import Passing
 from workloads.kinds.fabric.processes.shared import Memory
 from workloads.kinds.fabric.sums import Sums
 from workloads.parts import spans
@@ -85,6 +86,7 @@ class Daemon(NoBuckets, Exchange):
         """By number, copies of the worker's updates that are still to go to the replica."""
         self._groups: dict[int, _Group] = {}
         self._early: dict[int, list[tuple[int, Gradient, Floats]]] = {}
+        self._passing = Passing(self._send_weights)
         self._came_of: dict[int, Given] = {}
         """What was told with each shard of the weights that the worker gets next."""
         self._disbanded: set[int] = set()
@@ -181,16 +183,18 @@ class Daemon(NoBuckets, Exchange):
         elif isinstance(note, Push) and connection.node == self._node:
             self._take_update(note)
         elif isinstance(note, Send) and from_scheduler:
-            self._at(time.monotonic() + note.wait_s, partial(self._send, connection, note, self._plan))
+            self._at(self._begin_s(note) + note.wait_s, partial(self._send, connection, note, self._plan))
         elif isinstance(note, Gather) and from_scheduler:
             self._gather(note)
         elif isinstance(note, SendSums) and from_scheduler:
-            self._at(time.monotonic() + note.wait_s, partial(self._let_go, connection, note))
+            self._at(self._begin_s(note) + note.wait_s, partial(self._let_go, connection, note))
+        elif isinstance(note, Pass) and from_scheduler:
+            self._at(self._begin_s(note) + note.wait_s, partial(self._pass_on, note, self._plan.server))
         elif isinstance(note, Gradient) and floats is not None:
-            self._say(self._plan.scheduler, Arrived(note.members, connection.node, note.shard))
+            self._say(self._plan.scheduler, self._arrival(note.members, connection.node, note.shard))
             self._collect(connection.node, note, floats)
         elif isinstance(note, Weights) and floats is not None:
-            self._say(self._plan.scheduler, Arrived((), connection.node, note.shard))
+            self._say(self._plan.scheduler, self._arrival((), connection.node, note.shard))
             self._take_weights(connection, note, floats)
         elif isinstance(note, Disband) and from_scheduler:
             self._disband(note.group)
@@ -242,6 +246,7 @@ class Daemon(NoBuckets, Exchange):
         if node != self._plan.scheduler:
             return
         self._leave_replica(is_fed=True)
+        self._passing.send_all()
         self._disbanded |= self._groups.keys() | self._early.keys()
         self._groups, self._early = {}, {}
         if self._pushed is not None and not self._is_answered:
@@ -257,6 +262,7 @@ class Daemon(NoBuckets, Exchange):
             self._leave_replica(is_fed=node != self._plan.replica)
             return
         self._disband_for(node)
+        self._passing.forget()
         self._plan, self._came_of = self._plan.taken_over, {}
         waits = self._pushed is not None and not self._is_answered
         unanswered = self._number(self._pushed) if self._pushed is not None and waits else -1
@@ -291,6 +297,7 @@ class Daemon(NoBuckets, Exchange):
         self._least_history += 1
         self._is_away, self._later = True, []
         self._groups, self._early, self._came_of = {}, {}, {}
+        self._passing.forget()
         self._has_again(self._plan.server, seek(self._stay_alive))
         number = self._rank
         if self._pushed is not None:
@@ -426,9 +433,10 @@ class Daemon(NoBuckets, Exchange):
         if note.server in self._former:
             return
         recipients = {one[0]: one for one in note.recipients}
-        for node, wait_s, rate_bps in note.onward:
-            told = replace(note, recipients=(recipients[node],), onward=())
-            self._at(time.monotonic() + wait_s, partial(self._pass_on, node, told, floats, rate_bps))
+        for node in note.onward:
+            self._passing.take(node, replace(note, recipients=(recipients[node],), onward=()), floats)
+        if self._plan.scheduler in self._former:
+            self._passing.send_all()
         if self._node not in recipients:
             return
         if self._answers(note):
@@ -456,9 +464,12 @@ class Daemon(NoBuckets, Exchange):
         self._base, self._lost_above, self._kept_entries = given.version, math.inf, None
         self._say(self._node, given)
 
-    def _pass_on(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
-        if note.server in self._former:
-            return
+    def _pass_on(self, note: Pass, server: int) -> None:
+        """Weights of a server that is not lost since go on."""
+        if server == self._plan.server:
+            self._passing.tell(note)
+
+    def _send_weights(self, node: int, note: Weights, floats: Floats, rate_bps: float) -> None:
         self._pace(node, rate_bps)
         self._say(node, note, floats)
 

@@ -27,7 +27,18 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import NeighbourError, SpecError, WorkerError
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.messages import LONGEST_BYTES, Note, decode, encode
+from workloads.kinds.fabric.processes.clock import Clock
+from workloads.kinds.fabric.processes.messages import (
+    LONGEST_BYTES,
+    Arrived,
+    Give,
+    Note,
+    Pass,
+    Send,
+    SendSums,
+    decode,
+    encode,
+)
 from workloads.sync.connection import HEADER_BYTES, Connection, LostError, lost
 from workloads.sync.framed import Framed
 from workloads.sync.tcp_info import Sent, sent
@@ -87,6 +98,7 @@ class Exchange(Framed):
         self._names = names
         self._by_node = {connection.node: connection for connection in self._connections}
         self._announced: dict[int, tuple[Note, Floats]] = {}
+        self._clock = Clock()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self.met: dict[int, int] = dict.fromkeys(sockets, 0)
@@ -147,6 +159,20 @@ class Exchange(Framed):
             return
         rate = min(_UNPACED, round(rate_bps / 8)) if rate_bps else _UNPACED
         self._by_node[node].sock.setsockopt(SOL_SOCKET, _SO_MAX_PACING_RATE, rate.to_bytes(4, "little"))
+
+    # What the scheduler says of times.
+
+    def _begin_s(self, note: Send | SendSums | Pass | Give) -> float:
+        """When what it says was said, by this process's clock, had it taken no time: waits begin then."""
+        now_s = time.monotonic()
+        if note.said_s is None:
+            return now_s
+        self._clock.heard(note.said_s, now_s)
+        return self._clock.here_s(note.said_s)
+
+    def _arrival(self, members: tuple[int, ...], source: int, shard: int) -> Arrived:
+        """What the scheduler is told of what is here now."""
+        return Arrived(members, source, shard, self._clock.told_s(time.monotonic()))
 
     # What is to be done later.
 

@@ -19,7 +19,7 @@ from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.journal import Journal, Rates, Step, Unit
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.exchange import Exchange, Floats
-from workloads.kinds.fabric.processes.messages import Arrived, Gradient, Note
+from workloads.kinds.fabric.processes.messages import Gradient, Note
 from workloads.sync.connection import Connection
 from workloads.sync.framed import NoBuckets
 
@@ -122,7 +122,7 @@ class Holder(NoBuckets, Exchange):
             raise self._misfit(connection, f"{note}: {error}") from error
 
     def _arrived(self, source: int, note: Gradient, floats: Floats) -> None:
-        self._say(self._plan.scheduler, Arrived(note.members, source, self._shard))
+        self._say(self._plan.scheduler, self._arrival(note.members, source, self._shard))
         self._hold(source, note, floats)
 
     def _hold(self, source: int, note: Gradient, floats: Floats) -> None:

@@ -47,6 +47,7 @@ class Send:
         rate_bps: no faster; 0 for as fast as TCP goes.
         group: which of the aggregator's groups it belongs to; -1 where it goes straight to the server.
         shard: which part of the update, by the server that it is for.
+        said_s: when this was said, by the scheduler's clock; None of a process that tells itself.
     """
 
     update: int
@@ -55,6 +56,7 @@ class Send:
     rate_bps: float
     group: int
     shard: int = 0
+    said_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class SendSums:
     group: int
     wait_s: float
     rate_bps: float
+    said_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,13 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Arrived:
-    """To the scheduler: what a :class:`Gradient` announced is there; without members, weights."""
+    """To the scheduler: what a :class:`Gradient` announced is there; without members, weights. ``at_s`` is since when,
+    by the scheduler's clock, as far as that is known."""
 
     members: tuple[int, ...]
     source: int
     shard: int = 0
+    at_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -183,9 +188,9 @@ Hop: TypeAlias = tuple[int, float, float]
 """Where weights go next, how long to wait before they leave (s), and how fast at most (bit/s; 0 for any rate)."""
 
 
-def recipients_of(first: int, onward: Sequence[Hop], recipients: Container[int]) -> list[int]:
+def recipients_of(first: int, onward: Sequence[int], recipients: Container[int]) -> list[int]:
     """Those who get weights on one way, in its order."""
-    return [node for node in (first, *(hop[0] for hop in onward)) if node in recipients]
+    return [node for node in (first, *onward) if node in recipients]
 
 
 @dataclass(frozen=True)
@@ -193,13 +198,27 @@ class Give:
     """The scheduler's to a server: send the newest weights, or its shard of them.
 
     Attributes:
-        ways: for each node that gets them from the server, how they go there, and how from there on to others. That
-            node is a recipient or not.
+        ways: for each node that gets them from the server, how they go there, and the nodes to which it passes them on.
+            That node is a recipient or not.
         recipients: (node, for how long its weights were held back in s, whether it goes on).
+        said_s: as in :class:`Send`.
     """
 
-    ways: tuple[tuple[Hop, tuple[Hop, ...]], ...]
+    ways: tuple[tuple[Hop, tuple[int, ...]], ...]
     recipients: tuple[tuple[int, float, bool], ...]
+    said_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The scheduler's to a distributor: pass on the weights for another node, once they are there; otherwise as
+    :class:`Send`."""
+
+    target: int
+    wait_s: float
+    rate_bps: float
+    shard: int = 0
+    said_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -211,7 +230,7 @@ class Weights:
         begin: number of the first entry of the journal that follows, and ``begin_version``: of the weights before it.
         entries: of the journal, (number of the update, fate).
         recipients: as in :class:`Give`, of this node and of those that it passes the weights on to.
-        onward: how it passes them on.
+        onward: to which nodes.
         shard: which part of the weights.
         history: as in :class:`Gradient`.
         server: the node whose weights they are; after the loss of one, its weights may still be on their way.
@@ -222,7 +241,7 @@ class Weights:
     begin_version: int
     entries: tuple[tuple[int, int], ...]
     recipients: tuple[tuple[int, float, bool], ...]
-    onward: tuple[Hop, ...]
+    onward: tuple[int, ...]
     shard: int = 0
     history: int = 0
     server: int = -1
@@ -361,6 +380,7 @@ Note: TypeAlias = (
     | Held
     | Snapshot
     | Give
+    | Pass
     | Weights
     | Given
     | Disband

@@ -155,7 +155,8 @@ class Scheduler(NoBuckets, Exchange):
                 self._check_own(note.update, node)
                 self._planner.ready(note.update, note.version, note.norm, now_s)
             elif isinstance(note, Arrived):
-                self._planner.arrived(note.members, note.source, node, now_s, note.shard)
+                at_s = now_s if note.at_s is None else min(now_s, note.at_s)
+                self._planner.arrived(note.members, note.source, node, at_s, note.shard)
             elif isinstance(note, Decided) and node == self._teller(note):
                 self._planner.decided(note.entries, note.version, now_s)
                 if self._takeover:

@@ -12,7 +12,6 @@ of them (:mod:`~workloads.kinds.fabric.planning.commits`). Only the first one te
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from socket import socket
@@ -129,7 +128,7 @@ class Server(Holder):
 
     def _give(self, give: Give) -> None:
         """Send the newest weights along each way, when its time has come."""
-        now_s, newest = time.monotonic(), self._state()
+        said_s, newest = self._begin_s(give), self._state()
         recipients = {one[0]: one for one in give.recipients}
         for (first, wait_s, rate_bps), onward in give.ways:
             nodes = recipients_of(first, onward, recipients)
@@ -141,7 +140,7 @@ class Server(Holder):
                 newest.version, begin, version, entries, told, onward, self._shard, self._history, self._node
             )
             self._known |= dict.fromkeys(nodes, newest.entries)
-            self._at(now_s + wait_s, self._sender(first, note, newest.weights, rate_bps))
+            self._at(said_s + wait_s, self._sender(first, note, newest.weights, rate_bps))
 
     def _state(self) -> State:
         """What workers get now."""

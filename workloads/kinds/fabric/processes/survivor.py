@@ -156,7 +156,7 @@ class Survivor(Server):
                 self._gifts[node] = Gift(first, recipients[node], self._known[node], self._done[rank])
                 self._begun[rank] += goes_on
                 self._dismissed |= set() if goes_on else {rank}
-            self._gave += [(self._plan.server, first), *((first, hop[0]) for hop in onward)]
+            self._gave += [(self._plan.server, first), *((first, node) for node in onward)]
         super()._give(give)
 
     # Losses.

@@ -91,7 +91,7 @@ class _Plan:
         """Each shard from its source; when they are there."""
         sizes = self._request.sizes_bytes
         sent = [
-            self._network.reserve(Load(source, target, size_bytes, at_s, (), shard))
+            self._network.reserve_whole(Load(source, target, size_bytes, at_s, (), shard))
             for shard, (source, size_bytes, at_s) in enumerate(zip(sources, sizes, ready_s, strict=True))
         ]
         self._transfers += sent

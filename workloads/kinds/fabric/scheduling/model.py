@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,12 @@ class Transfer:
     shard: int = 0
     rates: tuple[tuple[float, float], ...] = ()
     is_replica: bool = False
+
+    @property
+    def resumed_s(self) -> float | None:
+        """When it goes on after its last interruption; None if there is none."""
+        resumed_s = [now[0] for before, now in pairwise(self.rates) if before[1] == 0]
+        return resumed_s[-1] if resumed_s else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from testbed.base.errors import SchemeError
@@ -165,6 +165,16 @@ class Network:
             tuple(flow),
             load.is_replica,
         )
+
+    def reserve_whole(self, load: Load) -> Transfer:
+        """As :meth:`reserve`, but the transfer begins once nothing interrupts it any more: a sender that has begun goes
+        on, whatever was reserved for others."""
+        made = self.reserve(load)
+        while (resumed_s := made.resumed_s) is not None and made.end_s < math.inf:
+            self.release(made)
+            load = replace(load, ready_s=resumed_s)
+            made = self.reserve(load)
+        return made
 
     def release(self, transfer: Transfer) -> None:
         """Give back what :meth:`reserve` took for a transfer."""

@@ -10,14 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from workloads.kinds.fabric.processes.messages import End, Gather, Give, Note, Order, Send, Weights, decode, encode
+from workloads.kinds.fabric.processes.messages import (
+    Arrived,
+    End,
+    Gather,
+    Give,
+    Note,
+    Order,
+    Pass,
+    Send,
+    Weights,
+    decode,
+    encode,
+)
 
 NOTES = [
     Send(7, 3, 0.25, 1e8, -1),
     Gather(2, (7, 9), ((1.5, 0.5), (1.0, 1.0)), 8),
     Order((), (), ()),
-    Give((((1, 0.5, 0.0), ((2, 0.0, 1e6), (3, 0.1, 1e6))),), ((1, 0.0, True), (2, 1.5, False))),
-    Weights(9, 4, 3, ((7, 0), (9, 2)), ((1, 0.0, True),), ((2, 0.0, 0.0),)),
+    Give((((1, 0.5, 0.0), (2, 3)),), ((1, 0.0, True), (2, 1.5, False)), 7.5),
+    Pass(2, 0.5, 1e6),
+    Arrived((7, 9), 3, 0, 1.25),
+    Weights(9, 4, 3, ((7, 0), (9, 2)), ((1, 0.0, True),), (2,)),
     End(),
 ]
 
@@ -50,7 +64,7 @@ WRONG = {
     '["Order",1,[],[]]': "a note Order whose updates is 1, no list",
     '["Order",[[1]],[],[]]': r"a note Order whose updates is \[1\], no int",
     '["Decided",[[1]],0]': r"a note Decided whose entries is \[1\], no list of 2",
-    '["Give",[],[[1,0.5,1]]]': "a note Give whose recipients is 1, no bool",
+    '["Give",[],[[1,0.5,1]],null]': "a note Give whose recipients is 1, no bool",
 }
 
 

@@ -37,7 +37,7 @@ class Server(Survivor):
     def give(self, first: int, *onward: int) -> Weights:
         """Weights to nodes, over the first of them."""
         recipients = tuple((node, 0.0, True) for node in (first, *onward))
-        self._give(Give((((first, 0.0, 0.0), tuple((node, 0.0, 0.0) for node in onward)),), recipients))
+        self._give(Give((((first, 0.0, 0.0), onward),), recipients))
         self._move()
         return self.given[-1][1]
 
