@@ -85,7 +85,7 @@ def _cut_s(asked: Training, strategy: Strategy) -> list[float]:
                 began = time.process_time()
             server.begin(iteration)
             for step in server.steps:
-                server.run(step)
+                server.compute(step)
                 if step.phase == "backward":
                     server.descend(step.place)
         found.append((time.process_time() - began) / TIMED)
