@@ -28,6 +28,12 @@ def fig_4() -> Network:
     return Network(build("star(hosts=2)", rate_bps=100 * megabyte), {0: out})
 
 
+RATES = st.integers(0, 5).map(lambda n: float(20 * MBIT * n))
+MOMENTS = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 1.0, 1.7, 2.0])
+LINKS = st.lists(st.tuples(MOMENTS, RATES), max_size=4)
+LOADS = st.builds(Load, st.integers(0, 3), st.integers(0, 3), st.sampled_from([1e5, 1e6 / 3, 1e6, 7e6]), MOMENTS)
+
+
 def test_a_transfer_uses_what_the_bottleneck_has_left():
     assert fig_4().end_s(Load(0, 1, 30e6)) == 7.0
 
@@ -72,6 +78,34 @@ def test_a_transfer_waits_until_it_is_ready_and_leaves_the_time_before():
     assert around.end_s == 3.5
 
 
+def test_a_transfer_that_may_not_be_interrupted_begins_after_what_is_reserved():
+    """The link is free from 1.5 to 2 s and from 3 s on."""
+    network = star(3)
+    network.reserve(Load(0, 2, 1.5 * SIZE_BYTES))
+    network.reserve(Load(0, 2, SIZE_BYTES, ready_s=2.0))
+    before = network.residual(5)
+    assert network.reserve(Load(1, 2, SIZE_BYTES)).resumed_s == 3.0
+    network = star(3)
+    network.reserve(Load(0, 2, 1.5 * SIZE_BYTES))
+    network.reserve(Load(0, 2, SIZE_BYTES, ready_s=2.0))
+    whole = network.reserve_whole(Load(1, 2, SIZE_BYTES))
+    assert (whole.start_s, whole.end_s, whole.resumed_s) == (3.0, 4.0, None)
+    assert network.reserve_whole(Load(1, 2, SIZE_BYTES / 2)).start_s == 1.5, "it fits into what is free"
+    network.release(whole)
+    assert network.residual(5).rates_bps[-1] == before.rates_bps[-1]
+
+
+@given(st.dictionaries(st.integers(0, 7), LINKS), st.lists(LOADS, max_size=8))
+def test_none_is_interrupted_where_none_may_be(rates: dict[int, list[tuple[float, float]]], loads: list[Load]):
+    network = Network(build("star(hosts=4)", rate_bps=100 * MBIT), rates)
+    for load in loads:
+        made = network.reserve_whole(load)
+        assert made.end_s == math.inf or made.resumed_s is None
+        assert made.end_s >= load.ready_s
+        assert all(min(network.residual(link).rates_bps) >= 0 for link in range(8))
+        check_bytes(made)
+
+
 def test_a_node_reaches_itself_at_once():
     network = star(2)
     assert network.reserve(Load(0, 0, SIZE_BYTES, ready_s=1.0)) == Transfer(0, 0, 1.0, 1.0, SIZE_BYTES)
@@ -108,12 +142,6 @@ def test_what_was_promised_before_rates_fell_leaves_nothing():
     network.take(sent)
     assert network.residual(0) == steps((0.0, 0.0), (1.0, 30e6))
     assert network.residual(3) == steps((0.0, 0.0), (1.0, 100e6))
-
-
-RATES = st.integers(0, 5).map(lambda n: float(20 * MBIT * n))
-MOMENTS = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 1.0, 1.7, 2.0])
-LINKS = st.lists(st.tuples(MOMENTS, RATES), max_size=4)
-LOADS = st.builds(Load, st.integers(0, 3), st.integers(0, 3), st.sampled_from([1e5, 1e6 / 3, 1e6, 7e6]), MOMENTS)
 
 
 @given(st.dictionaries(st.integers(0, 7), LINKS), st.lists(LOADS, max_size=8))
