@@ -65,8 +65,8 @@ def _check_one_point(source: Source) -> None:
     """
     if len(source.grid.cells) > len(source.spec.arms):
         raise SpecError(
-            f"{source.name}: what is found is for one batch and one point, and here are several",
-            fix="give one batch, and sweep nothing; or write what testbed find shows",
+            f"{source.name}: search and topoopt take one batch and one point of a sweep, and here are several",
+            fix="give one batch and no lists; or write the arm that testbed find prints",
         )
     if source.wants_fit:
         raise SpecError(f"{source.name}: workload.scale: fit, with arms to be found", fix="give a number")
