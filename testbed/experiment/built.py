@@ -69,7 +69,8 @@ def _plan_on(part: Part, text: str, gradient: Gradient) -> Plan:
     kind = kinds.of(plan)
     if not kind.shares_network:
         raise SchemeError(
-            f"scheme {plan.scheme} needs a network of its own", fix="take a scheme whose sums go along trees, or an arm"
+            f"scheme {plan.scheme} needs a network of its own",
+            fix="take a scheme that sums along trees, such as ring; or give it an arm of its own",
         )
     found: Plan = kind.placed(plan, part)
     return found

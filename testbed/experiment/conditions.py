@@ -11,7 +11,9 @@ from testbed.base.units import rate_text, size_text, time_text
 from testbed.experiment.provenance import congestion_control
 from testbed.perturb.kinds.base import Perturbation
 from testbed.perturb.moments import Moment
+from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from topologies.model import Topology
 from workloads.sync.cost import Shaper
 
 MOST_AT_ONCE = 0.1
@@ -96,11 +98,16 @@ def _is_small(trial: Trial) -> bool:
 
 
 def _has_few_chunks(trial: Trial) -> bool:
-    """Whether parts of the gradient have fewer chunks in the mean than there are parallel circuits: a chunk takes one
-    of them, and in a ring a node sends one part at a time."""
-    job, topology = trial.job, trial.topology
-    if topology.panels is None or not (job.kind.writes_samples and job.kind.parallel_connections):
+    """Whether parts of a job's gradient have fewer chunks in the mean than there are parallel circuits: a chunk takes
+    one of them, and in a ring a node sends one part at a time."""
+    topology = trial.topology
+    if topology.panels is None:
         return False
+    known = [job for job in trial.jobs if job.kind.writes_samples and job.kind.parallel_connections]
+    return any(_leaves_circuits_idle(job, topology) for job in known)
+
+
+def _leaves_circuits_idle(job: Job, topology: Topology) -> bool:
     circuits = max(len(topology.connections(*pair)) for pair in job.kind.pairs(job.plan))
     as_few = job.kind.chunks(job.plan, job.gradient, _WHOLE_BYTES)
     return job.kind.chunks(job.plan, job.gradient, job.work.chunk_bytes) < circuits * as_few

@@ -189,8 +189,8 @@ def _check_connections(plan: Plan, topology: Topology) -> None:
         if len(topology.connections(*pair)) > 1:
             a, b = (topology.nodes[node].name for node in pair)
             raise SpecError(
-                f"scheme {plan.scheme} has one connection between {a} and {b}, which several circuits of "
-                f"{topology.expression} join",
+                f"scheme {plan.scheme} has one connection between {a} and {b}, and {topology.expression} has several "
+                "circuits there, so all but one would be dark",
                 fix="join two servers by one circuit: give each ring once",
             )
 
@@ -235,7 +235,7 @@ def _check_checkpoint(job: Job) -> None:
         return
     keepers, fix = job.kind.keepers(plan), "remove checkpoint"
     if job.kind.held(plan) is not None:
-        raise SpecError("no worker has all weights, so none can write a checkpoint", fix=fix)
+        raise SpecError("under a strategy no worker has all weights, so none can write a checkpoint", fix=fix)
     if not keepers:
         raise SpecError(f"scheme {plan.scheme} cannot write a checkpoint", fix=fix)
     if job.goes_on:

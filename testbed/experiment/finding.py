@@ -54,8 +54,14 @@ def found(source: Source) -> Source:
         return source
     _check_one_point(source)
     trials = {cell.number: one for cell, one in zip(source.grid.cells, first_trials(source), strict=True)}
-    work = [partial(_found, trials[number], wanted, _effort(wanted)) for number, wanted in source.sought.items()]
-    return source.with_found({number: make() for number, make in zip(source.sought, work, strict=True)})
+    work = {number: partial(_found, trials[number], one, _effort(one)) for number, one in source.sought.items()}
+    made = {}
+    for number, make in work.items():
+        try:
+            made[number] = make()
+        except SpecError as error:
+            raise SpecError(f"{source.name}: arms.{number}: {error.problem}", fix=error.fix) from None
+    return source.with_found(made)
 
 
 def _check_one_point(source: Source) -> None:
@@ -65,11 +71,11 @@ def _check_one_point(source: Source) -> None:
     """
     if len(source.grid.cells) > len(source.spec.arms):
         raise SpecError(
-            f"{source.name}: what is found is for one batch and one point, and here are several",
-            fix="give one batch, and sweep nothing; or write what testbed find shows",
+            f"{source.name}: search and topoopt take one batch and one point of a sweep, and here are several",
+            fix="give one batch and no lists; or write the arm that testbed find prints",
         )
     if source.wants_fit:
-        raise SpecError(f"{source.name}: workload.scale: fit, with arms to be found", fix="give a number")
+        raise SpecError(f"{source.name}: workload.scale: fit does not go with search or topoopt", fix="give a number")
 
 
 def _effort(wanted: Sought) -> Effort | None:
@@ -89,7 +95,9 @@ def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any
     job, spec = trial.job, trial.spec
     model = job.work.operators(job.batch)
     if job.compute.mode == "real":
-        raise SpecError("a search needs to know how long computing takes", fix="give a pace: compute: {pace: ...}")
+        raise SpecError(
+            "search and topoopt need to know how long computing takes", fix="give a pace: compute: {pace: ...}"
+        )
     machine = Machine(
         flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S)), MEMORY_BYTES / job.work.scale, overlaps=False
     )

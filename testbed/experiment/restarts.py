@@ -42,7 +42,7 @@ def _why(job: Job) -> str:
     if not job.network.spec.place.is_here:
         return f"the lab {job.network.spec.lab} has its checkpoints on another machine"
     if not job.work.is_resumable:
-        return f"workers of {job.workload.kind} keep more than weights, which would not fit those of a checkpoint"
+        return f"workers of {job.workload.kind} keep more than weights, which would not match those of a checkpoint"
     if not job.work.is_trained:
         return f"no single process can repeat what a {job.workload.kind} does"
     return f"scheme {job.plan.scheme} has no single server without a replica, with a scheduler that plans anew"

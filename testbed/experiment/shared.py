@@ -64,9 +64,9 @@ class _Queue:
             return Slot(one.scheme, tuple(map(self._named, one.hosts)), one.start_s, one.start_s)
         if one.hosts > len(self._pool):
             named = self._topology.host_count - len(self._pool)
-            others = f", of which {named} are named by jobs" if named else ""
+            others = f", of which jobs name {named}" if named else ""
             raise SpecError(
-                f"{counted(one.hosts, 'host')} of {self._topology.expression}, which has "
+                f"it needs {counted(one.hosts, 'host')}, and {self._topology.expression} has "
                 f"{self._topology.host_count}{others}",
                 fix=f"give at most {len(self._pool)}, or take a larger network",
             )
@@ -110,8 +110,8 @@ def _check_apart(jobs: Sequence[Job], topology: Topology) -> None:
         if both and not _in_turn(one, other):
             a, b = min(both)
             raise SpecError(
-                f"the jobs {one.name} and {other.name} both connect {topology.nodes[a].name} with "
-                f"{topology.nodes[b].name}",
+                f"the jobs {one.name} and {other.name} both need a connection between {topology.nodes[a].name} and "
+                f"{topology.nodes[b].name}, and their messages could not be told apart",
                 fix="let only one of the jobs use switches that add",
             )
     if topology.panels is None:
@@ -121,8 +121,8 @@ def _check_apart(jobs: Sequence[Job], topology: Topology) -> None:
         strange = passed(topology, sorted(pairs[job.name])) - set(job.slot.hosts)
         if strange:
             raise SpecError(
-                f"the job {job.name}: on patch panels no packet crosses jobs, and its packets pass "
-                f"{topology.nodes[min(strange)].name}",
+                f"the job {job.name}: its packets pass {topology.nodes[min(strange)].name}, and on patch panels they "
+                "must stay on the job's own hosts",
                 fix="give circuits that join the hosts of each job, or other hosts",
             )
 

@@ -111,7 +111,11 @@ def read(
     """
     settings = parse(text, name)
     overridden = apply(settings, overrides)
-    wants_fit, sought = _replace_scale(settings, chosen.scale), put(settings, chosen.arms)
+    wants_fit = _replace_scale(settings, chosen.scale)
+    try:
+        sought = put(settings, chosen.arms)
+    except SpecError as error:
+        raise SpecError(f"{name}: {error.problem}", fix=error.fix) from None
     if "name" not in settings:
         settings["name"] = begun_as or _named_as(Path(name))
     found = grid(settings, name, overridden, folder, has_begun=bool(begun_as))

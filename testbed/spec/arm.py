@@ -20,14 +20,14 @@ LONGEST_LABEL = 80
 
 def _strategy(value: object) -> object:
     """What can be said of a strategy without knowing the model and the hosts."""
-    example = "write data, or hosts by operator: {e0: [0], rest: all}"
+    example = "write data, search(steps=2000), or host numbers by operator: {e0: [0], rest: all}"
     if value == "data":
         return value
     if not isinstance(value, dict) or not value:
-        raise refuse(f"{value!r} is no strategy", example)
+        raise refuse(f"{value!r} is not a strategy", example)
     for name, holders in value.items():
         if holders != "all" and not (isinstance(holders, list) and all(type(one) is int for one in holders)):
-            raise refuse(f"{name}: {holders!r} is no list of hosts", f"write {name}: [0], or {name}: all")
+            raise refuse(f"{name}: {holders!r} is not a list of host numbers", f"write {name}: [0], or {name}: all")
     return {str(name): holders for name, holders in value.items()}
 
 

@@ -31,7 +31,8 @@ def counted_or_named(value: object) -> object:
         if value < 1:
             raise refuse(f"{value} hosts are impossible", "give at least 2, or names: hosts: [h0, h3]")
         return value
-    raise refuse(f"{value!r:.60} is no number of hosts, and no list of names", "write hosts: 4, or hosts: [h0, h3]")
+    problem = f"{value!r:.60} is neither a number of hosts nor a list of names"
+    raise refuse(problem, "write hosts: 4, or hosts: [h0, h3]")
 
 
 class JobKeys(Group):
@@ -77,7 +78,7 @@ def check(jobs: Sequence[JobKeys]) -> None:
     holders: dict[str, str] = {}
     count = sum(job.copies for job in jobs)
     if count > MOST_JOBS:
-        raise SpecError(f"{count} jobs", fix=f"give at most {MOST_JOBS}, copies included")
+        raise SpecError(f"it has {count} jobs", fix=f"give at most {MOST_JOBS}, copies included")
     for one in singly(jobs):
         if one.name in names:
             raise SpecError(f"two jobs are called {one.name}", fix="give each job a name of its own")

@@ -70,7 +70,7 @@ def put(settings: Mapping[object, object], found: Found) -> dict[int, Sought]:
     Returns what is still to be found, by arm.
 
     Raises:
-        SpecError: an expression of it cannot be read, or the arm has a scheme where one is to be found.
+        SpecError: an expression of it cannot be read, or the arm has a scheme or jobs where a scheme is to be found.
     """
     sought: dict[int, Sought] = {}
     arms = settings.get("arms")
@@ -101,6 +101,8 @@ def _sought(arm: Mapping[Any, Any]) -> Sought | None:
     search = _read(arm.get("strategy"), Search, SEARCH)
     if panels is None and search is None:
         return None
+    if panels is not None and arm.get("jobs"):
+        raise SpecError("topoopt finds a network for one training, and this arm has jobs", fix="give another topology")
     if panels is not None and arm.get("scheme"):
         raise SpecError("topoopt finds the scheme, too", fix="leave out the scheme")
     return Sought(panels, search, None if search else arm.get("strategy", "data"))

@@ -92,6 +92,15 @@ def test_it_warns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"\n\nwarning: {told}" in text(found)
 
 
+def test_it_warns_of_any_job() -> None:
+    jobs = "[{name: a, scheme: ring, hosts: [h0, h1]}, {name: b, scheme: ring, hosts: [h2, h3]}]"
+    circuits = "[[0-1,2-3],[0-1,2-3]]"
+    arm = f"arms=[{{topology: 'patch_panel(servers=4,degree=4,circuits={circuits})', jobs: {jobs}}}]"
+    assert planned(arm)["warnings"] == []
+    (warning,) = planned(arm, "workload.chunk=16 MiB")["warnings"]
+    assert "parts of the gradient have fewer chunks" in warning
+
+
 def test_it_does_not_warn_of_what_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     assert planned("workload.compute=real")["warnings"] == []

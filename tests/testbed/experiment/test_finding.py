@@ -99,8 +99,9 @@ def test_checks_come_before_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("batch: 16", "batch: [16, 32]", "what is found is for one batch and one point"),
+        ("batch: 16", "batch: [16, 32]", "search and topoopt take one batch and one point"),
         ('degree=3)", strat', 'degree=3)", scheme: ring, strat', "topoopt finds the scheme"),
+        ('degree=3)", strat', 'degree=3)", jobs: [{name: a, scheme: ring, hosts: 2}], strat', "and this arm has jobs"),
         ("servers=6,degree=3)\", strategy: search", "servers=6)\", strategy: search", "topoopt needs"),
         ("steps=60", "step=60", "search has no parameter 'step'"),
         ("compute: {pace: {16: 50 ms}}", "scale: fit, compute: {pace: {16: 50 ms}}", "scale: fit"),

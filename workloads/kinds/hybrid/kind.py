@@ -62,15 +62,15 @@ class HybridKind(Kind[Plan]):
     def refuse(self, plan: Plan, topology: Topology, asked: Asked) -> None:
         if asked.is_trained and asked.mode == "none":
             raise SpecError(
-                "under a strategy gradients of an iteration need outputs of that iteration, so a training takes no "
-                "compute: none",
+                "under a strategy a training cannot have compute: none: gradients of an iteration need outputs of the "
+                "same iteration",
                 fix="write compute: {mode: real}, or play a profile",
             )
         if asked.overlap != "none":
             raise SpecError(
                 f"under a strategy AllReduces begin when all passes are done, so overlap: {asked.overlap} is not "
                 "possible",
-                fix="remove overlap, or compare it with other arms in an experiment of its own",
+                fix="remove overlap, or put the arms with a strategy into an experiment of their own",
             )
 
     def encode(self, plan: Plan) -> dict[str, NDArray[Any]]:

@@ -152,8 +152,8 @@ def plan(
     where = layout(model, strategy)
     if not where.groups:
         raise SpecError(
-            f"{model.name}: under strategy {text(model, strategy)} no two servers hold one operator, so nothing is "
-            "synchronised",
+            f"{model.name}: under strategy {text(model, strategy)} no two servers hold the same operator, so nothing "
+            "is synchronised",
             fix="let several servers hold an operator, such as rest: all",
         )
     network = Network(topology, rings)

@@ -39,7 +39,7 @@ def _rings(scheme: str, topology: Topology, groups: Sequence[Holders]) -> Rings:
     arguments: dict[str, Any] = bind(call.name, parameters_named(call.name), call.arguments, SchemeError)
     if arguments.get("members"):
         raise SpecError(
-            f"scheme {call.name} names members, and the strategy says who sums what", fix="leave out members"
+            f"scheme {call.name} gives members, but the strategy decides which servers sum", fix="leave out members"
         )
     if call.name == "ring":
         return {members: [members] for members in groups}
@@ -61,13 +61,13 @@ def _named(permutations: Sequence[Sequence[int]], groups: Sequence[Holders]) -> 
         if members not in found:
             raise SpecError(
                 f"multi_ring: no group of the strategy has the servers of the permutation {list(order)}",
-                fix=f"order those of a group: {_shown(groups)}",
+                fix=f"write a permutation of a group: {_shown(groups)}",
             )
         found[members].append(order)
     for members, orders in found.items():
         if not orders:
             raise SpecError(
-                f"multi_ring has no permutation of the group {list(members)}, whose gradients are summed",
+                f"multi_ring has no permutation of {list(members)}, a group of the strategy",
                 fix="add one that names each of these servers once",
             )
     return found

@@ -40,7 +40,7 @@ def test_rings_of_groups_are_those_that_the_scheme_names() -> None:
 
 
 def test_a_group_of_which_nobody_says_how_to_sum_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"multi_ring has no permutation of the group \[0, 2\]"):
+    with pytest.raises(SpecError, match=r"multi_ring has no permutation of \[0, 2\], a group of the strategy"):
         made("multi_ring(permutations=[[0,1,2,3]])", TWO, {"a": [0, 2], "rest": "all"})
 
 

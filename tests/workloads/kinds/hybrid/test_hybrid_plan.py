@@ -118,7 +118,8 @@ def test_a_scaled_model_has_the_same_shape(scale: float) -> None:
         (
             4,
             {"e": [0], "rest": [1]},
-            "two: under strategy {e: [0], rest: [1]} no two servers hold one operator, so nothing is synchronised\n"
+            "two: under strategy {e: [0], rest: [1]} no two servers hold the same operator, so nothing is "
+            "synchronised\n"
             "  fix: let several servers hold an operator, such as rest: all",
         ),
     ],
