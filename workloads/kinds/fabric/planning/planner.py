@@ -34,7 +34,7 @@ from workloads.kinds.fabric.fates import Entry, Fate
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.commits import Commits
 from workloads.kinds.fabric.planning.copying import Copying
-from workloads.kinds.fabric.planning.giving import Begun, begun
+from workloads.kinds.fabric.planning.giving import Branch, branches
 from workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
 from workloads.kinds.fabric.planning.traffic import Traffic, fastest_bps
 from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
@@ -63,12 +63,10 @@ from workloads.kinds.fabric.sums import shares
 from workloads.parts import spans
 
 LEAD_S = 0.01
-"""How long before it is due a piece of a plan is told: more than a note takes that waits behind data on a link, to a
-daemon that has to be woken. Whoever is told earlier waits."""
+"""How long before it is due a piece of a plan is told: more than a note takes that waits behind data on a link."""
 PACE = 1.02
-"""A transfer is sent so much faster than its rate at most. One that has a link for itself is paced, too: else it leaves
-a queue there, behind which the acknowledgements of transfers in the other direction wait. At its very rate a timer that
-is late now and then makes it slower."""
+"""A transfer is sent so much faster than its rate at most: else it leaves a queue, behind which acknowledgements of
+transfers in the other direction wait. At its very rate a timer that is late now and then makes it slower."""
 
 Command = tuple[int, Note]
 """What to tell which node."""
@@ -314,8 +312,7 @@ class Planner:
             self._plan_s = math.inf
             self._plan_all(now_s, self._waiting)
         elif self._again_s <= now_s or (self.next_s <= now_s and (self._has_changed or self.traffic.is_late(now_s))):
-            placed = [number for unit in self._units for number in unit.members]
-            self._plan_all(now_s, [*placed, *self._stuck])
+            self._plan_all(now_s, [*self._placed, *self._stuck])
         for piece in self._settled.due(now_s + LEAD_S):
             self._tell(piece, now_s)
         self._begin(now_s)
@@ -330,7 +327,6 @@ class Planner:
         self.batches += 1
         network = self.traffic.network(now_s)
         self._settled.again(network, now_s, self.traffic.expected_s)
-        placed = tuple(number for unit in self._units for number in unit.members)
         batch = Batch(
             updates=tuple(replace(self._waiting[number], ready_s=now_s) for number in numbers),
             servers=self._servers,
@@ -338,7 +334,7 @@ class Planner:
             version=self._version + len(self._undecided),
             delay_bound=self._plan.options.delay_bound,
             momentum=self._work.momentum,
-            placed=placed,
+            placed=self._placed,
             replication=self._replication(now_s),
         )
         made = schedule(batch, network)
@@ -353,6 +349,11 @@ class Planner:
         self._units, self._network = units(made.way, self._servers), network
         if self._asking:
             self._give_s = now_s
+
+    @property
+    def _placed(self) -> tuple[int, ...]:
+        """Numbers of the updates that have a place in the order, and whose way is not settled."""
+        return tuple(number for unit in self._units for number in unit.members)
 
     def _tell_servers(self, note: Note) -> None:
         self._said += [(server, note) for server in self._servers]
@@ -394,10 +395,10 @@ class Planner:
         sent = {number for unit in copies for number in unit.members}
         self._settle(max((i for i, unit in enumerate(self._units, 1) if sent.intersection(unit.members)), default=0))
         for unit in copies:
-            assert self._copying is not None
-            assert self._plan.replica is not None
+            assert self._copying is not None and self._plan.replica is not None  # noqa: PT018 - nothing else has copies
             self._settled.add(unit, self._gathered(unit, self._copying.settled(unit), (self._plan.replica,)))
-        self._settled.smooth(self._network, now_s, self.traffic.expected_s)
+        if self._settled.is_interrupted:
+            self._plan_all(now_s, [*self._placed, *self._stuck])
         for piece in self._settled.due(until_s):
             self._tell(piece, now_s)
 
@@ -453,11 +454,12 @@ class Planner:
             return
         request = Request(tuple(turns), servers, self._sizes_bytes, self._drawn(self._plan.aggregators, servers), now_s)
         way = distribute(request, self._network.copy())
-        begins_s = min((one.start_s for one in way.transfers if one.source in servers), default=math.inf)
+        every = branches(way, servers, turns)
+        begins_s = min((one.start_s for one in every), default=math.inf)
         if begins_s > now_s + LEAD_S:
             self._give_s = begins_s - LEAD_S
             return
-        ways = begun(way, servers, turns, now_s + LEAD_S)
+        ways = [one for one in every if one.start_s <= now_s + LEAD_S]
         nodes = [node for one in ways for node in recipients_of(one.node, [*one.onward], turns)]
         recipients = tuple((node, turns[node].held_s, turns[node].goes_on) for node in nodes)
         for shard, server in enumerate(servers):
@@ -474,10 +476,10 @@ class Planner:
         loads = (Load(server, self._plan.workers[rank], 1.0, now_s) for server in self._givers)
         return not self._network.may_stall() or all(self._network.end_s(load) < math.inf for load in loads)
 
-    def _reserve_onward(self, begun: Begun) -> None:
+    def _reserve_onward(self, branch: Branch) -> None:
         """What a distributor passes on is told when it is due."""
-        for transfers in begun.onward.values():
-            for one, first in zip(transfers, begun.first, strict=True):
+        for transfers in branch.onward.values():
+            for one, first in zip(transfers, branch.first, strict=True):
                 self._network.take(one)
                 self._settled.pass_on(one, first)
 

@@ -105,12 +105,11 @@ class Settled:
         self._pieces = [one for one in self._pieces if one.transfer.start_s > until_s]
         return found
 
-    def smooth(self, network: Network, now_s: float, expected_s: Callable[[Transfer], float | None]) -> None:
-        """Let none be interrupted: who has begun to send goes on. Those that would be begin later."""
-        if any(one.transfer.resumed_s is not None for one in self._pieces):
-            for piece in self._pieces:
-                network.release(piece.transfer)
-            self.again(network, now_s, expected_s)
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether one is to pause, and would not: who has begun to send goes on. :meth:`again` lets it begin later."""
+        every = (piece.transfer for piece in self._pieces)
+        return any(one.resumed_s is not None and one.end_s < math.inf for one in every)
 
     def again(self, network: Network, now_s: float, expected_s: Callable[[Transfer], float | None]) -> None:
         """Give all of it new times, in the same order, with what ``network`` has left, and reserve it there.

@@ -2,7 +2,7 @@
 
 A transfer that has begun is reserved until it is expected to end, at first as planned. One that arrives late had less
 of its links than planned, and so had those that were on these links with it: they are expected as much later. One that
-is not there when it was expected is thought to need another tenth of its time. So delays do not add up: what is planned
+is not there when it was expected is thought to need a part of its time more. So delays do not add up: what is planned
 next begins when the links are expected to be free, and not when they were to be.
 """
 

@@ -239,6 +239,7 @@ class Daemon(NoBuckets, Exchange):
         Raises:
             NeighbourError: the server is lost, too.
         """
+        self._passing.lose(node)
         if node == self._plan.server and self._seek is not None and self._goes_on:
             self._await_server(self._seek)
         elif {self._plan.server, self._plan.scheduler} <= self._former.keys():

@@ -34,6 +34,11 @@ class Passing:
         for node, shard in [*self._here]:
             self.tell(Pass(node, 0.0, 0.0, shard))
 
+    def lose(self, node: int) -> None:
+        """Nothing goes to a node any more."""
+        self._here = {key: kept for key, kept in self._here.items() if key[0] != node}
+        self._told = {key: kept for key, kept in self._told.items() if key[0] != node}
+
     def forget(self) -> None:
         """What is here is not needed any more, nor what was told of it."""
         self._here, self._told = {}, {}

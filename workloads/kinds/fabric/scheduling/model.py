@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
+from workloads.kinds.fabric.scheduling.residual import TICK_S
+
 
 @dataclass(frozen=True)
 class Update:
@@ -112,7 +114,8 @@ class Transfer:
     @property
     def resumed_s(self) -> float | None:
         """When it goes on after its last interruption; None if there is none."""
-        resumed_s = [now[0] for before, now in pairwise(self.rates) if before[1] == 0]
+        steps = pairwise(self.rates)
+        resumed_s = [now[0] for before, now in steps if before[1] == 0 and now[0] - before[0] > 2 * TICK_S]
         return resumed_s[-1] if resumed_s else None
 
 

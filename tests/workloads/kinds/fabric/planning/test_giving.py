@@ -7,8 +7,10 @@ import pytest
 
 from topologies.build import build
 from workloads.kinds.fabric import ideal
+from workloads.kinds.fabric.planning.giving import branches
 from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.messages import Give
+from workloads.kinds.fabric.scheduling.model import Group, Transfer, Way
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 
 RATE_BPS, UPDATE_BYTES = 35_500_000, 415_800
@@ -30,3 +32,13 @@ def test_no_weights_are_sent_to_a_distributor_for_nobody(
         asked = {node for node, *_ in give.recipients}
         assert all(asked & {first, *onward} for (first, *_), onward in give.ways)
     assert any(onward for give in given for _, onward in give.ways)
+
+
+def test_a_distributor_for_other_distributors_alone_is_no_branch() -> None:
+    """Nodes 2 and 3 ask. Node 1 would pass weights on to node 2 alone, which is a distributor itself."""
+    sent = [(9, 1, 0.0), (1, 2, 1.0), (9, 2, 1.0), (2, 3, 2.0)]
+    transfers = tuple(Transfer(source, target, start_s, start_s + 1.0, 1e6) for source, target, start_s in sent)
+    way = Way((), (Group(1, (2,)), Group(2, (2, 3))), transfers)
+    (branch,) = branches(way, [9], {2, 3})
+    assert (branch.node, branch.start_s, [*branch.onward]) == (2, 1.0, [3])
+    assert [*branches(way, [9], {1, 2, 3})[0].onward] == [], "it asks itself"

@@ -42,13 +42,13 @@ def test_what_arrives_early_leaves_its_links_to_others() -> None:
     assert traffic.moved[0].arrived_s == 0.06
 
 
-def test_what_is_not_there_is_thought_to_need_a_tenth_of_its_time() -> None:
+def test_what_is_not_there_is_thought_to_need_a_part_of_its_time() -> None:
     traffic = Traffic(PLAN, 1.0)
     begun(traffic, 0)
-    assert not traffic.is_late(0.105)
-    assert traffic.is_late(0.12)
-    assert next_s(traffic, 0.12) == pytest.approx(0.13)
-    assert not traffic.is_late(0.13)
+    assert not traffic.is_late(0.125)
+    assert traffic.is_late(0.14)
+    assert next_s(traffic, 0.14) == pytest.approx(0.17)
+    assert not traffic.is_late(0.17)
 
 
 def test_what_shared_a_link_with_a_late_one_is_expected_as_much_later() -> None:
@@ -56,10 +56,10 @@ def test_what_shared_a_link_with_a_late_one_is_expected_as_much_later() -> None:
     begun(traffic, 0)
     second = begun(traffic, 1, 0.1)
     elsewhere = begun(traffic, 2, 0.1, target=3)
-    assert traffic.arrived(0, SERVER, (0,), 0.13) is True
-    assert traffic.expected_s(second) == pytest.approx(0.23)
+    assert traffic.arrived(0, SERVER, (0,), 0.15) is True
+    assert traffic.expected_s(second) == pytest.approx(0.25)
     assert traffic.expected_s(elsewhere) == pytest.approx(0.2)
-    assert next_s(traffic, 0.15) == pytest.approx(0.23)
+    assert next_s(traffic, 0.17) == pytest.approx(0.25)
 
 
 def test_what_arrives_as_expected_changes_nothing() -> None:
@@ -87,7 +87,7 @@ def test_what_is_settled_waits_for_what_is_late_and_a_sum_for_its_members() -> N
     traffic.begin(parts[0])
     settled.again(traffic.network(0.12), 0.12, traffic.expected_s)
     second, last = settled.due(9.0)
-    assert second.transfer.start_s == pytest.approx(0.13), "the first is late"
-    assert (last.transfer.start_s, last.group) == (pytest.approx(0.23), 7)
+    assert second.transfer.start_s == pytest.approx(0.15), "the first is late"
+    assert (last.transfer.start_s, last.group) == (pytest.approx(0.25), 7)
     assert last.parts
     assert settled.due(9.0) == []
