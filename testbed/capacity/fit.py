@@ -133,6 +133,8 @@ def _check(source: Source, trials: Sequence[Trial], scale: float) -> None:
         SpecError: so little is left of gradients that the trials would be others.
     """
     for trial in trials:
+        if trial.is_shared:
+            raise SpecError(f"{trial.label} has several jobs, which have no scale together", fix="give a number")
         work = trial.job.work
         whole = gradient_of(work.model_copy(update={"scale": 1.0}))
         lost = len(whole.buckets) - len(trial.job.gradient.buckets)

@@ -33,10 +33,12 @@ def check(
     now, known = topology, kinds.of(plan).processes(plan) if processes is None else processes
     for where, one in _placed(arm, spec):
         try:
+            if processes is not None:
+                _check_shared(one)
+            _check_fit(one, spec, plan)
             if one.moves_circuits:
                 now = one.moved(now)
                 kinds.cost(plan, now, 1.0)  # a worker that cannot be reached
-            _check_fit(one, spec, plan)
             background_pairs([one], topology)
             one.step_sigma_s(topology)
             schedule([one], Context(topology, spec.workload.scale, LinkSettings(), spec.place.limits, spec.seed, known))
@@ -51,6 +53,15 @@ def _placed(arm: Arm, spec: Spec) -> Iterator[tuple[str, Perturbation]]:
     for owner, perturbations in (("the experiment's", spec.perturb), ("its", arm.perturb)):
         for number, one in enumerate(perturbations):
             yield f"{owner} perturb.{number} ({one.title})", one
+
+
+def _check_shared(one: Perturbation) -> None:
+    """What several jobs on one network cannot be asked."""
+    if one.moves_circuits:
+        problem = "circuits would move under several jobs, and a job's packets may then pass hosts of another one"
+        raise SpecError(problem, fix="move circuits in an arm of one job")
+    if any(moment.iteration is not None for moment in one.moments):
+        raise SpecError("each of several jobs has iterations of its own", fix="give a time, such as at: 2 s")
 
 
 def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:

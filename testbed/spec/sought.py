@@ -121,7 +121,7 @@ def _read(text: object, made: Any, example: str) -> Any:
 def _label(arm: Mapping[Any, Any]) -> str:
     strategy = arm.get("strategy", "data")
     held = f" with strategy {strategy}" if isinstance(strategy, str) else ""
-    return "".join(f"{arm.get('scheme', '')} on {arm['topology']}{held}".removeprefix(" on ").split("'"))[:80]
+    return "".join(f"{arm.get('scheme', '')} on {arm.get('topology', '')}{held}".removeprefix(" on ").split("'"))[:80]
 
 
 def _stand_in(wanted: Sought, number: int) -> dict[str, Any]:

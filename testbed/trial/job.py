@@ -116,9 +116,9 @@ class Job:
         another process."""
         if self.network.spec.failover_s is None and not self.network.perturbations:
             return frozenset()
-        nodes = self.kind.processes(self.plan)
-        needed = () if self.work.is_resumable else self.kind.keepers(self.plan)
-        known = (process for process in self.kind.survives(self.plan) if nodes[process] not in needed)
+        survivors, nodes = self.kind.survives(self.plan), self.kind.processes(self.plan)
+        needed = self.kind.keepers(self.plan) if survivors and not self.work.is_resumable else ()
+        known = (process for process in survivors if nodes[process] not in needed)
         return frozenset(of_job(self.name, process) for process in known)
 
     @cached_property

@@ -79,7 +79,7 @@ def check_transfers(outcome: Outcome) -> None:
     assert moved["start_s"].between(0, outcome.record["metrics"]["jct_s"]).all()
     assert (moved["end_s"] > moved["start_s"]).all()
     there = moved.loc[moved["purpose"] != Purpose.WEIGHTS]
-    assert (there["arrived_s"] > there["start_s"]).all()
+    assert (there["arrived_s"] >= there["start_s"]).all()
     assert dictionary.faults(json.loads(json.dumps(outcome.record))) == []
     assert 0 < outcome.record["metrics"]["scheduler_median_s"] <= outcome.record["metrics"]["scheduler_p99_s"] < 1
 

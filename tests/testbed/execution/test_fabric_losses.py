@@ -122,7 +122,7 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
 
     (loss,) = records["returns"]["failover"]["losses"]
     assert loss["how"] == "h6 was killed by SIGKILL and was started again"
-    assert loss["lost_updates"]
+    assert len(loss["lost_updates"]) < 4 + 6, "those since the last checkpoint, and one of each worker beside"
     returned = outcomes["returns"].samples
     assert returned is not None
     assert len(returned) == 60

@@ -160,10 +160,10 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
     class Local:
         def __init__(self, topology: Topology) -> None:
-            self._plan = plan(topology)
+            self.topology, self._plan = topology, plan(topology)
 
-        def flow(self, node: int, other: int) -> tuple[str, str]:
-            local, remote = self._plan.flow(node, other)
+        def flow(self, node: int, other: int, connection: int = 0) -> tuple[str, str]:
+            local, remote = self._plan.flow(node, other, connection)
             return "127" + local.removeprefix("10"), "127" + remote.removeprefix("10")
 
     first = next(_ports)

@@ -240,6 +240,18 @@ CHANGES: dict[str, tuple[str, str]] = {
             "star(hosts=3)", "'patch_panel(servers=4,degree=2,rings=[1])'"
         ),
     ),
+    "jobs_with_circuits_that_move": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: [h0, h1]}").replace(
+            "star(hosts=3)", "'patch_panel(servers=4,degree=2,rings=[1])'"
+        )
+        + ", perturb: [{kind: circuits, at: 1 s, rings: [1]}]",
+    ),
+    "jobs_with_a_moment_of_an_iteration": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: 2}")
+        + ", perturb: [{kind: rate, links: h0, rate: 50 Mbit/s, at: iteration 2}]",
+    ),
     "jobs_that_share_a_connection": (
         RING,
         _on_star("{name: a, scheme: atp, hosts: [h0, h2]}, {name: b, scheme: atp, hosts: [h1, h3]}").replace(
@@ -624,6 +636,15 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
     "hybrid_of_topics": (
         HYBRID[HYBRID.index("{kind") : HYBRID.index("\narms")],
         "{kind: lda, corpus: python_reference, topics: 10, iterations: 4}",
+    ),
+    "hybrid_search_without_a_network": (
+        "topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "scheme: ring, strategy: search(steps=10)",
+    ),
+    "hybrid_circuits_that_move": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: circuits, at: 1 s, rings: [1]}]}",
     ),
     "hybrid_overlap": ("compute: none", "compute: none, overlap: layer"),
 }

@@ -91,7 +91,11 @@ class HybridKind(Kind[Plan]):
 
     def cannot(self, plan: Plan) -> Mapping[str, Refusal]:
         fix = "leave strategies out of this experiment, or write of: iteration"
-        return {"steps": Refusal("under a strategy groups sum beside each other, each in its own steps", fix)}
+        moved = "times and connections under a strategy are planned for the first circuits"
+        return {
+            "steps": Refusal("under a strategy groups sum beside each other, each in its own steps", fix),
+            "circuits": Refusal(moved, "move circuits in an arm without a strategy"),
+        }
 
     # What it costs
 
