@@ -31,7 +31,6 @@ from testbed.recovery.deaths import Course, Loss, Noticed, undisturbed
 from testbed.trial.job import Job
 from topologies.model import Topology
 
-
 _CLOCKS_S = 0.05
 """By how much the clocks of two machines may differ at most."""
 
