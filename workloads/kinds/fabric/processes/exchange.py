@@ -255,13 +255,16 @@ class Exchange(Framed):
     def _stay_alive(self) -> None:
         """Give signs of life, if it is time, while this process does nothing else: nothing is read."""
         now_s = time.monotonic()
-        if now_s < self._signed_s + self._loss_s / _SIGNS:
-            return
-        self._give_signs(now_s)
+        if now_s >= self._signed_s + self._loss_s / _SIGNS:
+            self._give_signs(now_s)
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the kernel as much of what is queued as it takes now, while this process does nothing else."""
         for connection in self._wires:
             with suppress(LostError):  # the loop will see it
-                if connection.sending:
-                    connection.flush()
+                while connection.sending and connection.flush():
+                    pass
 
     def _lose(self, node: int) -> None:
         """This neighbour is lost, if it was not before. Not to be called while connections are looked through."""
