@@ -31,7 +31,7 @@ _PIECE_BYTES = 2**18
 MOST_MORE_BYTES = 2**28
 """Of what a checkpoint has besides arrays."""
 _LONGEST_WAIT_S = 0.005
-"""Until a process that waits before its next piece looks after something else: at a scaled rate, a piece takes a second."""
+"""Until a process that waits before its next piece looks after something else: at a scaled rate, one takes a second."""
 
 
 @dataclass(frozen=True)
