@@ -123,7 +123,7 @@ class Job:
 
     @cached_property
     def returns(self) -> frozenset[str]:
-        """The processes that are started again from a checkpoint when they were killed, or stand still: none unless that
+        """The processes that are started again from a checkpoint when they were killed or stood still: none unless that
         was asked for, by ``failover``, a kill or a freeze, the arm has checkpoints on this machine, a single process
         repeats what the job does, and its workers can go on from them. Such checkpoints have more than weights in
         them."""
