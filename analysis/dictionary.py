@@ -213,7 +213,7 @@ _FAILOVER: Mapping[str, Field] = {
     "losses[].lost_updates[][]": Field(
         COUNT,
         NO_UNIT,
-        "updates that were lost with a server that was started again from its checkpoint: rank, iteration",
+        "updates that were lost with a server, whether it was started again or its replica took over: rank, iteration",
     ),
     "recoveries[].without[]": Field(NAME, NO_UNIT, "processes that had died"),
     "recoveries[].first": Field(COUNT, NO_UNIT, "iteration with which the others went on"),

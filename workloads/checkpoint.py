@@ -30,6 +30,8 @@ _PIECE_BYTES = 2**18
 """Written at once: at 180 MB/s every 1.5 ms, as often as a process is woken without trouble."""
 MOST_MORE_BYTES = 2**28
 """Of what a checkpoint has besides arrays."""
+_LONGEST_WAIT_S = 0.005
+"""Until a process that waits before its next piece looks after something else: at a scaled rate, one takes a second."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,16 @@ class Keeper:
         self._done, self.count, self.bytes = done, 0, 0
         self.took_s = 0.0
 
-    def after(self, done: int) -> bool:
+    def after(self, done: int, meanwhile: Callable[[], None] = lambda: None) -> bool:
         """So many iterations or updates are done: write, if it is time; returns whether it was. Of several updates that
-        are done at once, one at which it was time is enough."""
+        are done at once, one at which it was time is enough. ``meanwhile`` is called before anything is written, and
+        again and again until all is."""
         asked = self._asked
         before, self._done = self._done, done
         if asked is None or done // asked.every == before // asked.every or done >= asked.total:
             return False
         begun_s = time.monotonic()
+        meanwhile()
         weights, path = self._weights(), Path(asked.path)
         sent = 0
         wholes = [weights[start:stop].data.cast("B") for start, stop in part(len(weights), asked.share)]
@@ -102,7 +106,7 @@ class Keeper:
             for whole in (*wholes, memoryview(self._more())):
                 for first in range(0, len(whole), _PIECE_BYTES):
                     sent += file.write(whole[first : first + _PIECE_BYTES])
-                    time.sleep(max(0.0, begun_s + sent / asked.bytes_per_s - time.monotonic()))
+                    _wait(begun_s + sent / asked.bytes_per_s, meanwhile)
         path.with_suffix(".part").replace(path)  # whoever looks finds a whole one
         self.count, self.bytes = self.count + 1, self.bytes + sent
         self.took_s += time.monotonic() - begun_s
@@ -113,6 +117,12 @@ class Keeper:
         if self._asked is None:
             return {}
         return {"checkpoints": self.count, "checkpoint_bytes": self.bytes, "checkpoint_s": self.took_s}
+
+
+def _wait(until_s: float, meanwhile: Callable[[], None]) -> None:
+    while (left_s := until_s - time.monotonic()) > 0:
+        time.sleep(min(left_s, _LONGEST_WAIT_S))
+        meanwhile()
 
 
 def read(path: Path, floats: int, arrays: int) -> tuple[list[Floats], bytes]:

@@ -230,8 +230,9 @@ class WorkerJob:
     jitter: StepJitter | None = None
     checkpoint: Checkpoint | None = None
     """What this process writes to a disk now and then."""
-    may_restart: bool = False
-    """Whether a process of the trial may be started again from its checkpoint, so that the others look for it."""
+    fenced: str | None = None
+    """If a process of the trial may be started again from its checkpoint, so that the others look for it: a file with a
+    line for each that stood still and was ended before that."""
     restarts: int = 0
     """How many times this process has been."""
     version: int = VERSION

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.recorded import Event, Loss, Recovery, Run
 from analysis.report import words
-from testbed.base.listing import shortened
+from testbed.base.listing import counted, shortened
 from testbed.base.units import size_text
 
 Pairs = tuple[tuple[str, str], ...]
@@ -50,7 +50,10 @@ def _recovery(one: Recovery) -> tuple[str, str]:
 
 def _loss(one: Loss) -> tuple[str, str]:
     how_long = "not known" if one.recovered_s is None else f"{one.recovered_s:.2f} s later"
-    return _moment(one.noticed_s), f"the others noticed that {one.node} was lost; weights changed next: {how_long}"
+    lost = f"; {counted(len(one.lost_updates), 'update')} lost with it" if one.lost_updates else ""
+    return _moment(
+        one.noticed_s
+    ), f"the others noticed that {one.node} was lost; weights changed next: {how_long}{lost}"
 
 
 def _event(event: Event) -> tuple[str, str]:

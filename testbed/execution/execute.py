@@ -424,7 +424,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         "probes": found.rates,
         "round_trips": found.round_trips,
         "fidelity": fidelity.judge(found),
-        "failover": record_of_deaths(course, samples),
+        "failover": record_of_deaths(course, samples, told.lost_updates),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello", job)}),
         "checkpoints": _checkpoints(seen.of("done", job)) if job.checkpoints else None,
         "max_rss_bytes": max(line["max_rss_bytes"] for line in seen.of("done", job)),

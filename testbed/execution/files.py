@@ -86,6 +86,10 @@ class Files:
         """The folder with the user's own model and data."""
         return self._shared(job, "prepared")
 
+    def fenced(self, job: str = "") -> Path:
+        """Where a job's processes are told of each that stood still, was ended, and is started again."""
+        return self._shared(job, "fenced.jsonl")
+
     def generation(self, number: int, job: str = "") -> Path:
         """The folder of one generation of a job that goes on when nodes die, see :mod:`testbed.recovery.failover`."""
         return self._shared(job, f"generation-{number}")

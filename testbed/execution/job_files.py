@@ -117,7 +117,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             meeting=None if port is None else _meeting(job, addresses, node, files, port),
             jitter=_jitter(job, node) if name in ranks else None,
             checkpoint=_checkpoint(job, node, ranks.get(name), files.checkpoint(name)),
-            may_restart=bool(job.returns),
+            fenced=str(files.fenced(job.name)) if job.returns else None,
         )
 
 

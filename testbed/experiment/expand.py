@@ -274,7 +274,7 @@ def _check_survivor(found: Sequence[Trial]) -> None:
     """
     if not any(trial.goes_on or trial.survives for trial in found):
         problem = "no arm has a scheme that goes on when a node dies"
-        raise SpecError(problem, fix="remove it, or add an arm with scheme: rina")
+        raise SpecError(problem, fix="remove it, or add an arm with scheme: rina, or mlfabric_a with one server")
 
 
 def _check_timeout(job: Job) -> None:

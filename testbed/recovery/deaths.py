@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -12,6 +13,9 @@ from analysis import metrics
 from testbed.base.listing import counted
 from testbed.recovery.phases import Phase
 from testbed.trial.job import Job
+
+LostUpdates: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
+"""By node, updates as (rank, iteration)."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +163,11 @@ def goes_on_as(job: Job) -> str:
     return f"{job.scheme_text}, {what}"
 
 
-def record(course: Course, samples: pd.DataFrame) -> dict[str, Any] | None:
+def record(
+    course: Course, samples: pd.DataFrame, lost_updates: LostUpdates = MappingProxyType({})
+) -> dict[str, Any] | None:
     """What the trial's JSON holds of it, times in seconds since the first iteration began; None if nobody died.
+    ``lost_updates`` are those of which only the account of the whole trial tells (:class:`workloads.kinds.base.Told`).
 
     ``recovered_s`` of a round counts from the first of its deaths (or, where a process stood still, from when that was
     noticed) to the end of the next iteration; it is None where none was left.
@@ -168,7 +175,7 @@ def record(course: Course, samples: pd.DataFrame) -> dict[str, Any] | None:
     start_s = float(samples["start_s"].min())
     names = course.phases[0].job.plan.nodes
     if course.losses:
-        return {"losses": [_loss(loss, names, start_s) for loss in course.losses]}
+        return {"losses": [_loss(loss, names, start_s, lost_updates) for loss in course.losses]}
     if not course.recoveries and not course.late:
         return None
     return {
@@ -192,7 +199,7 @@ def record(course: Course, samples: pd.DataFrame) -> dict[str, Any] | None:
     }
 
 
-def _loss(loss: Loss, names: Sequence[str], start_s: float) -> dict[str, Any]:
+def _loss(loss: Loss, names: Sequence[str], start_s: float, lost_updates: LostUpdates) -> dict[str, Any]:
     """``hit_s`` is when something was done to it, or, where nothing was, when its first process ended; ``recovered_s``
     counts from when the others noticed to their next commit."""
 
@@ -200,6 +207,7 @@ def _loss(loss: Loss, names: Sequence[str], start_s: float) -> dict[str, Any]:
         return None if moment_s is None else round(moment_s - start_s, 6)
 
     noticed = loss.noticed
+    lost = [*(noticed.updates if noticed else ()), *lost_updates.get(loss.node, ())]
     recovered_s = noticed.recovered_s if noticed else None
     return {
         "node": names[loss.node],
@@ -208,7 +216,7 @@ def _loss(loss: Loss, names: Sequence[str], start_s: float) -> dict[str, Any]:
         "hit_s": since(loss.ended_s if loss.hit_s is None else loss.hit_s),
         "noticed_s": since(noticed.at_s) if noticed else None,
         "recovered_s": None if recovered_s is None else round(recovered_s, 6),
-        "lost_updates": [list(one) for one in noticed.updates] if noticed else [],
+        "lost_updates": [list(one) for one in lost],
     }
 
 

@@ -6,7 +6,9 @@ changed next after that. Until then nobody here knows whether a process that sta
 process that is still there when the server has told that its node is lost is killed: the trial must end.
 
 Others are started again from their last checkpoint when they were killed (:meth:`workloads.kinds.base.Kind.returns`).
-That happens as often as needed, if no other process is lost: a new one would wait for it in vain.
+That happens as often as needed, if no other process is lost: a new one would wait for it in vain. One of them that
+stands still is lost to the others, too, but it might go on: so it is ended first, and then they are told to look for a
+new one. What a node's links do is not changed: as long as they carry nothing, the others look in vain.
 
 A process that ended because it has lost a neighbour is one that the others have lost, or it must explain itself: if
 nobody on its node died, and nobody tells that the node was lost, its error is the trial's.
@@ -17,6 +19,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +36,8 @@ from topologies.model import Topology
 
 _CLOCKS_S = 0.05
 """By how much the clocks of two machines may differ at most."""
+_LOOK_S = 0.1
+"""How often to look at least whether a process stands still."""
 
 
 class Bystander:
@@ -45,6 +50,13 @@ class Bystander:
         self._gone: list[Exit] = []
         self._returned: list[Exit] = []
         """Of processes that were started again."""
+        self._fenced: list[Exit] = []
+        """Those of them that had stood still, and were ended here."""
+        self._still_s: dict[str, float] = {}
+        """Since when processes stand still,"""
+        self._ending: set[str] = set()
+        """and which of them are ended here now."""
+        self._looked_s = -math.inf
         self._killed: set[str] = set()
         self._read = 0
         self._noticed: list[Noticed] = []
@@ -60,6 +72,7 @@ class Bystander:
             feed.forgive(mine)
             self._gone += mine
         self._start_again(feed)
+        self._end_still(feed)
         running = [process for process in feed.running if process in self._job.processes]
         gone = {exit.process for exit in self._gone}
         if gone.issuperset(self._job.workers):
@@ -71,14 +84,35 @@ class Bystander:
     def _start_again(self, feed: Feed) -> None:
         """Start those again that were killed and have a checkpoint, if all others are there."""
         killed = [exit for exit in feed.failed if exit.process in self._job.returns and exit.status < 0]
-        if len(killed) < len(feed.failed) or self._gone or not self._workers_run(feed):
+        if len(killed) < len(feed.failed):
             return
         for exit in killed:
-            if os.path.lexists(self._files.checkpoint(exit.process)):
+            if self._may_return(exit.process, feed):
                 self._lab.launch([job_files.again(exit.process, self._job, self._files)])
                 feed.forgive([exit])
                 feed.runs_again(exit.process)
                 self._returned.append(exit)
+                self._fenced += [exit] if exit.process in self._ending else []
+                self._ending.discard(exit.process)
+
+    def _end_still(self, feed: Feed) -> None:
+        """End those for good that can be started again, and have stood still for so long that the others lose them."""
+        after_s, now_s = self._job.network.spec.silence_s, time.monotonic()
+        if not self._job.returns or now_s < self._looked_s + min(_LOOK_S, after_s / 8):
+            return
+        self._looked_s = now_s
+        still = ({*self._lab.stopped()} & {*feed.running} & self._job.returns) - self._ending
+        self._still_s = {process: self._still_s.get(process, now_s) for process in still}
+        for process, since_s in self._still_s.items():
+            if since_s + after_s <= now_s and self._may_return(process, feed):
+                self._lab.tell(self._files.fenced(self._job.name), {"time": now_s, "process": process})
+                self._lab.signal(process, signal.SIGKILL)
+                self._ending.add(process)
+
+    def _may_return(self, process: str, feed: Feed) -> bool:
+        """Whether it has a checkpoint, and all others are there."""
+        has_checkpoint = os.path.lexists(self._files.checkpoint(process))
+        return has_checkpoint and not self._gone and self._workers_run(feed)
 
     def _workers_run(self, feed: Feed) -> bool:
         return {*self._job.workers} <= {*feed.running}
@@ -129,6 +163,8 @@ class Bystander:
     def _how(self, exit: Exit) -> str:
         if exit.process in self._killed:
             return "was lost to the others"
+        if exit in self._fenced:
+            return "stood still, was ended and was started again"
         if exit in self._returned:
             return f"{supervise.ending(exit.status)} and was started again"
         return supervise.ending(exit.status) if exit.status < 0 else "left"

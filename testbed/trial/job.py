@@ -123,11 +123,12 @@ class Job:
 
     @cached_property
     def returns(self) -> frozenset[str]:
-        """The processes that are started again from a checkpoint when they were killed: none unless that was asked for,
-        by ``failover`` or a kill, the arm has checkpoints on this machine, a single process repeats what the job does,
-        and its workers can go on from them. Such checkpoints have more than weights in them."""
+        """The processes that are started again from a checkpoint when they were killed or stood still: none unless that
+        was asked for, by ``failover``, a kill or a freeze, the arm has checkpoints on this machine, a single process
+        repeats what the job does, and its workers can go on from them. Such checkpoints have more than weights in
+        them."""
         network = self.network
-        asked = network.spec.failover_s is not None or any(one.kills for one in network.perturbations)
+        asked = network.spec.failover_s is not None or any(one.kills or one.stops for one in network.perturbations)
         can = network.arm.checkpoint is not None and network.spec.place.is_here and self.work.is_trained
         if not (asked and can and self.work.is_resumable and self.survives):
             return frozenset()

@@ -62,6 +62,22 @@ def test_a_checkpoint_takes_its_time(tmp_path: Path) -> None:
     assert 0.1 <= keeper.took_s <= time.monotonic() - begun_s
 
 
+def test_something_else_goes_on_from_the_beginning_until_all_is_written(tmp_path: Path) -> None:
+    weights, seen = np.zeros(10_000, np.float32), list[int]()
+    keeper = Keeper(Checkpoint(1, 1e6, str(tmp_path / "checkpoint"), 9), lambda: weights)
+
+    def look() -> None:
+        part = tmp_path / "checkpoint.part"
+        seen.append(1 if part.exists() else 0)
+
+    keeper.after(1, look)
+    assert seen[0] == 0
+    assert sum(seen) >= 2, "in 40 ms, and a piece is written at once"
+    del seen[:]
+    keeper.after(1, look)
+    assert seen == [], "there was nothing to write"
+
+
 def test_without_checkpoints_nothing_is_written_or_told() -> None:
     keeper = Keeper(None, lambda: np.zeros(1, np.float32))
     keeper.after(1)

@@ -195,7 +195,8 @@ class Kind(Generic[P]):
 
     def returns(self, plan: P) -> Collection[str]:
         """The processes, of :meth:`processes`, that can be started again from a checkpoint of their own when they were
-        killed, and whom the others then find again. They tell of it in their last line, as :meth:`survives` says; with
+        killed, or stood still for :attr:`.WorkerJob.loss_s` and were ended therefore, and whom the others then find
+        again. They tell of it in their last line, as :meth:`survives` says; with
         a fourth entry, the lost updates as (rank, iteration)."""
         return ()
 

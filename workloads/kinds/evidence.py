@@ -70,6 +70,8 @@ class Told:
         metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
         ended_before: ranks that have the weights of a server in the end that was lost. The others have those of the
             server after it, which may have added in another order.
+        lost_updates: by node that was lost, the updates that went with it, as (rank, iteration), where its process's
+            successor cannot tell of them in its last line.
         most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
             none was.
     """
@@ -83,4 +85,5 @@ class Told:
     metrics: Mapping[str, float] = field(default_factory=dict)
     spoilt_bytes: float = 0.0
     ended_before: frozenset[int] = frozenset()
+    lost_updates: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     most_apart: float | None = None

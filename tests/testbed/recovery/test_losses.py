@@ -16,6 +16,7 @@ from testbed.control.feed import Feed
 from testbed.execution import job_files
 from testbed.lab.programs import Exit, Launch
 from testbed.perturb.conductor import Record
+from testbed.recovery import losses
 from testbed.recovery.losses import Bystander, hit_s, noticed
 from topologies.build import build
 
@@ -36,15 +37,22 @@ class Bench:
         self.signals: list[tuple[str, int]] = []
         survives = PROCESSES.keys() - {"h2"}
         job: Any = SimpleNamespace(processes=PROCESSES, workers=["h0", "h1"], survives=survives, returns={"h2"})
+        job.name, job.network = "", SimpleNamespace(spec=SimpleNamespace(silence_s=0.0))
         files: Any = SimpleNamespace(
             samples=self.paths.__getitem__,
             called=lambda process: f"the process {process}",
             log=lambda _: folder / "log",
             checkpoint=lambda process: folder / f"{process}.checkpoint",
+            fenced=lambda _: folder / "fenced",
         )
         self.launched: list[Launch] = []
+        self.still: list[str] = []
+        self.told: list[str] = []
         lab: Any = SimpleNamespace(
-            signal=lambda process, number: self.signals.append((process, number)), launch=self.launched.extend
+            signal=lambda process, number: self.signals.append((process, number)),
+            launch=self.launched.extend,
+            stopped=lambda: self.still,
+            tell=lambda path, said: self.told.append(f"{path.name}: {said['process']}"),
         )
         self.feed, self.bystander = Feed(self.paths), Bystander(job, files, lab)
 
@@ -117,6 +125,41 @@ def test_who_stands_still_and_is_lost_to_the_others_is_ended(made: Bench) -> Non
     made.bystander.look(made.feed)
     made.bystander.look(made.feed)
     assert sorted(made.signals) == [("h1", signal.SIGKILL), ("h1.daemon", signal.SIGKILL)]
+
+
+def test_a_server_that_stands_still_is_ended_before_it_comes_back(
+    made: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "_LOOK_S", 0.0)
+    monkeypatch.setattr(job_files, "again", lambda process, _job, _files: Launch(process, 2, "", ""))
+    made.still = ["h2", "h0.daemon"]
+    made.bystander.look(made.feed)
+    assert made.signals == [], "there is no checkpoint from which it could come back"
+    (tmp_path / "h2.checkpoint").touch()
+    for _ in range(2):
+        made.bystander.look(made.feed)
+    assert made.signals == [("h2", signal.SIGKILL)]
+    assert made.told == ["fenced: h2"]
+    made.still = []
+    made.ends("h2", -9)
+    made.bystander.look(made.feed)
+    assert [one.process for one in made.launched] == ["h2"]
+    assert made.feed.failed == []
+
+
+def test_a_server_that_stands_still_for_a_while_goes_on(
+    made: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "_LOOK_S", 0.0)
+    made.bystander._job.network.spec.silence_s = 60.0  # type: ignore[misc]
+    (tmp_path / "h2.checkpoint").touch()
+    for made.still in (["h2"], [], ["h2"]):
+        made.bystander.look(made.feed)
+    assert made.signals == []
+    made.ends("h2", -9)
+    monkeypatch.setattr(job_files, "again", lambda process, _job, _files: Launch(process, 2, "", ""))
+    made.bystander.look(made.feed)
+    assert made.bystander._fenced == [], "somebody else has killed it"
 
 
 def test_what_is_told_of_losses_is_on_our_clock() -> None:

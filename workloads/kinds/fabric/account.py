@@ -63,8 +63,9 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
     wrong = wrong or losses.problem(schedulers)
     wrong = wrong or _other_journal(server["journal"], [one["journal"] for one in others])
     transfers = [one for scheduler in schedulers for one in on_our_clock(scheduler)]
+    legs = [(one.source, one.target, tuple(one.members)) for one in transfers if one.members]
     for scheduler in schedulers:
-        wrong = wrong or misplaced(transfers, plan, done, losses)
+        wrong = wrong or misplaced(transfers, plan, done, losses) or losses.unsent(plan, journal, legs)
         wrong = wrong or other_order(losses.kept(scheduler["order"], journal, world), journal, world)
     feeding = Feeding.told(done)
     found = _replicated(plan, server, journal, done, taken)
@@ -91,6 +92,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
         metrics={**took(scheduler["plans_s"]), **found.metrics, **_to_replica(sent, plan, losses)},
         spoilt_bytes=losses.spoilt + sum(one.size_bytes for one in transfers if one.arrived_s is None),
         ended_before=taken.ended_before if taken else frozenset(),
+        lost_updates={plan.server: [(one.rank, one.iteration) for one in taken.lost]} if taken else {},
         most_apart=taken.most_apart if taken else None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 Came: TypeAlias = Sequence[tuple[int, Sequence[int], int]]
 """(source, members, bytes) of updates and sums that came."""
+Leg: TypeAlias = tuple[int, int, tuple[int, ...]]
+"""(source, target, members) of one."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,28 @@ class Losses:
         lines = [line for line in journal if line.fate != Fate.LOST]
         came = {update.iteration * world + update.rank for line in lines for update in line.updates}
         return [number for number in planned if number in came]
+
+    def unsent(self, plan: Fabric, journal: Sequence[Line], sent: Sequence[Leg]) -> str:
+        """Of ``sent``, all that the scheduler had begun: which update counts that nobody was to bring, or what came to
+        the server more often than it was to; empty if all is well. A lost daemon may have sent what it was not told to.
+        """
+        if not self:
+            return ""
+        ends, world = {*plan.servers, plan.replica}, len(plan.workers)
+        brought = {number for _, target, members in sent if target in ends for number in members}
+        for line in (line for line in journal if line.fate not in (Fate.DROPPED, Fate.LOST)):
+            for update in line.updates:
+                if update.iteration * world + update.rank not in brought:
+                    return f"iteration {update.iteration} of worker {update.rank} counts, and nobody was to send it"
+        asked = Counter(sent)
+        lost = {plan.workers[rank] for rank in self.ranks}
+        came = Counter((source, plan.server, tuple(members)) for source, members, _ in self.came if source not in lost)
+        for leg, count in came.items():
+            if count > asked[leg]:
+                source, target, members = leg
+                what = f"updates {list(members)} came from node {source} to node {target}"
+                return f"{what} {count} times, and were to come {asked[leg]} times"
+        return ""
 
     def moved(self, plan: Fabric) -> list[Sent]:
         """What was sent, as :attr:`came` and :attr:`gave` tell."""

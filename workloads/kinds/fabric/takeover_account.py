@@ -25,6 +25,7 @@ class TakenOver:
         replicated: how far the replica was behind while the server served; and of the loss, how many updates the server
             had applied and the replica had not when it took over, how many of these nobody has applied since, and the
             bound on how far the weights were apart (eq. 11).
+        lost: those that nobody has applied since.
         ended_before: ranks that have the lost server's weights in the end.
         most_apart: how far the weights of the two may have been apart when the replica took over.
     """
@@ -32,6 +33,7 @@ class TakenOver:
     server: Mapping[str, Any]
     steps: Sequence[Step]
     replicated: Replicated
+    lost: Sequence[Update]
     ended_before: frozenset[int]
     most_apart: float
 
@@ -61,11 +63,15 @@ def taken_over(plan: Fabric, done: Sequence[Mapping[str, Any]]) -> TakenOver | N
     first = dict(map(tuple, firsts))
     norms = [pair for one in told for pair in zip(one["step"][1], one["norms"], strict=True)]
     server = {"momentum": momentum, "norms": norms, "leads": [one["lead"] for one in told]}
+    again = {*_applied(copied)}
+    lost = [update for update in _applied(every) if update not in again]
     loss = _loss(plan, server, every, copied, own_from, int(replica["had"]))
+    loss["takeover_lost"] = float(len(lost))
     return TakenOver(
         {**replica, "journal": [_raw(line, world) for line in journal]},
         list(_steps(every, copied, own_from, first)),
         _behind(plan, server, every, count, loss),
+        lost,
         frozenset(range(world)) - first.keys(),
         loss["takeover_bound"],
     )
@@ -136,14 +142,14 @@ def _step(line: Line, by: str, first: Mapping[int, int]) -> Step:
 def _loss(
     plan: Fabric, server: Mapping[str, Any], every: Sequence[Line], copied: Sequence[Line], own_from: int, had: int
 ) -> dict[str, float]:
-    """What the server had applied that the replica had not when it took over, and never did. The bound is on what the
+    """What the server had applied that the replica had not when it took over. The bound is on what the
     replica ``had`` not got by then: it applies whatever it has got before it serves.
 
     Raises:
         WorkerError: that was more than the bound allows, or the replica had less than the server counted on.
     """
     applied = _applied(every)
-    before, after = {*_applied(copied[:own_from])}, {*_applied(copied)}
+    before = {*_applied(copied[:own_from])}
     norms, world, momentum = dict(server["norms"]), len(plan.workers), server["momentum"]
     lead = plan.options.lead(momentum)
     for update, is_applied, rate in counted(every, momentum):
@@ -164,7 +170,6 @@ def _loss(
         )
     return {
         "takeover_behind": float(len([update for update in applied if update not in before])),
-        "takeover_lost": float(len([update for update in applied if update not in after])),
         "takeover_bound": lead.divergence(len(list(counted(copied[:own_from], momentum))), len(lead)),
     }
 

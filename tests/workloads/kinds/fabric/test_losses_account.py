@@ -9,7 +9,7 @@ from topologies.build import build
 from workloads.kinds.fabric import account
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.journal_lines import Line
-from workloads.kinds.fabric.losses_account import NOBODY, Losses
+from workloads.kinds.fabric.losses_account import NOBODY, Came, Leg, Losses
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from workloads.updates import Update
 
@@ -83,3 +83,28 @@ def test_of_updates_that_were_lost_with_a_server_workers_tell_only_that_they_wer
     assert losses.kept([0, 1, 2], journal, 2) == [0, 2]
     assert not account.other_order([0, 2], journal, 2)
     assert losses.attributed(told, journal[:1]) is told
+
+
+UNITS = [line(Update(0, 0, 0)), line(Update(1, 0, 0), Update(0, 1, 1), fate=Fate.AGGREGATED)]
+LEGS = [(0, 2, (0,)), (1, 0, (1,)), (0, 2, (1, 2))]
+
+
+@pytest.mark.parametrize(
+    ("journal", "sent", "came", "problem"),
+    [
+        (UNITS, LEGS, [(0, [0], 100), (0, [1, 2], 200)], ""),
+        (UNITS, [*LEGS, (1, 2, (1,))], [(0, [1, 2], 200), (1, [1], 100)], ""),  # which was not to be, for all was there
+        (UNITS, LEGS[:2], [], "iteration 0 of worker 1 counts, and nobody was to send it"),
+        (UNITS, [LEGS[0], LEGS[2]], [(0, [0], 100)] * 2, "updates [0] came from node 0 to node 2 2 times, and were to"),
+        (UNITS, LEGS, [(0, [2], 100)], "updates [2] came from node 0 to node 2 1 times, and were to come 0 times"),
+        (UNITS, LEGS, [(1, [1], 100)], ""),  # of the lost one
+        ([*UNITS, line(Update(1, 1, 0), fate=Fate.DROPPED), line(Update(1, 2, 0), fate=Fate.LOST)], LEGS, [], ""),
+    ],
+)
+def test_after_a_loss_what_counts_was_sent_and_nothing_came_more_often_than_that(
+    journal: list[Line], sent: list[Leg], came: Came, problem: str
+) -> None:
+    wrong = Losses({1: 1}, update_bytes=100, came=came).unsent(PLAN, journal, sent)
+    assert problem in wrong
+    assert bool(wrong) == bool(problem)
+    assert NOBODY.unsent(PLAN, journal, []) == "", "then each transfer is looked at"

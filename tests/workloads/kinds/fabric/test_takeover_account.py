@@ -93,7 +93,10 @@ def test_what_the_replica_lacked_is_what_it_had_not_applied() -> None:
 
 
 def test_updates_that_nobody_has_applied_are_lost() -> None:
-    assert told(copied=[COPIED[0], [DIRECT, [1], [0], ALONE]]).replicated.metrics["takeover_lost"] == 1
+    found = told(copied=[COPIED[0], [DIRECT, [1], [0], ALONE]])
+    assert found.replicated.metrics["takeover_lost"] == 1
+    assert found.lost == [Update(0, 1, 1)]
+    assert told().lost == []
 
 
 def test_the_bound_is_on_what_the_replica_had_not_got() -> None:

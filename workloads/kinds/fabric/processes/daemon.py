@@ -117,7 +117,7 @@ class Daemon(NoBuckets, Exchange):
             TrialTimeoutError: nothing moved for ``silence_s``.
             WorkerError: a process is gone, or sent what it cannot have.
         """
-        returning = () if self._seek is None else (self._plan.server,)
+        returning = {} if self._seek is None else {self._plan.server: self._seek}
         self._watch(self._losable_nodes, self._loses_after_s, returning)
         self._until(lambda: not self._goes_on and not self._sending(), silence_s)
         self._has_ended = True

@@ -20,6 +20,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from pathlib import Path
 from socket import SOL_SOCKET, socket
 
 import numpy as np
@@ -52,8 +53,34 @@ _UNPACED = 2**32 - 1
 """The rate that stands for none (socket(7))."""
 
 Floats = NDArray[np.float32]
-Seek = Callable[[Callable[[], None]], socket]
-"""Finds a neighbour that is started again, and calls what it is given again and again meanwhile."""
+_RETURN_AFTER = 1.5
+"""A neighbour that may be started again may be silent for so many times as long as others: whoever starts it again ends
+it first when it stands still, and that must be told by then."""
+
+
+class Seek:
+    """Finds a neighbour that is started again."""
+
+    def __init__(self, dial: Callable[[Callable[[], None]], socket], fenced: Path) -> None:
+        """``dial`` connects to it, and calls what it is given again and again meanwhile; to the file ``fenced`` a line
+        is added when it stood still and is ended, before it is started again."""
+        self._dial, self._fenced, self._known_bytes = dial, fenced, 0
+
+    def __call__(self, meanwhile: Callable[[], None]) -> socket:
+        found = self._dial(meanwhile)
+        self._known_bytes = self._bytes
+        return found
+
+    def is_due(self) -> bool:
+        """Whether one that stood still has been ended since it was last found."""
+        return self._bytes > self._known_bytes
+
+    @property
+    def _bytes(self) -> int:
+        try:
+            return self._fenced.stat().st_size
+        except FileNotFoundError:
+            return 0
 
 
 def check_floats(floats: object, count: int, whose: str) -> Floats:
@@ -86,7 +113,10 @@ def check_left(plan: Fabric, lost: Collection[int]) -> None:
         NeighbourError: all workers are lost; maybe it is this process that the others have lost.
     """
     if set(plan.workers) <= set(lost):
-        raise NeighbourError("no worker is left", fix="see why they ended, or kill fewer")
+        raise NeighbourError(
+            "no worker is left: all of them have ended, or nothing reaches this process any more",
+            fix="see why they ended, or kill fewer, and cut no server off for longer than failover",
+        )
 
 
 class Exchange(Framed):
@@ -114,7 +144,7 @@ class Exchange(Framed):
         """Whether something came in this step, besides signs of life."""
         self._former: dict[int, tuple[int, Sent]] = {}
         """By neighbour that was lost, what was sent to it."""
-        self._returning: Collection[int] = ()
+        self._returning: Mapping[int, Seek] = {}
         self._earlier: dict[int, tuple[int, Sent]] = {}
         """By neighbour that was lost and is back, what was sent to it before."""
 
@@ -213,13 +243,15 @@ class Exchange(Framed):
 
     # Neighbours that are lost.
 
-    def _watch(self, losable: Collection[int], loss_s: float | None, returning: Collection[int] = ()) -> None:
+    def _watch(
+        self, losable: Collection[int], loss_s: float | None, returning: Mapping[int, Seek] | None = None
+    ) -> None:
         """From now on these neighbours may be lost; others are when nothing comes from them for ``loss_s``, too, and
         that is the end. None where the loss of any is the end. Those that are ``returning`` are started again when they
-        end; their silence is the end."""
+        end, or stood still and were ended; otherwise their silence is the end."""
         if loss_s is None:
             return
-        self._losable, self._loss_s, self._returning = losable, loss_s, returning
+        self._losable, self._loss_s, self._returning = losable, loss_s, returning or {}
         self._look_s = time.monotonic()
         self._heard_s = dict.fromkeys(self._by_node, self._look_s)
 
@@ -238,11 +270,13 @@ class Exchange(Framed):
         self._look_s = now_s + self._loss_s / _SIGNS
         self._give_signs(now_s)
         for connection in tuple(self._wires):
-            if now_s - self._heard_s[connection.node] <= self._loss_s or not self._waits_for(connection):
+            node, seek = connection.node, self._returning.get(connection.node)
+            most_s = self._loss_s * (_RETURN_AFTER if seek else 1)
+            if now_s - self._heard_s[node] <= most_s or not self._waits_for(connection):
                 continue
-            if connection.node not in self._losable:
-                raise lost(connection, f"nothing came from it for {self._loss_s:g} s")
-            self._lose(connection.node)
+            if node not in self._losable and not (seek and seek.is_due()):
+                raise lost(connection, f"nothing came from it for {most_s:g} s")
+            self._lose(node)
 
     def _give_signs(self, now_s: float) -> None:
         """Of life, to all who get nothing else."""
@@ -255,13 +289,16 @@ class Exchange(Framed):
     def _stay_alive(self) -> None:
         """Give signs of life, if it is time, while this process does nothing else: nothing is read."""
         now_s = time.monotonic()
-        if now_s < self._signed_s + self._loss_s / _SIGNS:
-            return
-        self._give_signs(now_s)
+        if now_s >= self._signed_s + self._loss_s / _SIGNS:
+            self._give_signs(now_s)
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the kernel as much of what is queued as it takes now, while this process does nothing else."""
         for connection in self._wires:
             with suppress(LostError):  # the loop will see it
-                if connection.sending:
-                    connection.flush()
+                while connection.sending and connection.flush():
+                    pass
 
     def _lose(self, node: int) -> None:
         """This neighbour is lost, if it was not before. Not to be called while connections are looked through."""

@@ -19,6 +19,7 @@ from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes import shared
 from workloads.kinds.fabric.processes.client import Client
 from workloads.kinds.fabric.processes.daemon import Daemon
+from workloads.kinds.fabric.processes.exchange import Seek
 from workloads.kinds.fabric.processes.holder import Apply
 from workloads.kinds.fabric.processes.replica import Replica
 from workloads.kinds.fabric.processes.replicated import Replicated
@@ -61,7 +62,7 @@ def join(
         sockets = transport.await_all(job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
         return _returned(job, plan, sockets, momentum)
     sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
-    seek = partial(_seek, job, plan) if job.may_restart else None
+    seek = Seek(partial(_dial, job, plan), Path(job.fenced)) if job.fenced else None
     if job.node in plan.roots:
         return RootDaemon(plan, job.node, sockets, worker, memory)
     if job.node in plan.workers:
@@ -91,7 +92,7 @@ def join(
     return Scheduler(plan, sockets, work, told, job.loss_s, seek)
 
 
-def _seek(job: WorkerJob, plan: Fabric, meanwhile: Callable[[], None]) -> socket:
+def _dial(job: WorkerJob, plan: Fabric, meanwhile: Callable[[], None]) -> socket:
     """Find a server that is started again; ``meanwhile`` is called again and again.
 
     Raises:

@@ -77,7 +77,7 @@ class Scheduler(NoBuckets, Exchange):
         """
         replica = self._plan.replica
         losable = self._plan.workers if replica is None else (*self._plan.workers, self._plan.server, replica)
-        returning = () if self._seek is None else (self._plan.server,)
+        returning = {} if self._seek is None else {self._plan.server: self._seek}
         self._watch(losable, self._loses_after_s, returning)
         self._until(self._has_all, silence_s)
         self._end_servers()  # first, for daemons that end close their connections with them

@@ -87,9 +87,10 @@ class Server(Holder):
         return told
 
     def _decided(self, step: Step) -> None:
-        """Tell of it. Then write a checkpoint, if it is time; meanwhile nothing is applied."""
+        """Tell of it. Then write a checkpoint, if it is time. Meanwhile nothing is read or applied, but all that was to
+        be sent before goes on."""
         self._report(step)
-        self._keeper.after(len(self.journal.entries))
+        self._keeper.after(len(self.journal.entries), self._hand_over)
 
     def _report(self, step: Step) -> None:
         decided = Decided(tuple(step.entries), self.journal.version)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.base.errors import TrialTimeoutError
-from workloads.kinds.fabric.processes.exchange import Exchange
+from workloads.kinds.fabric.processes.exchange import Exchange, Seek
 from workloads.kinds.fabric.processes.messages import Note
 from workloads.sync.connection import LostError
 from workloads.sync.framed import NoBuckets
@@ -79,3 +80,30 @@ def test_who_may_not_be_lost_ends_it_by_name(made: Callable[[bool], Made]) -> No
     one, _ = made(False)
     with pytest.raises(LostError, match=r"lost the connection to other: nothing came from it for 0\.2 s"):
         one.wait(5.0)
+
+
+def test_who_is_started_again_may_be_silent_if_it_was_ended_for_that(
+    made: Callable[[bool], Made], tmp_path: Path
+) -> None:
+    fenced = tmp_path / "fenced"
+    one, two = made(False)
+    one._watch([], 0.2, {0: Seek(lambda _: two._by_node[0].sock, fenced)})
+    with pytest.raises(LostError, match=r"nothing came from it for 0\.3 s"):
+        one.wait(5.0)
+    fenced.write_text("{}\n")
+    one.wait(5.0)
+    assert one.losses == [0]
+
+
+def test_a_process_that_was_found_is_not_ended_any_more(tmp_path: Path) -> None:
+    fenced, (ours, theirs) = tmp_path / "fenced", socket.socketpair()
+    seek = Seek(lambda _: ours, fenced)
+    assert not seek.is_due()
+    for _ in range(2):
+        with fenced.open("a") as file:
+            file.write("{}\n")
+        assert seek.is_due()
+        assert seek(lambda: None) is ours
+        assert not seek.is_due()
+    ours.close()
+    theirs.close()

@@ -15,6 +15,7 @@ from testbed.base.errors import WorkerError
 from topologies.build import build
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.planning.work import Work
+from workloads.kinds.fabric.processes.exchange import Seek
 from workloads.kinds.fabric.processes.messages import (
     Arrived,
     Decided,
@@ -243,8 +244,9 @@ class Finder(Scheduler):
         self.rates = rates
         ours, self.others = connected(RETURNING.met_by(RETURNING.scheduler))
         follower = Follower(rates, 2 * len(RETURNING.links))
-        super().__init__(RETURNING, ours, Work(4.0, 40, 0.0, 1, 1.0), follower, 60.0, self.find)
-        self._watch(RETURNING.workers, 60.0, (RETURNING.server,))
+        seek = Seek(self.find, rates.with_name("fenced"))
+        super().__init__(RETURNING, ours, Work(4.0, 40, 0.0, 1, 1.0), follower, 60.0, seek)
+        self._watch(RETURNING.workers, 60.0, {RETURNING.server: seek})
 
     def close(self) -> None:
         super().close()
