@@ -20,7 +20,7 @@ from topologies.topoopt.finder import find
 from topologies.topoopt.selection import Select
 from workloads.parallel.alternating import Effort, Planned, Planner, Searched, alternate, search_on
 from workloads.parallel.models import operators_of
-from workloads.parallel.network import Network
+from workloads.parallel.network import Network, of_found
 from workloads.parallel.operators import Model, cut
 from workloads.parallel.prediction import Machine, Step, predict
 from workloads.parallel.strategy import check_fits, data_parallel, read, text
@@ -140,7 +140,8 @@ def plan(job: str, servers: int, degree: int, select: Select, hybrid: Hybrid) ->
         raise SpecError(f"a strategy for {servers:,} servers", fix=f"give at most {MOST_SERVERS:,}")
     model = cut(operators_of(job), hybrid.cut) if hybrid.cut != 1 else operators_of(job)
     machine = Machine(flop_per_s(hybrid.pace), size_bytes(hybrid.memory))
-    planner = Planner(model, partial(find, degree=degree, how=select), rate_bps(hybrid.rate), machine)
+    finder, network = partial(find, degree=degree, how=select), partial(of_found, rate_bps=rate_bps(hybrid.rate))
+    planner = Planner(model, finder, network, machine)
     if isinstance(hybrid.strategy, str) and hybrid.strategy.split("(")[0].strip() == "search":
         searched = alternate(planner, servers, _effort(hybrid.strategy))
         return Plan(planner, hybrid, searched.best, searched)

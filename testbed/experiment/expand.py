@@ -17,7 +17,7 @@ from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
-from testbed.experiment.placing import placed
+from testbed.experiment.placing import check_memory, placed
 from testbed.experiment.restarts import check_restarts
 from testbed.experiment.shared import planned
 from testbed.perturb.check import check as check_perturbations
@@ -367,7 +367,12 @@ class _Cells:
     def _alone(self, cell: PlannedCell, make: Callable[[PlannedCell], Job], own: Prepared | None) -> tuple[Job, ...]:
         """The one job of a cell; none if it cannot be."""
         found = self._job(cell, make)
-        return () if found is None else (replace(found, batch=cell.batch, own=own),)
+        if found is None:
+            return ()
+        if cell.arm.strategy is not None and cell.number not in self._source.sought:
+            check = partial(check_memory, cell.arm, found.work, cell.batch, found.network.topology.host_count)
+            self._said(f"arms.{cell.number}", cell.at, check)
+        return (replace(found, batch=cell.batch, own=own),)
 
     def _jobs_of(self, cell: PlannedCell) -> tuple[Job, ...]:
         """The jobs that share a cell's network; none if one cannot be."""

@@ -7,7 +7,6 @@ are done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,21 +14,19 @@ from testbed.base.errors import SpecError
 from testbed.capacity.fit import fit
 from testbed.experiment.built import lab_rate_bps
 from testbed.experiment.expand import first_trials
+from testbed.experiment.placing import memory_bytes
 from testbed.spec import Source
 from testbed.spec.sought import Search, Sought
 from testbed.trial.model import Trial
 from topologies.call import LONGEST
-from topologies.topoopt.demand import Demand
 from topologies.topoopt.finder import find
-from topologies.topoopt.found import Found
 from workloads.kinds.hybrid.program.pace import flop_per_s
 from workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
-from workloads.parallel.network import Network
+from workloads.parallel.network import Network, of_found
+from workloads.parallel.operators import Model
 from workloads.parallel.prediction import Machine
-from workloads.parallel.strategy import Holders, given, gradients, read
+from workloads.parallel.strategy import Holders, check_fits, fitting, given, gradients, read
 
-MEMORY_BYTES = 40e9
-"""Of a server, for weights and outputs of the model that is played: that of the paper's GPUs (section 5.1)."""
 LEAST_PACE_S = 1e-6
 """Of workers that take no time."""
 
@@ -98,27 +95,41 @@ def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any
         raise SpecError(
             "search and topoopt need to know how long computing takes", fix="give a pace: compute: {pace: ...}"
         )
-    machine = Machine(
-        flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S)), MEMORY_BYTES / job.work.scale, overlaps=False
+    network, panels = trial.network, wanted.panels
+    memory = memory_bytes(network.arm)
+    _check_memory(job.work.whole(job.batch), trial.topology.host_count, memory, wanted)
+    computes = flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S))
+    planner = Planner(
+        model,
+        partial(find, degree=panels.degree if panels else 1),
+        partial(of_found, rate_bps=lab_rate_bps(spec), goodput=network.goodput, delay_s=spec.links.delay_s),
+        Machine(computes, memory / job.work.scale, overlaps=False),
     )
-    if wanted.panels is None:
+    if panels is None:
         assert effort is not None
-        planner = Planner(model, partial(find, degree=1), lab_rate_bps(spec), machine)
-        network = Network(trial.topology, goodput=trial.network.goodput)
-        return {"strategy": given(model, search_on(planner, network, effort).best)}
-    servers = wanted.panels.servers
-    finder: Callable[[Demand], Found] = partial(find, degree=wanted.panels.degree)
-    planner = Planner(model, finder, lab_rate_bps(spec), machine)
+        walk = search_on(planner, Network(trial.topology, goodput=network.goodput), effort)
+        return {"strategy": given(model, walk.best)}
     if effort is not None:
-        planned = alternate(planner, servers, effort).best
+        planned = alternate(planner, panels.servers, effort).best
     else:
-        planned = planner.plan(read(model, servers, wanted.given))
+        planned = planner.plan(read(model, panels.servers, wanted.given))
     groups = tuple(gradients(model, planned.strategy))
     return {
         "topology": _topology(planned),
         "scheme": _scheme(planned, groups),
         "strategy": given(model, planned.strategy),
     }
+
+
+def _check_memory(model: Model, servers: int, memory: float, wanted: Sought) -> None:
+    """
+    Raises:
+        SpecError: no strategy fits into the servers' memory, or the given one does not. Its bytes are the model's own.
+    """
+    if wanted.search is None:
+        check_fits(model, read(model, servers, wanted.given), memory)
+    else:
+        fitting(model, servers, memory)
 
 
 def _topology(planned: Planned) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from testbed.base.errors import SpecError
 from topologies.call import parse
 from topologies.parameters import bind, parameters_of
+from topologies.topoopt.degrees import rings_that_fit
 
 Found = Mapping[int, Mapping[str, Any]]
 """By arm, the settings that were found for it: its strategy, and with ``topoopt`` its topology and scheme."""
@@ -70,7 +71,8 @@ def put(settings: Mapping[object, object], found: Found) -> dict[int, Sought]:
     Returns what is still to be found, by arm.
 
     Raises:
-        SpecError: an expression of it cannot be read, or the arm has a scheme or jobs where a scheme is to be found.
+        SpecError: an expression of it cannot be read, the arm has a scheme or jobs where a scheme is to be found, or no
+            ring joins so many servers of that degree.
     """
     sought: dict[int, Sought] = {}
     arms = settings.get("arms")
@@ -105,6 +107,8 @@ def _sought(arm: Mapping[Any, Any]) -> Sought | None:
         raise SpecError("topoopt finds a network for one training, and this arm has jobs", fix="give another topology")
     if panels is not None and arm.get("scheme"):
         raise SpecError("topoopt finds the scheme, too", fix="leave out the scheme")
+    if panels is not None:
+        rings_that_fit(panels.servers, panels.degree)
     return Sought(panels, search, None if search else arm.get("strategy", "data"))
 
 

@@ -33,6 +33,8 @@ from workloads.parallel.strategy import Strategy, gradients, held_bytes, served
 FLOP_PER_MULTIPLY_ADD = 2
 BACKWARD = 2
 """Of a forward pass: it makes two products of each layer, with respect to its inputs and its weights."""
+FLOP_OF_AN_ITERATION = FLOP_PER_MULTIPLY_ADD * (1 + BACKWARD)
+"""For each multiply-add of a sample's forward pass."""
 MOMENT_S = 1e-12
 """A shorter gap between two transfers comes from rounding."""
 CHUNK_BYTES = 128 * 2**10

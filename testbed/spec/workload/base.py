@@ -111,7 +111,15 @@ class Synchronised(Workload):
         raise NotImplementedError
 
     def operators(self, batch: int) -> Model:
-        """The operators of its model, with batches of so many samples, for strategies.
+        """The operators of its model, divided by its scale, with batches of so many samples, for strategies.
+
+        Raises:
+            SpecError: the model has none.
+        """
+        return scaled(self.whole(batch), self.scale)
+
+    def whole(self, batch: int) -> Model:
+        """The same in the model's own size.
 
         Raises:
             SpecError: the model has none.
@@ -121,7 +129,7 @@ class Synchronised(Workload):
                 f"model {self.model} has no operators for a strategy to place",
                 fix=f"remove strategy, or take a model that has some: {', '.join(self.placeable)}",
             )
-        return scaled(replace(operators_of(self.model), samples=batch), self.scale)
+        return replace(operators_of(self.model), samples=batch)
 
     def check(self) -> None:
         """Return only if what it names goes together.

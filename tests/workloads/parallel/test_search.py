@@ -13,12 +13,13 @@ from tests.workloads.parallel.small import CHAIN, MB, TABLES
 from topologies.build import build
 from topologies.topoopt.finder import find
 from workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
-from workloads.parallel.network import Network
+from workloads.parallel.network import Network, of_found
 from workloads.parallel.prediction import Machine, predict
 from workloads.parallel.search import choices, search
 from workloads.parallel.strategy import Strategy, data_parallel, fitting, is_silent
 
 SEEDS, MUST_MEET = 20, 19
+ON_GIGABIT = partial(of_found, rate_bps=10**9)
 SERVERS = 4
 TIGHT = Machine(memory_bytes=50 * MB)
 """TABLES' tables fit on single servers only, and not all on one."""
@@ -60,7 +61,7 @@ def test_choices() -> None:
 
 
 def test_walks_meet_the_best_of_three_operators_on_four_servers() -> None:
-    planner = Planner(CHAIN, partial(find, degree=4), 10**9, Machine())
+    planner = Planner(CHAIN, partial(find, degree=4), ON_GIGABIT, Machine())
     cost = Remembered(planner, Network(build("star(hosts=4)", rate_bps=10**9)))
     least = min(cost(Strategy(SERVERS, holders)) for holders in product(choices(SERVERS), repeat=3))
     start = data_parallel(CHAIN, SERVERS)
@@ -69,7 +70,7 @@ def test_walks_meet_the_best_of_three_operators_on_four_servers() -> None:
 
 def test_walks_meet_the_best_of_four_tables_on_four_servers() -> None:
     """The dense part stays on all servers here: strategies that move it cost infinity."""
-    planner = Planner(TABLES, partial(find, degree=4), 10**9, TIGHT)
+    planner = Planner(TABLES, partial(find, degree=4), ON_GIGABIT, TIGHT)
     network = Network(build("star(hosts=4)", rate_bps=10**9))
     everyone = tuple(range(SERVERS))
     remembered = Remembered(planner, network)
@@ -88,7 +89,7 @@ def test_walks_meet_the_best_of_four_tables_on_four_servers() -> None:
 
 def test_alternations_meet_the_best_of_three_operators_on_four_servers() -> None:
     """Over all strategies, each on the network that the finder makes for it."""
-    planner = RememberingPlanner(CHAIN, partial(find, degree=2), 10**9, Machine(memory_bytes=53 * MB))
+    planner = RememberingPlanner(CHAIN, partial(find, degree=2), ON_GIGABIT, Machine(memory_bytes=53 * MB))
     every = [Strategy(SERVERS, holders) for holders in product(choices(SERVERS), repeat=3)]
     least = min(planner.plan(one).prediction.iteration_s for one in every if not is_silent(CHAIN, one))
     found = [alternate(planner, SERVERS, Effort(800, seed)).best.prediction.iteration_s for seed in range(SEEDS)]
@@ -96,7 +97,7 @@ def test_alternations_meet_the_best_of_three_operators_on_four_servers() -> None
 
 
 def test_one_seed_finds_the_same_and_the_best_never_rises() -> None:
-    planner = Planner(TABLES, partial(find, degree=4), 10**9, Machine())
+    planner = Planner(TABLES, partial(find, degree=4), ON_GIGABIT, Machine())
     one, two = (alternate(planner, 6, Effort(200, seed=3)) for _ in range(2))
     assert (one.best.strategy, one.costs, one.rounds) == (two.best.strategy, two.costs, two.rounds)
     assert one.best.found.topology == two.best.found.topology
@@ -117,7 +118,7 @@ def test_an_increase_of_a_twentieth_passes_half_the_time() -> None:
 
 
 def test_no_steps_leave_the_better_start() -> None:
-    planner = Planner(TABLES, partial(find, degree=4), 10**9, Machine())
+    planner = Planner(TABLES, partial(find, degree=4), ON_GIGABIT, Machine())
     found = alternate(planner, 4, Effort(0))
     assert found.best.strategy == fitting(TABLES, 4, 40e9, place_tables=True)
     assert (found.steps, found.rounds, len(found.costs)) == (0, (), 1)
@@ -141,7 +142,7 @@ def test_efforts_that_cannot_be(effort: dict[str, int], said: str) -> None:
 
 def test_a_search_on_a_network_that_stays_starts_from_the_better_of_two_strategies() -> None:
     network = Network(build("expander(servers=4,degree=3)", rate_bps=10**9))
-    planner = Planner(TABLES, partial(find, degree=4), 10**9, Machine())
+    planner = Planner(TABLES, partial(find, degree=4), ON_GIGABIT, Machine())
     starts = [fitting(TABLES, SERVERS, planner.machine.memory_bytes, place_tables=tables) for tables in (False, True)]
     first_s = min(map(planner.cost(network), starts))
     assert search_on(planner, network, Effort(0)).best_s == first_s

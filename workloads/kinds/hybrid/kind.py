@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MOMENT_S = 1e-6
 """A pace that takes no time, for a prediction that divides by it."""
 MOST_BYTES = 1e18
-"""Memory of a server for a prediction: a profile that is played takes none of what the model would."""
+"""Memory of a server for a prediction: a strategy that does not fit is refused before."""
 
 
 class HybridKind(Kind[Plan]):
