@@ -36,6 +36,10 @@ _POINT = Kind(
     "pair of an iteration and its accuracy or likelihood",
     lambda value: isinstance(value, list) and len(value) == 2 and COUNT.has(value[0]) and NUMBER.has(value[1]),
 )
+_IMPROVEMENT = Kind(
+    "pair of a step and the seconds of an iteration",
+    lambda value: isinstance(value, list) and len(value) == 2 and COUNT.has(value[0]) and NOT_NEGATIVE.has(value[1]),
+)
 _LAB: Shape = {
     "hosts": {NO_NULL: OBJECT},
     "sysctls": {NO_NULL: OBJECT},
@@ -50,6 +54,7 @@ _MACHINE: Mapping[str, Shape] = {
     "lab": {EACH: _LAB},
 }
 ENVIRONMENT: Shape = {**_MACHINE, "parts": {NO_NULL: _MACHINE}}
+_SEARCH: Shape = {"steps": COUNT, "costs_s": [_IMPROVEMENT], "rounds_s": [NOT_NEGATIVE]}
 RESOLVED: Shape = {
     "name": NAME,
     "lab": NAME,
@@ -62,6 +67,7 @@ RESOLVED: Shape = {
     "overrides": [TEXT],
     "part": _PAIR,
     "fitted": {NO_NULL: NUMBER},
+    "found": {EACH: {"topology": TEXT, "scheme": TEXT, "search": _SEARCH}},
 }
 BASELINE: Shape = {
     "baseline": NAME,

@@ -7,16 +7,18 @@ are done.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
 from functools import partial
 from typing import Any
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, UsageError
 from testbed.capacity.fit import fit
 from testbed.experiment.built import lab_rate_bps
 from testbed.experiment.expand import first_trials
 from testbed.experiment.placing import memory_bytes
 from testbed.spec import Source
-from testbed.spec.sought import Search, Sought
+from testbed.spec.sought import COURSE, Panels, Search, Sought
 from testbed.trial.model import Trial
 from topologies.call import LONGEST
 from topologies.topoopt.finder import find
@@ -31,14 +33,21 @@ LEAST_PACE_S = 1e-6
 """Of workers that take no time."""
 
 
-def settled(source: Source, *, part: bool = False) -> Source:
-    """``source`` with all that is to be found or fitted; ``part`` as for :func:`testbed.capacity.fit.fit`.
+def settled(source: Source, *, part: tuple[int, int] | None = None) -> Source:
+    """``source`` with all that is to be found or fitted. ``part`` says which one of how many runs here; the first part
+    searches for all.
 
     Raises:
         SpecError: something cannot be, or nothing fits.
-        UsageError: only a part runs here, and the scale is to fit.
+        UsageError: another part runs here, or a part and the scale is to fit.
     """
-    return fit(found(source), part=part)
+    if source.sought and part and part[0] > 1:
+        number, count = part
+        raise UsageError(
+            f"--part {number}/{count}: what search and topoopt find is found once, in part 1",
+            fix="begin part 1, and give its directory, or a directory with a copy of its resolved.json: --found DIR",
+        )
+    return fit(found(source), part=part is not None)
 
 
 def found(source: Source) -> Source:
@@ -88,36 +97,67 @@ def _checked(search: Search) -> Effort:
 
 
 def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any]:
-    """The settings that are found for an arm."""
-    job, spec = trial.job, trial.spec
+    """The settings that are found for an arm, and the course of the search.
+
+    The same is searched for once in a process: a spec may be checked before it runs, and arms may differ in other ways.
+
+    Raises:
+        SpecError: nobody knows how long computing takes, or no strategy fits.
+    """
+    job, network = trial.job, trial.network
     model = job.work.operators(job.batch)
     if job.compute.mode == "real":
         raise SpecError(
             "search and topoopt need to know how long computing takes", fix="give a pace: compute: {pace: ...}"
         )
-    network, panels = trial.network, wanted.panels
     memory = memory_bytes(network.arm)
     _check_memory(job.work.whole(job.batch), trial.topology.host_count, memory, wanted)
     computes = flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S))
-    planner = Planner(
-        model,
-        partial(find, degree=panels.degree if panels else 1),
-        partial(of_found, rate_bps=lab_rate_bps(spec), goodput=network.goodput, delay_s=spec.links.delay_s),
-        Machine(computes, memory / job.work.scale, overlaps=False),
-    )
-    if panels is None:
-        assert effort is not None
-        walk = search_on(planner, Network(trial.topology, goodput=network.goodput), effort)
-        return {"strategy": given(model, walk.best)}
-    if effort is not None:
-        planned = alternate(planner, panels.servers, effort).best
+    machine = Machine(computes, memory / job.work.scale, overlaps=False)
+    links = lab_rate_bps(trial.spec), network.goodput, trial.spec.links.delay_s
+    topology = trial.topology
+    key = (model, machine, links, effort, repr(wanted), repr((topology.nodes, topology.links, topology.panels)))
+    if key not in _KNOWN:
+        rate_bps, goodput, delay_s = links
+        degree = wanted.panels.degree if wanted.panels else 1
+        of_circuits = partial(of_found, rate_bps=rate_bps, goodput=goodput, delay_s=delay_s)
+        planner = Planner(model, partial(find, degree=degree), of_circuits, machine)
+        _KNOWN[key] = (
+            _on_panels(planner, wanted.panels, wanted.given, effort)
+            if wanted.panels
+            else _on_network(planner, Network(topology, goodput=goodput), effort)
+        )
+    return _KNOWN[key]
+
+
+_KNOWN: dict[Hashable, dict[str, Any]] = {}
+
+
+def _on_network(planner: Planner, network: Network, effort: Effort | None) -> dict[str, Any]:
+    """The best strategy for a network that stays."""
+    assert effort is not None  # with a strategy and a network, nothing is left to be found
+    walk = search_on(planner, network, effort)
+    costs_s = [one for one in walk.costs if one[1] < math.inf]
+    return {"strategy": given(planner.model, walk.best), COURSE: {"steps": effort.steps, "costs_s": costs_s}}
+
+
+def _on_panels(planner: Planner, panels: Panels, written: Any, effort: Effort | None) -> dict[str, Any]:
+    """A network for a strategy, which is searched for if one is not written."""
+    model = planner.model
+    course: dict[str, Any] = {}
+    if effort is None:
+        planned = planner.plan(read(model, panels.servers, written))
     else:
-        planned = planner.plan(read(model, panels.servers, wanted.given))
+        searched = alternate(planner, panels.servers, effort)
+        planned = searched.best
+        costs = [list(one) for one in searched.costs]
+        course = {COURSE: {"steps": searched.steps, "costs_s": costs, "rounds_s": list(searched.rounds)}}
     groups = tuple(gradients(model, planned.strategy))
     return {
         "topology": _topology(planned),
         "scheme": _scheme(planned, groups),
         "strategy": given(model, planned.strategy),
+        **course,
     }
 
 

@@ -15,7 +15,12 @@ from topologies.parameters import bind, parameters_of
 from topologies.topoopt.degrees import rings_that_fit
 
 Found = Mapping[int, Mapping[str, Any]]
-"""By arm, the settings that were found for it: its strategy, and with ``topoopt`` its topology and scheme."""
+"""By arm, the settings that were found for it: its strategy, and with ``topoopt`` its topology and scheme. After a
+search also its :data:`COURSE`."""
+SETTINGS = ("topology", "scheme", "strategy")
+COURSE = "search"
+"""How a search went: ``steps``; ``costs_s``, each improvement of the best, as its step and the seconds of an iteration;
+and with ``topoopt`` ``rounds_s``, the best after each round."""
 SEARCH, TOPOOPT = "search(steps=2000)", "topoopt(servers=12,degree=4)"
 
 
@@ -87,7 +92,7 @@ def put(settings: Mapping[object, object], found: Found) -> dict[int, Sought]:
             continue
         arm.setdefault("label", _label(arm))
         if number in found:
-            arm.update(found[number])
+            arm.update({name: one for name, one in found[number].items() if name in SETTINGS})
         else:
             sought[number] = wanted
             arm.update(_stand_in(wanted, number))
