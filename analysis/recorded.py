@@ -42,6 +42,7 @@ class Metrics:
     """GST over the least that was still to be sent when the last worker had its gradient; None where that is not known,
     as with overlap."""
     iteration_median_s: float | None = None
+    iteration_p99_s: float | None = None
     throughput_sps: float | None = None
     wire_bytes: float | None = None
     wire_bytes_theory: float | None = None

@@ -232,7 +232,8 @@ def _arm(made: Finding) -> list[str]:
         f"{facts['routes_left_out']:,} routes are left out here: with them the expression is longer than one may be."
     ] * bool(facts["routes_left_out"])
     if arm is None:
-        return ["", "the network (no scheme reduces in these groups yet):", "", facts["topology"], *left_out]
+        why = "an arm needs a strategy, which says what its groups are: --strategy" if made.plan is None else made.no_arm
+        return ["", f"the network ({why}):", "", facts["topology"], *left_out]
     is_data = made.plan is None or made.plan.is_data
     note = "" if is_data else " (its scheme reduces all gradients among all servers)"
     return [

@@ -113,9 +113,8 @@ class HybridKind(Kind[Plan]):
         )
 
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
-        """The server that computes and sends longest, whatever it waits for."""
         assert isinstance(cost, HybridCost)
-        return float((pace_s + cost.own_s(shaper)[:, None]).sum(axis=1).max())
+        return cost.least_jct_s(shaper, pace_s)
 
     def iteration_s(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> float:
         machine = Machine(flop_per_s(plan.model, max(pace_s, MOMENT_S)), memory_bytes=MOST_BYTES, overlaps=False)
