@@ -12,6 +12,7 @@ from typing import Any
 
 from testbed.base.errors import OutputError, SpecError
 from testbed.base.units import flop_per_s, rate_bps, size_bytes
+from testbed.experiment.finding import scheme_of
 from testbed.spec.yaml import parse as parse_yaml
 from testbed.spec.yaml import read_text
 from topologies.call import parse
@@ -68,6 +69,11 @@ class Plan:
         """Whether all operators are on all servers."""
         strategy = self.planned.strategy
         return strategy == data_parallel(self.model, strategy.servers)
+
+    @property
+    def scheme(self) -> str:
+        """The rings of each AllReduce group."""
+        return scheme_of(self.model, self.planned)
 
     def iteration_s(self, network: Network) -> float:
         """On another network: of a strategy that was given; else of the one that a search of as many steps finds."""

@@ -27,7 +27,7 @@ from workloads.parallel.alternating import Effort, Planned, Planner, alternate, 
 from workloads.parallel.network import Network, of_found
 from workloads.parallel.operators import Model
 from workloads.parallel.prediction import Machine
-from workloads.parallel.strategy import Holders, check_fits, fitting, given, gradients, read
+from workloads.parallel.strategy import check_fits, fitting, given, gradients, read
 
 LEAST_PACE_S = 1e-6
 """Of workers that take no time."""
@@ -105,13 +105,13 @@ def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any
         SpecError: nobody knows how long computing takes, or no strategy fits.
     """
     job, network = trial.job, trial.network
-    model = job.work.operators(job.batch)
+    model = job.work.operators(job.batch, network.arm.cut)
     if job.compute.mode == "real":
         raise SpecError(
             "search and topoopt need to know how long computing takes", fix="give a pace: compute: {pace: ...}"
         )
     memory = memory_bytes(network.arm)
-    _check_memory(job.work.whole(job.batch), trial.topology.host_count, memory, wanted)
+    _check_memory(job.work.whole(job.batch, network.arm.cut), trial.topology.host_count, memory, wanted)
     computes = flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S))
     machine = Machine(computes, memory / job.work.scale, overlaps=False)
     links = lab_rate_bps(trial.spec), network.goodput, trial.spec.links.delay_s
@@ -152,10 +152,9 @@ def _on_panels(planner: Planner, panels: Panels, written: Any, effort: Effort | 
         planned = searched.best
         costs = [list(one) for one in searched.costs]
         course = {COURSE: {"steps": searched.steps, "costs_s": costs, "rounds_s": list(searched.rounds)}}
-    groups = tuple(gradients(model, planned.strategy))
     return {
         "topology": _topology(planned),
-        "scheme": _scheme(planned, groups),
+        "scheme": scheme_of(model, planned),
         "strategy": given(model, planned.strategy),
         **course,
     }
@@ -185,8 +184,9 @@ def _topology(planned: Planned) -> str:
     return text
 
 
-def _scheme(planned: Planned, groups: tuple[Holders, ...]) -> str:
+def scheme_of(model: Model, planned: Planned) -> str:
     """``multi_ring`` with the rings of each group; of one without, both directions of one ring by number."""
+    groups = gradients(model, planned.strategy)
     orders = [order for members in groups for order in planned.found.orders.get(members) or [members, members[::-1]]]
     rings = ",".join(f"[{','.join(map(str, order))}]" for order in orders)
     return f"multi_ring(permutations=[{rings}])"

@@ -61,6 +61,9 @@ class Arm(Group):
     )
     """The memory of each host, for the weights and the outputs that it holds under a strategy. The model counts in its
     own size, whatever ``scale`` is. A strategy that needs more is refused, and a search does not take it."""
+    cut: Annotated[int, Field(strict=True, ge=1)] = 1
+    """The number of parts into which each embedding table is cut by columns. A strategy places them one by one:
+    ``e0.0``, ``e0.1`` and so on. Only a profile's tables can be cut."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """Perturbations of this arm, in addition to those of the experiment."""
     checkpoint: Checkpoint | None = Field(None, examples=["{every: 30, rate: 180 MB/s}"])
@@ -90,9 +93,11 @@ class Arm(Group):
         return [self.scheme] if self.scheme else [one.scheme for one in singly(self.jobs)]
 
     @model_validator(mode="after")
-    def _memory_of_a_strategy(self) -> Arm:
+    def _of_a_strategy(self) -> Arm:
         if self.memory_bytes is not None and self.strategy is None:
             raise refuse("memory limits what a strategy has hosts hold, and this arm has none", "remove memory")
+        if self.cut != 1 and self.strategy is None:
+            raise refuse("cut makes tables that a strategy places, and this arm has none", "remove cut")
         return self
 
     @model_validator(mode="after")

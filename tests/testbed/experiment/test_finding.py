@@ -116,6 +116,19 @@ def delayed() -> Source:
     return source(SPEC.replace("100 Mbit/s}", "100 Mbit/s, delay: 2 ms}"))
 
 
+def test_tables_that_are_cut_are_placed_part_by_part() -> None:
+    arms = SPEC.partition("arms:\n")[0] + "arms:\n"
+    searched = '  - {topology: "topoopt(servers=6,degree=3)", strategy: search(steps=20), cut: 4}\n'
+    written = "  - {topology: star(hosts=4), scheme: ring, strategy: {e0.0: [0], e0.3: [1, 2], rest: all}, cut: 4}\n"
+    one, two = trials(settled(source(arms + searched + written)))
+    assert isinstance(one.network.arm.strategy, dict)
+    assert "e7.3" in one.network.arm.strategy
+    plan = two.job.plan
+    table = next(operator for operator in plan.model.operators if operator.name == "e0.3")
+    assert (table.columns, table.output_floats) == (8, 8)
+    assert {len(members) for members in plan.layout.groups} == {2, 4}
+
+
 def test_nothing_is_chosen_where_nothing_is_to_be_found() -> None:
     head, _, last = SPEC.partition("arms:\n")
     plain = source(f"{head}arms:\n{last.splitlines()[-1]}")

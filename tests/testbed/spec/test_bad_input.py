@@ -659,6 +659,9 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
         "strategy: {e0: [0], e1: [1, 2], rest: all}",
         "memory: 5 GB",
     ),
+    "hybrid_cut_without_strategy": ("strategy: {e0: [0], e1: [1, 2], rest: all}", "cut: 4"),
+    "hybrid_cut_uneven": ("{e0: [0], e1: [1, 2], rest: all}", "data, cut: 5"),
+    "hybrid_cut_unknown_part": ("{e0: [0], e1: [1, 2], rest: all}", "{e0: [0], rest: all}, cut: 4"),
     "hybrid_memory_without_unit": ("scheme: ring,", "scheme: ring, memory: 5,"),
     "hybrid_search_beyond_memory": ("{e0: [0], e1: [1, 2], rest: all}", "search(steps=10), memory: 1 MB"),
     "hybrid_found_beyond_memory": (
@@ -690,6 +693,7 @@ HYBRID_TRAINED_CHANGES: dict[str, tuple[str, str]] = {
         "strategy:",
         "checkpoint: {every: 2, rate: 1 MB/s}, strategy:",
     ),
+    "hybrid_trained_with_cut_tables": ("strategy:", "cut: 4, strategy:"),
     "hybrid_trained_beyond_memory": ("strategy:", "memory: 5 MB, strategy:"),
     "hybrid_trained_by_halves": ("e0: [0], e1: [1, 2], rest: all", "e0: [0], rest: [1]"),
 }
