@@ -189,6 +189,12 @@ _PAIR: Mapping[str, Field] = {
     "theory_bytes": Field(COUNT, "B", "what the strategy's plan says for `bytes`"),
     "mp_bytes": Field(COUNT, "B", "of these, outputs of operators and gradients of outputs"),
 }
+_STAGE: Mapping[str, Field] = {
+    "what": Field(TEXT, NO_UNIT, "pass, transfer or AllReduce of an operator, and how many more there follow it"),
+    "where": Field(NAME, NO_UNIT, "server, or directed link by its ends"),
+    "start_s": Field(NUMBER, "s", "begin in the predicted iteration"),
+    "end_s": Field(NUMBER, "s", "end in the predicted iteration"),
+}
 _EVENT: Mapping[str, Field] = {
     "kind": Field(TEXT, NO_UNIT, "kind of perturbation"),
     "what": Field(TEXT, NO_UNIT, "what was done, in words"),
@@ -292,6 +298,7 @@ RECORD: Mapping[str, Field] = {
     "round_trips[].median_s": Field(NUMBER, "s", "median that was measured on the idle network"),
     **_below("links[].", _LINK),
     **_below("pairs[].", _PAIR),
+    **_below("critical_path[].", _STAGE),
     "links_settings.rate_bps": Field(NUMBER, "bit/s", "rate of a link"),
     "links_settings.delay_s": Field(NUMBER, "s", "delay of a link, one way"),
     "links_settings.jitter_s": Field(NUMBER, "s", "jitter of the delay"),

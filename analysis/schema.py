@@ -100,6 +100,7 @@ _EXCHANGED: Shape = {
     **dict.fromkeys(("from", "to"), NAME),
     **dict.fromkeys(("bytes", "theory_bytes", "mp_bytes"), COUNT),
 }
+_STAGE: Shape = {**dict.fromkeys(("what", "where"), TEXT), **dict.fromkeys(("start_s", "end_s"), NOT_NEGATIVE)}
 _EVENT: Shape = {
     **dict.fromkeys(("kind", "what", "error"), TEXT),
     **dict.fromkeys(("planned_s", "begun_s", "done_s", "takes_s", "free_s"), NUMBER),
@@ -138,6 +139,7 @@ _RESULTS: Mapping[str, Shape] = {
     "sums": _ACCURACY,
     "fidelity": {"verdict": NAME, "checks": [_CHECK]},
     "pairs": [_EXCHANGED],
+    "critical_path": [_STAGE],
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},
     "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from workloads.parallel.alternating import Effort, Planned, Planner, Searched, a
 from workloads.parallel.models import operators_of
 from workloads.parallel.network import Network, of_found
 from workloads.parallel.operators import Model, cut
-from workloads.parallel.prediction import Machine, Step, predict
+from workloads.parallel.prediction import Machine, predict, stages
 from workloads.parallel.strategy import check_fits, data_parallel, read, text
 
 MOST_SERVERS = 1024
@@ -117,23 +116,8 @@ class Plan:
     @property
     def stages(self) -> list[tuple[str, str, float, float]]:
         """The critical path with steps of one sort in one place together: what, where, start and end (s)."""
-        found = []
-        for (sort, where), group in groupby(self.planned.prediction.critical_path, _sort):
-            steps = list(group)
-            more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
-            found.append(
-                (
-                    f"{sort} {steps[0].what.removeprefix(sort).strip()}{more}",
-                    where,
-                    steps[0].start_s,
-                    max(step.end_s for step in steps),
-                )
-            )
-        return found
-
-
-def _sort(step: Step) -> tuple[str, str]:
-    return step.what.rsplit(" ", 1)[0], step.where
+        path = stages(self.planned.prediction.critical_path)
+        return [(one.what, one.where, one.start_s, one.end_s) for one in path]
 
 
 def plan(job: str, servers: int, degree: int, select: Select, hybrid: Hybrid) -> Plan:
