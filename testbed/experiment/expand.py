@@ -131,8 +131,18 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
     check_perturbations(arm, spec, topology, plan, folder)
     _check_checkpoint(found)
     check_restarts(found)
-    _check_timeout(found)
     return found
+
+
+def _check_size(cell: PlannedCell, job: Job) -> None:
+    """
+    Raises:
+        SpecError: iterations take longer than is waited for, or hosts hold more than fits.
+    """
+    if job.kind.writes_samples:
+        _check_timeout(job)
+    if cell.arm.strategy is not None:
+        check_memory(cell.arm, job.work, cell.batch, job.network.topology.host_count)
 
 
 def _check_plan(job: Job, own: Prepared | None) -> None:
@@ -369,9 +379,8 @@ class _Cells:
         found = self._job(cell, make)
         if found is None:
             return ()
-        if cell.arm.strategy is not None and cell.number not in self._source.sought:
-            check = partial(check_memory, cell.arm, found.work, cell.batch, found.network.topology.host_count)
-            self._said(f"arms.{cell.number}", cell.at, check)
+        if cell.number not in self._source.sought:  # what stands for a strategy takes other times and memory
+            self._said(f"arms.{cell.number}", cell.at, partial(_check_size, cell, found))
         return (replace(found, batch=cell.batch, own=own),)
 
     def _jobs_of(self, cell: PlannedCell) -> tuple[Job, ...]:
