@@ -40,8 +40,8 @@ PAPER = Paper(
         ),
         Claim(
             "topo.dlrm",
-            "A DLRM whose tables are on servers of their own, on the network that is found for it, trains several times "
-            "as fast as with data parallelism, and about as fast as with an ideal switch.",
+            "A DLRM whose tables are on servers of their own, on the network that is found for it, trains several "
+            "times as fast as with data parallelism, and about as fast as with an ideal switch.",
             "sections 2.2, 3.2 and 5.3",
             trained,
             (DLRM,),

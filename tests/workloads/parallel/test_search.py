@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise, product
 
@@ -12,11 +13,11 @@ from testbed.base.errors import SpecError
 from tests.workloads.parallel.small import CHAIN, MB, TABLES
 from topologies.build import build
 from topologies.topoopt.finder import find
-from workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
+from workloads.parallel.alternating import Effort, Planned, Planner, _Alternations, alternate, search_on
 from workloads.parallel.network import Network, of_found
 from workloads.parallel.prediction import Machine, predict
-from workloads.parallel.search import choices, search
-from workloads.parallel.strategy import Strategy, data_parallel, fitting, is_silent
+from workloads.parallel.search import Cost, Walk, choices, search
+from workloads.parallel.strategy import Strategy, data_parallel, fitting, held_bytes, is_silent
 
 SEEDS, MUST_MEET = 20, 19
 ON_GIGABIT = partial(of_found, rate_bps=10**9)
@@ -94,6 +95,81 @@ def test_alternations_meet_the_best_of_three_operators_on_four_servers() -> None
     least = min(planner.plan(one).prediction.iteration_s for one in every if not is_silent(CHAIN, one))
     found = [alternate(planner, SERVERS, Effort(800, seed)).best.prediction.iteration_s for seed in range(SEEDS)]
     assert met(found, least) >= MUST_MEET
+
+
+def test_alternations_meet_the_best_of_four_tables_on_four_servers() -> None:
+    """As above, of all strategies that fit. The dense part stays on all servers."""
+
+    class Dense(RememberingPlanner):
+        def cost(self, network: Network) -> Cost:
+            cost = super().cost(network)
+            return lambda strategy: cost(strategy) if len(strategy.holders[-1]) == SERVERS else math.inf
+
+    planner = Dense(TABLES, partial(find, degree=2), ON_GIGABIT, TIGHT)
+    every = (
+        Strategy(SERVERS, (*tables, tuple(range(SERVERS))))
+        for tables in product(choices(SERVERS), repeat=len(TABLES.inputs) - 1)
+    )
+    fits = [one for one in every if max(held_bytes(TABLES, one)) <= TIGHT.memory_bytes]
+    least = min(planner.plan(one).prediction.iteration_s for one in fits)
+    assert least < planner.plan(fits[0]).prediction.iteration_s
+    found = [alternate(planner, SERVERS, Effort(600, seed)).best.prediction.iteration_s for seed in range(SEEDS)]
+    assert met(found, least) >= MUST_MEET
+
+
+class ScriptedPlanner(Planner):
+    """Each network that it makes is better than the one before by a share of it; all strategies cost the same on it."""
+
+    gain = 0.0
+
+    @cached_property
+    def asked(self) -> list[Strategy]:
+        """The strategies for which the finder was called."""
+        return []
+
+    def plan(self, strategy: Strategy) -> Planned:
+        made = super().plan(strategy)
+        self.asked.append(strategy)
+        return replace(made, prediction=replace(made.prediction, iteration_s=(1 - self.gain) ** len(self.asked)))
+
+    def cost(self, network: Network) -> Cost:
+        del network
+        return lambda _: 1.0
+
+
+@pytest.mark.parametrize(("gain", "rounds"), [(0.0, 2), (0.0009, 2), (0.002, 10)])
+def test_an_alternation_ends_after_two_rounds_that_gain_too_little_or_after_ten(gain: float, rounds: int) -> None:
+    planner = ScriptedPlanner(CHAIN, partial(find, degree=2), ON_GIGABIT, Machine())
+    planner.gain = gain  # type: ignore[misc]  # the dataclass is frozen
+    start = planner.plan(data_parallel(CHAIN, SERVERS))
+    alternations = _Alternations(planner, [start], Effort(10**4))
+    alternations.run(start)
+    assert (len(alternations.rounds), alternations.steps) == (rounds, 50 * rounds)
+    assert len(planner.asked) == 1 + rounds  # the finder is called at the end of each round
+
+
+def test_the_finder_is_called_at_each_improvement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strategies cost less the more servers hold operators; no network is good enough to move to."""
+
+    class Improving(ScriptedPlanner):
+        def cost(self, network: Network) -> Cost:
+            del network
+            return lambda strategy: 0.1 + sum(SERVERS - len(holders) for holders in strategy.holders) / 100
+
+    improved: list[Strategy] = []
+    step = Walk.step
+
+    def noted(walk: Walk) -> bool:
+        if better := step(walk):
+            improved.append(walk.now)
+        return better
+
+    monkeypatch.setattr(Walk, "step", noted)
+    planner = Improving(CHAIN, partial(find, degree=2), ON_GIGABIT, Machine())
+    start = planner.plan(Strategy(SERVERS, ((0,), (1,), (0, 1))))
+    _Alternations(planner, [start], Effort(10**4, rounds=1)).run(start)
+    assert len(improved) >= 2
+    assert planner.asked[1:-1] == improved  # before them the start, after them the end of the round
 
 
 def test_one_seed_finds_the_same_and_the_best_never_rises() -> None:
