@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import yaml
 
-from analysis.papers.claim import Finding, Verdict
+from analysis.papers.claim import Experiment, Finding, Verdict
 from analysis.papers.topoopt import cost, hops, permutations
-from analysis.papers.topoopt.compared import OTHERS
+from analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, OTHERS
 from analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
 from analysis.papers.topoopt.paper import PAPER
 from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_CANDLE
@@ -16,6 +18,10 @@ from analysis.papers.topoopt.predicted import EXPERIMENTS
 from analysis.papers.topoopt.switched import MODELS
 from analysis.papers.topoopt.trained import DLRM
 from analysis.recorded import Run
+from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
+from topologies.call import parse
+from topologies.topoopt.demand import Demand, Group
+from topologies.topoopt.finder import find
 
 from .made_up import Times, arms
 
@@ -173,3 +179,24 @@ def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(hops, "RINGS", 1)
     monkeypatch.setattr(hops, "JOBS", (64, 128, 256, 432))
     assert "most servers are at most three hops away" in failing(decide("topo.three_hops"))
+
+
+def _written(spec: str) -> list[tuple[int, int, list[int]]]:
+    """Servers, degree and rings of each arm on panels that has them written."""
+    found = []
+    for one in yaml.safe_load((FOLDER / spec).read_text())["arms"]:
+        call = parse(one["topology"], "ring")
+        if call.name == "patch_panel":
+            servers, degree, rings = (call.arguments[name] for name in ("servers", "degree", "rings"))
+            found.append((int(str(servers)), int(str(degree)), [int(str(ring)) for ring in rings]))  # type: ignore[union-attr]
+    return found
+
+
+@pytest.mark.parametrize("one", [CANDLE, CANDLE_D8, DEGREES, *MODELS.values()], ids=lambda one: one.spec)
+def test_rings_that_specs_have_written_are_the_finders(one: Experiment) -> None:
+    """All of data-parallel jobs."""
+    written = _written(one.spec)
+    assert written
+    for servers, degree, rings in written:
+        job = Demand(servers, (Group(tuple(range(servers)), 10**9),), np.zeros((servers, servers), np.int64))
+        assert find(job, degree).strides == rings
