@@ -12,12 +12,13 @@ from analysis.papers.claim import Experiment, Finding, Verdict
 from analysis.papers.topoopt import cost, hops, permutations
 from analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, OTHERS
 from analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
+from analysis.papers.topoopt.learnt import LEARNT
 from analysis.papers.topoopt.paper import PAPER
 from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_CANDLE
 from analysis.papers.topoopt.predicted import EXPERIMENTS
 from analysis.papers.topoopt.switched import MODELS
 from analysis.papers.topoopt.trained import DLRM
-from analysis.recorded import Run
+from analysis.recorded import Accuracy, Run
 from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
 from topologies.call import parse
 from topologies.topoopt.demand import Demand, Group
@@ -152,6 +153,21 @@ def test_a_trained_dlrm() -> None:
     assert failing(decide(runs(data=1.5))) == ["iteration, data over found: at least 2"]
     assert failing(decide(runs(single=2.5))) == ["iteration, single ring over found: at least 3"]
     assert failing(decide(runs(star=0.8))) == ["iteration, star over found: at least 0.9"]
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_accuracy_over_time() -> None:
+    """All reach each accuracy in the same iteration."""
+
+    def runs(topoopt_s: float) -> dict[str, Run]:
+        run = arms({"TopoOpt": Times(0.01, topoopt_s), "ideal": Times(0.01, 0.2), "one interface": Times(0.01, 0.5)})
+        learnt = Accuracy(curve=[[2 * i, 0.1 * min(i, 7)] for i in range(1, 10)], weights_equal=True)
+        return {LEARNT.spec: replace(run, trials=tuple(replace(one, accuracy=learnt) for one in run.trials))}
+
+    decide = CLAIMS["topo.fig19"].decide
+    assert decide(runs(0.2)).verdict == HOLDS
+    assert len(failing(decide(runs(0.3)))) == 1
+    assert len(failing(decide(runs(0.9)))) == 2
     assert decide({}).verdict == UNDECIDED
 
 
