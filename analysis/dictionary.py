@@ -57,6 +57,7 @@ METRICS: Mapping[str, Field] = {
     ),
     "gst_uncertainty_s": Field(NUMBER, "s", "by how much GST may be off where hosts have clocks of their own"),
     "iteration_median_s": Field(NUMBER, "s", "median time of an iteration after the warm-up"),
+    "iteration_p99_s": Field(NUMBER, "s", "99th percentile of the time of an iteration after the warm-up"),
     "throughput_sps": Field(
         NUMBER, "samples/s", "samples that were trained on, per second of JCT; LDA: shards that were sampled"
     ),
@@ -188,6 +189,12 @@ _PAIR: Mapping[str, Field] = {
     "theory_bytes": Field(COUNT, "B", "what the strategy's plan says for `bytes`"),
     "mp_bytes": Field(COUNT, "B", "of these, outputs of operators and gradients of outputs"),
 }
+_STAGE: Mapping[str, Field] = {
+    "what": Field(TEXT, NO_UNIT, "pass, transfer or AllReduce of an operator, and how many more there follow it"),
+    "where": Field(NAME, NO_UNIT, "server, or directed link by its ends"),
+    "start_s": Field(NUMBER, "s", "begin in the predicted iteration"),
+    "end_s": Field(NUMBER, "s", "end in the predicted iteration"),
+}
 _EVENT: Mapping[str, Field] = {
     "kind": Field(TEXT, NO_UNIT, "kind of perturbation"),
     "what": Field(TEXT, NO_UNIT, "what was done, in words"),
@@ -291,6 +298,7 @@ RECORD: Mapping[str, Field] = {
     "round_trips[].median_s": Field(NUMBER, "s", "median that was measured on the idle network"),
     **_below("links[].", _LINK),
     **_below("pairs[].", _PAIR),
+    **_below("critical_path[].", _STAGE),
     "links_settings.rate_bps": Field(NUMBER, "bit/s", "rate of a link"),
     "links_settings.delay_s": Field(NUMBER, "s", "delay of a link, one way"),
     "links_settings.jitter_s": Field(NUMBER, "s", "jitter of the delay"),
@@ -398,7 +406,7 @@ RESULTS: Mapping[str, Field] = {
     **{name: METRICS[name] for name in ("staleness_median", "staleness_p95", "staleness_max")},
     "repeat": RECORD["repeat"],
     "attempts": Field(COUNT, "attempts", "how often it was measured"),
-    "iteration_median_s": METRICS["iteration_median_s"],
+    **{name: METRICS[name] for name in ("iteration_median_s", "iteration_p99_s")},
     **{name: METRICS[name] for name in ("iteration_predicted_s", "mp_wait_forward_s", "mp_wait_backward_s")},
     **{f"{name}_verdict": Field(NAME, NO_UNIT, f"verdict of {CALLED[name]}") for name in NUMBERS},
     **{f"{name}_error": Field(NUMBER, SHARE, f"by how much {CALLED[name]} can be off at most") for name in NUMBERS},

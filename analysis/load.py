@@ -21,6 +21,7 @@ from analysis.recorded import (
     RecordedCheck,
     Recovery,
     Run,
+    Stage,
     Trial,
     workload_of,
 )
@@ -203,6 +204,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
             earlier=tuple(map(_attempt, raw.get("attempts") or ())),
             losses=tuple(_known(Loss, one) for one in (raw.get("failover") or {}).get("losses", ())),
             pairs=tuple(map(_pair, raw.get("pairs") or ())),
+            critical_path=tuple(map(_stage, raw.get("critical_path") or ())),
             checkpoints=_known(Checkpoints, wrote) if (wrote := raw.get("checkpoints")) else None,
             stored=(run_dir, path.stem),
         )
@@ -255,6 +257,10 @@ def _link(raw: dict[str, Any]) -> LinkCount:
 def _pair(raw: dict[str, Any]) -> PairCount:
     counts = (int(raw[name]) for name in ("bytes", "theory_bytes", "mp_bytes"))
     return PairCount(str(raw["from"]), str(raw["to"]), *counts)
+
+
+def _stage(raw: dict[str, Any]) -> Stage:
+    return Stage(str(raw["what"]), str(raw["where"]), float(raw["start_s"]), float(raw["end_s"]))
 
 
 def read_samples(run_dir: Path, trial: str, needed: bool, warmup: int) -> pd.DataFrame | None:

@@ -42,6 +42,7 @@ class Metrics:
     """GST over the least that was still to be sent when the last worker had its gradient; None where that is not known,
     as with overlap."""
     iteration_median_s: float | None = None
+    iteration_p99_s: float | None = None
     throughput_sps: float | None = None
     wire_bytes: float | None = None
     wire_bytes_theory: float | None = None
@@ -173,6 +174,16 @@ class PairCount:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A stage of the critical path of a predicted iteration; times from the iteration's start."""
+
+    what: str
+    where: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
 class Event:
     """Something that was done to a trial; times in seconds from its start, None where that did not come. ``takes_s`` is
     how long it was meant to take, ``free_s`` from when on it could begin, if that was later than planned."""
@@ -283,6 +294,8 @@ class Trial:
     """None where none were asked for."""
     pairs: tuple[PairCount, ...] = ()
     """Of kinds that count bytes by pair of servers."""
+    critical_path: tuple[Stage, ...] = ()
+    """Of the predicted iteration, from its start to its end; empty where nobody predicts it."""
     stored: tuple[Path, str] | None = None
     """The run directory that it was read from, and its files' name there."""
 

@@ -36,6 +36,10 @@ _POINT = Kind(
     "pair of an iteration and its accuracy or likelihood",
     lambda value: isinstance(value, list) and len(value) == 2 and COUNT.has(value[0]) and NUMBER.has(value[1]),
 )
+_IMPROVEMENT = Kind(
+    "pair of a step and the seconds of an iteration",
+    lambda value: isinstance(value, list) and len(value) == 2 and COUNT.has(value[0]) and NOT_NEGATIVE.has(value[1]),
+)
 _LAB: Shape = {
     "hosts": {NO_NULL: OBJECT},
     "sysctls": {NO_NULL: OBJECT},
@@ -50,6 +54,7 @@ _MACHINE: Mapping[str, Shape] = {
     "lab": {EACH: _LAB},
 }
 ENVIRONMENT: Shape = {**_MACHINE, "parts": {NO_NULL: _MACHINE}}
+_SEARCH: Shape = {"steps": COUNT, "costs_s": [_IMPROVEMENT], "rounds_s": [NOT_NEGATIVE]}
 RESOLVED: Shape = {
     "name": NAME,
     "lab": NAME,
@@ -62,6 +67,7 @@ RESOLVED: Shape = {
     "overrides": [TEXT],
     "part": _PAIR,
     "fitted": {NO_NULL: NUMBER},
+    "found": {EACH: {"topology": TEXT, "scheme": TEXT, "search": _SEARCH}},
 }
 BASELINE: Shape = {
     "baseline": NAME,
@@ -94,6 +100,7 @@ _EXCHANGED: Shape = {
     **dict.fromkeys(("from", "to"), NAME),
     **dict.fromkeys(("bytes", "theory_bytes", "mp_bytes"), COUNT),
 }
+_STAGE: Shape = {**dict.fromkeys(("what", "where"), TEXT), **dict.fromkeys(("start_s", "end_s"), NOT_NEGATIVE)}
 _EVENT: Shape = {
     **dict.fromkeys(("kind", "what", "error"), TEXT),
     **dict.fromkeys(("planned_s", "begun_s", "done_s", "takes_s", "free_s"), NUMBER),
@@ -132,6 +139,7 @@ _RESULTS: Mapping[str, Shape] = {
     "sums": _ACCURACY,
     "fidelity": {"verdict": NAME, "checks": [_CHECK]},
     "pairs": [_EXCHANGED],
+    "critical_path": [_STAGE],
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},
     "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},

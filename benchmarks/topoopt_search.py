@@ -19,6 +19,7 @@ from random import Random
 from topologies.topoopt.finder import find
 from workloads.parallel.alternating import Effort, Planner, Searched, alternate
 from workloads.parallel.models import NAMES, operators_of
+from workloads.parallel.network import of_found
 from workloads.parallel.prediction import Machine, predict
 from workloads.parallel.search import Walk
 from workloads.parallel.strategy import data_parallel, fitting
@@ -34,7 +35,8 @@ def main() -> int:
     missed = []
     print(f"{'model':18} {'prediction':>10} {'2,000 steps':>12}   iteration: data, found, twice the same")
     for name in sys.argv[1:] or NAMES:
-        planner = Planner(operators_of(name), partial(find, degree=DEGREE), RATE_BPS, Machine())
+        finder, network = partial(find, degree=DEGREE), partial(of_found, rate_bps=RATE_BPS)
+        planner = Planner(operators_of(name), finder, network, Machine())
         one_s = _prediction_s(planner)
         began = time.process_time()
         found = alternate(planner, SERVERS, Effort(STEPS))

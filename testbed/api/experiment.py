@@ -23,6 +23,7 @@ from testbed.experiment.run import Announce, Experiment, Run, write_report
 from testbed.experiment.selection import Wanted
 from testbed.experiment.stopping import Stopped
 from testbed.run_directory.layout import STOP
+from testbed.run_directory.resume import with_found_of
 from testbed.run_directory.stored import source_of
 from testbed.spec import load
 
@@ -48,6 +49,7 @@ class Asked:
         backend: a lab in place of the spec's.
         inventory: an Ansible inventory, of which with ``allow_missing`` hosts may be missing.
         part: ``2/3`` for the second of three parts.
+        found: the directory of a run of the same spec that has found what arms leave to be found.
         patience: more settings, which a run may also go on with that has its own spec.
         wanted: the arms, points and trials to run, if not all.
     """
@@ -60,6 +62,7 @@ class Asked:
     inventory: Path | None = None
     allow_missing: bool = False
     part: str | None = None
+    found: Path | None = None
     patience: Sequence[str] = ()
     wanted: Wanted = ALL
 
@@ -90,7 +93,8 @@ def check_several(asked: Sequence[Asked], against: Against) -> None:
         TestbedError: one of the experiments cannot be.
     """
     first = asked[0]
-    of_one = {"--out": first.out, "--resume": first.resume, "--part": first.part, "--baseline": against.baseline}
+    of_one = {"--out": first.out, "--resume": first.resume, "--part": first.part, "--found": first.found}
+    of_one["--baseline"] = against.baseline
     for option, value in of_one.items():
         if value is not None:
             raise UsageError(f"{option} is about one run, and {len(asked)} specs are given", fix="give them one by one")
@@ -231,6 +235,8 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
         raise UsageError("--set and --backend need the SPEC that they change", fix="name it, or resume without them")
     if resume and part:
         raise UsageError("--part and --resume exclude each other", fix="a resumed run stays the part that it was")
+    if resume and asked.found:
+        raise UsageError("--found and --resume exclude each other", fix="a resumed run keeps what it found")
     overrides = [*overrides, *asked.patience]
     lacking = gate.lacking if gate else None
     if resume:
@@ -242,6 +248,8 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
     source = load(spec, overrides)
+    if asked.found:
+        source = with_found_of(asked.found, source)
     open_lab = labs.opener(opening, source.spec)
     of, only = _part(part) if part else None, asked.wanted.of(source)
     return Experiment.new(source, asked.out, open_lab, of, only, lacking)

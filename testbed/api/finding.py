@@ -67,14 +67,19 @@ class Finding:
         return {"topology": self.facts["topology"], "scheme": self.facts["scheme"]}
 
     @property
-    def hybrid_arm(self) -> tuple[str, str] | None:
-        """Topology and strategy of an arm for which the same is found: where a strategy places operators, and the
-        finder and the model were asked for nothing else."""
-        if self.plan is None or self.plan.is_data or self.plan.asked.cut != 1:
+    def hybrid_arm(self) -> dict[str, str] | None:
+        """An arm's keys, where a strategy places operators: one for which the same is found, or else the network and
+        the rings themselves. None also where the network's expression would be too long."""
+        if self.plan is None or self.plan.is_data:
             return None
-        if self.found.select != "geometric" or self.found.paths != 1:
+        placed = {"strategy": self.plan.facts["strategy"]}
+        if self.plan.asked.cut != 1:
+            placed["cut"] = str(self.plan.asked.cut)
+        if self.found.select == "geometric":
+            return {"topology": f"topoopt(servers={self.facts['servers']},degree={self.found.degree})", **placed}
+        if self.facts["routes_left_out"]:
             return None
-        return f"topoopt(servers={self.facts['servers']},degree={self.found.degree})", self.plan.facts["strategy"]
+        return {"topology": self.facts["topology"], "scheme": self.plan.scheme, **placed}
 
     def baselines(self, rate: str = "25 Gbit/s") -> list[dict[str, Any]]:
         """What it is compared with (TopoOpt, section 5.1): itself first, then the other networks for as many servers.

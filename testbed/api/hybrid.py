@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import OutputError, SpecError
 from testbed.base.units import flop_per_s, rate_bps, size_bytes
+from testbed.experiment.finding import scheme_of
 from testbed.spec.yaml import parse as parse_yaml
 from testbed.spec.yaml import read_text
 from topologies.call import parse
@@ -20,9 +20,9 @@ from topologies.topoopt.finder import find
 from topologies.topoopt.selection import Select
 from workloads.parallel.alternating import Effort, Planned, Planner, Searched, alternate, search_on
 from workloads.parallel.models import operators_of
-from workloads.parallel.network import Network
+from workloads.parallel.network import Network, of_found
 from workloads.parallel.operators import Model, cut
-from workloads.parallel.prediction import Machine, Step, predict
+from workloads.parallel.prediction import Machine, predict, stages
 from workloads.parallel.strategy import check_fits, data_parallel, read, text
 
 MOST_SERVERS = 1024
@@ -69,6 +69,11 @@ class Plan:
         strategy = self.planned.strategy
         return strategy == data_parallel(self.model, strategy.servers)
 
+    @property
+    def scheme(self) -> str:
+        """The rings of each AllReduce group."""
+        return scheme_of(self.model, self.planned)
+
     def iteration_s(self, network: Network) -> float:
         """On another network: of a strategy that was given; else of the one that a search of as many steps finds."""
         if self.searched is None:
@@ -111,23 +116,8 @@ class Plan:
     @property
     def stages(self) -> list[tuple[str, str, float, float]]:
         """The critical path with steps of one sort in one place together: what, where, start and end (s)."""
-        found = []
-        for (sort, where), group in groupby(self.planned.prediction.critical_path, _sort):
-            steps = list(group)
-            more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
-            found.append(
-                (
-                    f"{sort} {steps[0].what.removeprefix(sort).strip()}{more}",
-                    where,
-                    steps[0].start_s,
-                    max(step.end_s for step in steps),
-                )
-            )
-        return found
-
-
-def _sort(step: Step) -> tuple[str, str]:
-    return step.what.rsplit(" ", 1)[0], step.where
+        path = stages(self.planned.prediction.critical_path)
+        return [(one.what, one.where, one.start_s, one.end_s) for one in path]
 
 
 def plan(job: str, servers: int, degree: int, select: Select, hybrid: Hybrid) -> Plan:
@@ -140,7 +130,8 @@ def plan(job: str, servers: int, degree: int, select: Select, hybrid: Hybrid) ->
         raise SpecError(f"a strategy for {servers:,} servers", fix=f"give at most {MOST_SERVERS:,}")
     model = cut(operators_of(job), hybrid.cut) if hybrid.cut != 1 else operators_of(job)
     machine = Machine(flop_per_s(hybrid.pace), size_bytes(hybrid.memory))
-    planner = Planner(model, partial(find, degree=degree, how=select), rate_bps(hybrid.rate), machine)
+    finder, network = partial(find, degree=degree, how=select), partial(of_found, rate_bps=rate_bps(hybrid.rate))
+    planner = Planner(model, finder, network, machine)
     if isinstance(hybrid.strategy, str) and hybrid.strategy.split("(")[0].strip() == "search":
         searched = alternate(planner, servers, _effort(hybrid.strategy))
         return Plan(planner, hybrid, searched.best, searched)

@@ -46,6 +46,7 @@ def one_line(value: str) -> str:
 Line = Annotated[str, AfterValidator(one_line)]
 Rate = Annotated[int, quantity(units.rate_bps)]
 Speed = Annotated[float, quantity(units.speed_bytes_per_s)]
+Pace = Annotated[float, quantity(units.flop_per_s)]
 Time = Annotated[float, quantity(units.time_s)]
 Size = Annotated[int, quantity(units.size_bytes)]
 Share = Annotated[float, quantity(units.share)]

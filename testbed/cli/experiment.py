@@ -107,6 +107,12 @@ def run(
     part: Annotated[
         str | None, typer.Option(metavar="I/N", help="Run only part I of N, for testbed merge; default: all.")
     ] = None,
+    found: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Take what search and topoopt found in this run of the spec; default: search."
+        ),
+    ] = None,
     retries: Retries = None,
     quiet: Quiet = None,
     baseline: Annotated[
@@ -148,7 +154,7 @@ def run(
         }
     )
     wanted = experiment.Wanted(arms, points, only)
-    rest = (overrides, out, resume, backend, inventory, allow_missing, part, patience(retries, quiet), wanted)
+    rest = (overrides, out, resume, backend, inventory, allow_missing, part, found, patience(retries, quiet), wanted)
     asked = [experiment.Asked(spec, *rest) for spec in (specs or (None,))]
     against = experiment.Against(baseline, thresholds, metrics, allow, accept_inconclusive, accept_failures)
     if len(asked) > 1:

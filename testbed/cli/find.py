@@ -221,18 +221,20 @@ def _baseline(one: dict[str, Any]) -> tuple[str, str, str, str, str]:
 def _arm(made: Finding) -> list[str]:
     arm, facts = made.arm, made.facts
     if made.hybrid_arm is not None:
-        topology, strategy = made.hybrid_arm
-        return [
-            "",
-            "an arm for a spec, for which the same is found:",
-            "",
-            f'  - {{topology: "{topology}", strategy: {strategy}}}',
-        ]
+        again = "" if "scheme" in made.hybrid_arm else ", for which the same is found"
+        quoted = {key: f'"{one}"' if key in ("topology", "scheme") else one for key, one in made.hybrid_arm.items()}
+        keys = ", ".join(f"{key}: {one}" for key, one in quoted.items())
+        return ["", f"an arm for a spec{again}:", "", f"  - {{{keys}}}"]
     left_out = [
         f"{facts['routes_left_out']:,} routes are left out here: with them the expression is longer than one may be."
     ] * bool(facts["routes_left_out"])
     if arm is None:
-        return ["", "the network (no scheme reduces in these groups yet):", "", facts["topology"], *left_out]
+        why = (
+            "without a strategy no scheme sums in groups that leave servers out"
+            if made.plan is None
+            else "without routes"
+        )
+        return ["", f"the network ({why}):", "", facts["topology"], *left_out]
     is_data = made.plan is None or made.plan.is_data
     note = "" if is_data else " (its scheme reduces all gradients among all servers)"
     return [

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -410,6 +410,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
     )
     is_disturbed = bool(course.deaths or seen.background or any(event.get("links") for event in events))
+    path = () if is_disturbed else job.critical_path
     # What a process that died had sent is not known.
     sent = sent_bytes([line["wire_bytes"] for line in seen.of("done", job)]) if course.is_whole else None
     return {
@@ -419,6 +420,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": found.links,
         **({"pairs": results.pairs(job, told.pairs)} if told.pairs else {}),
+        **({"critical_path": list(map(asdict, path))} if path else {}),
         "queues": queues.record(seen.queues),
         "events": events,
         "probes": found.rates,

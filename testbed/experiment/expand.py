@@ -17,7 +17,7 @@ from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
-from testbed.experiment.placing import placed
+from testbed.experiment.placing import check_memory, placed
 from testbed.experiment.restarts import check_restarts
 from testbed.experiment.shared import planned
 from testbed.perturb.check import check as check_perturbations
@@ -125,14 +125,24 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
     if arm.strategy is None:
         plan, least = built.plan(scheme_text, network.topology_text, spec, sent)
     else:
-        sent, plan, least = placed(scheme_text, topology, work.operators(cell.batch), arm.strategy)
+        sent, plan, least = placed(scheme_text, topology, work.operators(cell.batch, arm.cut), arm.strategy)
     found = Job("", network, scheme_text, plan, least, sent, work)
     _check_plan(found, own)
     check_perturbations(arm, spec, topology, plan, folder)
     _check_checkpoint(found)
     check_restarts(found)
-    _check_timeout(found)
     return found
+
+
+def _check_size(cell: PlannedCell, job: Job) -> None:
+    """
+    Raises:
+        SpecError: iterations take longer than is waited for, or hosts hold more than fits.
+    """
+    if job.kind.writes_samples:
+        _check_timeout(job)
+    if cell.arm.strategy is not None:
+        check_memory(cell.arm, job.work, cell.batch, job.network.topology.host_count)
 
 
 def _check_plan(job: Job, own: Prepared | None) -> None:
@@ -367,7 +377,11 @@ class _Cells:
     def _alone(self, cell: PlannedCell, make: Callable[[PlannedCell], Job], own: Prepared | None) -> tuple[Job, ...]:
         """The one job of a cell; none if it cannot be."""
         found = self._job(cell, make)
-        return () if found is None else (replace(found, batch=cell.batch, own=own),)
+        if found is None:
+            return ()
+        if cell.number not in self._source.sought:  # what stands for a strategy takes other times and memory
+            self._said(f"arms.{cell.number}", cell.at, partial(_check_size, cell, found))
+        return (replace(found, batch=cell.batch, own=own),)
 
     def _jobs_of(self, cell: PlannedCell) -> tuple[Job, ...]:
         """The jobs that share a cell's network; none if one cannot be."""

@@ -7,41 +7,47 @@ are done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Hashable
 from functools import partial
 from typing import Any
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, UsageError
 from testbed.capacity.fit import fit
 from testbed.experiment.built import lab_rate_bps
 from testbed.experiment.expand import first_trials
+from testbed.experiment.placing import memory_bytes
 from testbed.spec import Source
-from testbed.spec.sought import Search, Sought
+from testbed.spec.sought import COURSE, Panels, Search, Sought
 from testbed.trial.model import Trial
 from topologies.call import LONGEST
-from topologies.topoopt.demand import Demand
 from topologies.topoopt.finder import find
-from topologies.topoopt.found import Found
 from workloads.kinds.hybrid.program.pace import flop_per_s
 from workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
-from workloads.parallel.network import Network
+from workloads.parallel.network import Network, of_found
+from workloads.parallel.operators import Model
 from workloads.parallel.prediction import Machine
-from workloads.parallel.strategy import Holders, given, gradients, read
+from workloads.parallel.strategy import check_fits, fitting, given, gradients, read
 
-MEMORY_BYTES = 40e9
-"""Of a server, for weights and outputs of the model that is played: that of the paper's GPUs (section 5.1)."""
 LEAST_PACE_S = 1e-6
 """Of workers that take no time."""
 
 
-def settled(source: Source, *, part: bool = False) -> Source:
-    """``source`` with all that is to be found or fitted; ``part`` as for :func:`testbed.capacity.fit.fit`.
+def settled(source: Source, *, part: tuple[int, int] | None = None) -> Source:
+    """``source`` with all that is to be found or fitted. ``part`` says which one of how many runs here; the first part
+    searches for all.
 
     Raises:
         SpecError: something cannot be, or nothing fits.
-        UsageError: only a part runs here, and the scale is to fit.
+        UsageError: another part runs here, or a part and the scale is to fit.
     """
-    return fit(found(source), part=part)
+    if source.sought and part and part[0] > 1:
+        number, count = part
+        raise UsageError(
+            f"--part {number}/{count}: what search and topoopt find is found once, in part 1",
+            fix="begin part 1, and give its directory, or a directory with a copy of its resolved.json: --found DIR",
+        )
+    return fit(found(source), part=part is not None)
 
 
 def found(source: Source) -> Source:
@@ -91,34 +97,78 @@ def _checked(search: Search) -> Effort:
 
 
 def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any]:
-    """The settings that are found for an arm."""
-    job, spec = trial.job, trial.spec
-    model = job.work.operators(job.batch)
+    """The settings that are found for an arm, and the course of the search.
+
+    The same is searched for once in a process: a spec may be checked before it runs, and arms may differ in other ways.
+
+    Raises:
+        SpecError: nobody knows how long computing takes, or no strategy fits.
+    """
+    job, network = trial.job, trial.network
+    model = job.work.operators(job.batch, network.arm.cut)
     if job.compute.mode == "real":
         raise SpecError(
             "search and topoopt need to know how long computing takes", fix="give a pace: compute: {pace: ...}"
         )
-    machine = Machine(
-        flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S)), MEMORY_BYTES / job.work.scale, overlaps=False
-    )
-    if wanted.panels is None:
-        assert effort is not None
-        planner = Planner(model, partial(find, degree=1), lab_rate_bps(spec), machine)
-        network = Network(trial.topology, goodput=trial.network.goodput)
-        return {"strategy": given(model, search_on(planner, network, effort).best)}
-    servers = wanted.panels.servers
-    finder: Callable[[Demand], Found] = partial(find, degree=wanted.panels.degree)
-    planner = Planner(model, finder, lab_rate_bps(spec), machine)
-    if effort is not None:
-        planned = alternate(planner, servers, effort).best
+    memory = memory_bytes(network.arm)
+    _check_memory(job.work.whole(job.batch, network.arm.cut), trial.topology.host_count, memory, wanted)
+    computes = flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S))
+    machine = Machine(computes, memory / job.work.scale, overlaps=False)
+    links = lab_rate_bps(trial.spec), network.goodput, trial.spec.links.delay_s
+    topology = trial.topology
+    key = (model, machine, links, effort, repr(wanted), repr((topology.nodes, topology.links, topology.panels)))
+    if key not in _KNOWN:
+        rate_bps, goodput, delay_s = links
+        degree = wanted.panels.degree if wanted.panels else 1
+        of_circuits = partial(of_found, rate_bps=rate_bps, goodput=goodput, delay_s=delay_s)
+        planner = Planner(model, partial(find, degree=degree), of_circuits, machine)
+        _KNOWN[key] = (
+            _on_panels(planner, wanted.panels, wanted.given, effort)
+            if wanted.panels
+            else _on_network(planner, Network(topology, goodput=goodput), effort)
+        )
+    return _KNOWN[key]
+
+
+_KNOWN: dict[Hashable, dict[str, Any]] = {}
+
+
+def _on_network(planner: Planner, network: Network, effort: Effort | None) -> dict[str, Any]:
+    """The best strategy for a network that stays."""
+    assert effort is not None  # with a strategy and a network, nothing is left to be found
+    walk = search_on(planner, network, effort)
+    costs_s = [one for one in walk.costs if one[1] < math.inf]
+    return {"strategy": given(planner.model, walk.best), COURSE: {"steps": effort.steps, "costs_s": costs_s}}
+
+
+def _on_panels(planner: Planner, panels: Panels, written: Any, effort: Effort | None) -> dict[str, Any]:
+    """A network for a strategy, which is searched for if one is not written."""
+    model = planner.model
+    course: dict[str, Any] = {}
+    if effort is None:
+        planned = planner.plan(read(model, panels.servers, written))
     else:
-        planned = planner.plan(read(model, servers, wanted.given))
-    groups = tuple(gradients(model, planned.strategy))
+        searched = alternate(planner, panels.servers, effort)
+        planned = searched.best
+        costs = [list(one) for one in searched.costs]
+        course = {COURSE: {"steps": searched.steps, "costs_s": costs, "rounds_s": list(searched.rounds)}}
     return {
         "topology": _topology(planned),
-        "scheme": _scheme(planned, groups),
+        "scheme": scheme_of(model, planned),
         "strategy": given(model, planned.strategy),
+        **course,
     }
+
+
+def _check_memory(model: Model, servers: int, memory: float, wanted: Sought) -> None:
+    """
+    Raises:
+        SpecError: no strategy fits into the servers' memory, or the given one does not. Its bytes are the model's own.
+    """
+    if wanted.search is None:
+        check_fits(model, read(model, servers, wanted.given), memory)
+    else:
+        fitting(model, servers, memory)
 
 
 def _topology(planned: Planned) -> str:
@@ -134,8 +184,9 @@ def _topology(planned: Planned) -> str:
     return text
 
 
-def _scheme(planned: Planned, groups: tuple[Holders, ...]) -> str:
+def scheme_of(model: Model, planned: Planned) -> str:
     """``multi_ring`` with the rings of each group; of one without, both directions of one ring by number."""
+    groups = gradients(model, planned.strategy)
     orders = [order for members in groups for order in planned.found.orders.get(members) or [members, members[::-1]]]
     rings = ",".join(f"[{','.join(map(str, order))}]" for order in orders)
     return f"multi_ring(permutations=[{rings}])"

@@ -117,7 +117,7 @@ class Experiment:
         lacking: Lacking | None = None,
     ) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
-        source = settled(source, part=part is not None)
+        source = settled(source, part=part)
         most = topped_up(source.spec) if lacking else None
 
         def directory(count: int) -> RunDirectory:

@@ -39,7 +39,21 @@ def as_began(run: Path, source: Source) -> Source:
     return source if wanted == Chosen() else source.as_chosen(wanted)
 
 
-def check_same(run: Path, source: Source) -> None:
+def with_found_of(run: Path, source: Source) -> Source:
+    """A spec to begin with, with what was found for its arms when another run of it began, such as another part.
+
+    Raises:
+        SpecError: the run is of another experiment.
+        OutputError: the directory is damaged.
+    """
+    if not source.sought:
+        return source
+    taken = as_began(run, source)
+    check_same(run, taken, "give a run of this spec, or leave out --found")
+    return taken
+
+
+def check_same(run: Path, source: Source, fix: str = "") -> None:
     """
     Raises:
         SpecError: ``source`` is of another experiment than the run; names what differs.
@@ -51,7 +65,8 @@ def check_same(run: Path, source: Source) -> None:
         told = [f"{key} was {ours}, and {theirs} is asked for" for key, ours, theirs in found]
         raise SpecError(
             f"{run} is a run of another experiment than {source.name}: {shortened(told, TOLD, '; ', 'more settings')}",
-            fix=f"start a new run with --out DIR, or go on without a spec: testbed run --resume {quote(str(run))}",
+            fix=fix
+            or f"start a new run with --out DIR, or go on without a spec: testbed run --resume {quote(str(run))}",
         )
 
 

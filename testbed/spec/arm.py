@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Group, Line, Rate, refuse
+from testbed.base.groups import Group, Line, Rate, Size, refuse
 from testbed.base.units import rate_text
 from testbed.spec.checkpoint import Checkpoint
 from testbed.spec.jobs import JobKeys, check, singly
@@ -56,6 +56,14 @@ class Arm(Group):
     rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
     """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
     Links that have a rate of their own in ``links`` keep it."""
+    memory_bytes: Annotated[Size, Field(gt=0)] | None = Field(
+        None, alias="memory", examples=["80 GB"], json_schema_extra={"otherwise": "`40 GB` with a strategy"}
+    )
+    """The memory of each host, for the weights and the outputs that it holds under a strategy. The model counts in its
+    own size, whatever ``scale`` is. A strategy that needs more is refused, and a search does not take it."""
+    cut: Annotated[int, Field(strict=True, ge=1)] = 1
+    """The number of parts into which each embedding table is cut by columns. A strategy places them one by one:
+    ``e0.0``, ``e0.1`` and so on. Only a profile's tables can be cut."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """Perturbations of this arm, in addition to those of the experiment."""
     checkpoint: Checkpoint | None = Field(None, examples=["{every: 30, rate: 180 MB/s}"])
@@ -83,6 +91,14 @@ class Arm(Group):
     def schemes(self) -> list[str]:
         """That of the arm, or those of its jobs."""
         return [self.scheme] if self.scheme else [one.scheme for one in singly(self.jobs)]
+
+    @model_validator(mode="after")
+    def _of_a_strategy(self) -> Arm:
+        if self.memory_bytes is not None and self.strategy is None:
+            raise refuse("memory limits what a strategy has hosts hold, and this arm has none", "remove memory")
+        if self.cut != 1 and self.strategy is None:
+            raise refuse("cut makes tables that a strategy places, and this arm has none", "remove cut")
+        return self
 
     @model_validator(mode="after")
     def _jobs_alone(self) -> Arm:

@@ -54,6 +54,8 @@ MARKERS: tuple[tuple[Any, Json], ...] = (
     (groups.Rate, _quantity(units.RATE)),
     (groups.Time, _quantity(units.TIME)),
     (groups.Size, _quantity(units.SIZE)),
+    (groups.Speed, _quantity(units.SPEED)),
+    (groups.Pace, _quantity(units.PACE)),
     (groups.Share, _any_of({"type": "number", "minimum": 0, "maximum": 1}, _text(rf"{_NUMBER}\s*%?"))),
     (moments.When, _any_of(_quantity(units.TIME), _text(r"iteration\s+\d+"))),
     (text.TopologyText, TEXT),

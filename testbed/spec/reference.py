@@ -38,6 +38,8 @@ MARKERS = (
     (groups.Rate, _with_unit(units.RATE)),
     (groups.Time, _with_unit(units.TIME)),
     (groups.Size, _with_unit(units.SIZE)),
+    (groups.Speed, _with_unit(units.SPEED)),
+    (groups.Pace, _with_unit(units.PACE)),
     (groups.Share, "a share, such as `3 %` or `0.03`"),
     (TopologyText, "a topology"),
     (SchemeText, "a scheme"),

@@ -12,9 +12,15 @@ from typing import Any
 from testbed.base.errors import SpecError
 from topologies.call import parse
 from topologies.parameters import bind, parameters_of
+from topologies.topoopt.degrees import rings_that_fit
 
 Found = Mapping[int, Mapping[str, Any]]
-"""By arm, the settings that were found for it: its strategy, and with ``topoopt`` its topology and scheme."""
+"""By arm, the settings that were found for it: its strategy, and with ``topoopt`` its topology and scheme. After a
+search also its :data:`COURSE`."""
+SETTINGS = ("topology", "scheme", "strategy")
+COURSE = "search"
+"""How a search went: ``steps``; ``costs_s``, each improvement of the best, as its step and the seconds of an iteration;
+and with ``topoopt`` ``rounds_s``, the best after each round."""
 SEARCH, TOPOOPT = "search(steps=2000)", "topoopt(servers=12,degree=4)"
 
 
@@ -70,7 +76,8 @@ def put(settings: Mapping[object, object], found: Found) -> dict[int, Sought]:
     Returns what is still to be found, by arm.
 
     Raises:
-        SpecError: an expression of it cannot be read, or the arm has a scheme or jobs where a scheme is to be found.
+        SpecError: an expression of it cannot be read, the arm has a scheme or jobs where a scheme is to be found, or no
+            ring joins so many servers of that degree.
     """
     sought: dict[int, Sought] = {}
     arms = settings.get("arms")
@@ -85,7 +92,7 @@ def put(settings: Mapping[object, object], found: Found) -> dict[int, Sought]:
             continue
         arm.setdefault("label", _label(arm))
         if number in found:
-            arm.update(found[number])
+            arm.update({name: one for name, one in found[number].items() if name in SETTINGS})
         else:
             sought[number] = wanted
             arm.update(_stand_in(wanted, number))
@@ -105,6 +112,8 @@ def _sought(arm: Mapping[Any, Any]) -> Sought | None:
         raise SpecError("topoopt finds a network for one training, and this arm has jobs", fix="give another topology")
     if panels is not None and arm.get("scheme"):
         raise SpecError("topoopt finds the scheme, too", fix="leave out the scheme")
+    if panels is not None:
+        rings_that_fit(panels.servers, panels.degree)
     return Sought(panels, search, None if search else arm.get("strategy", "data"))
 
 

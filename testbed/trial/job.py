@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from testbed.trial.network import Network
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Task
-from workloads.kinds.base import AnyKind, Demand
+from workloads.kinds.base import AnyKind, Demand, Stage
 from workloads.own.prepared import Prepared
 from workloads.plan import Plan
 from workloads.sync.cost import Cost
@@ -245,10 +245,23 @@ class Job:
     @property
     def iteration_predicted_s(self) -> float | None:
         """The time of an iteration, if its kind predicts one; None if workers compute for times of their own."""
-        if not self.kind.writes_samples or self.compute.mode == "real" or self.stragglers is not None:
+        if not self._keeps_pace:
             return None
         network = self.network
         return self.kind.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
+
+    @property
+    def critical_path(self) -> Sequence[Stage]:
+        """What decides that time; empty if there is none."""
+        if not self._keeps_pace:
+            return ()
+        network = self.network
+        return self.kind.critical_path(self.plan, network.topology, self.compute.pace_s, network.goodput)
+
+    @property
+    def _keeps_pace(self) -> bool:
+        """Whether workers compute for times that are known, each in all iterations."""
+        return self.kind.writes_samples and self.compute.mode != "real" and self.stragglers is None
 
 
 def synchronised(workload: Workload) -> Synchronised:

@@ -17,6 +17,7 @@ from analysis.schema import ENVIRONMENT, RECORD
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, Tick, execute
 from testbed.experiment.expand import trials
+from testbed.experiment.finding import settled
 from testbed.experiment.provenance import congestion_control
 from testbed.files.shape import check
 from testbed.lab.netns import NetnsLab
@@ -53,7 +54,7 @@ class Bench:
         ``tick`` is told how many iterations a trial has done.
         """
         found = []
-        for trial in trials(read(spec, "spec.yaml", folder)):
+        for trial in trials(settled(read(spec, "spec.yaml", folder))):
             lab, outcome = self.lab, None
             try:
                 outcome = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)

@@ -32,14 +32,15 @@ def rings_that_fit(servers: int, degree: int) -> int:
     Raises:
         TopologyError: none fits, or there are too many ports.
     """
+    at_least("topoopt", 2, servers=servers)
     at_least("topoopt", 1, degree=degree)
     check_size("topoopt", servers * degree, servers=servers, degree=degree)
     fitting = min((degree - servers % 2) // 2, degree * (servers // 2) // servers)
     if fitting:
         return fitting
-    odd = "an odd number of " * (servers % 2)
+    odd = "over an odd number of servers " * (servers % 2)
     raise TopologyError(
-        f"topoopt: {servers} servers of degree {degree} cannot be joined by a ring: over {odd}servers it takes "
+        f"topoopt: {servers} servers of degree {degree} cannot be joined by a ring: {odd}it takes "
         f"{2 + servers % 2} panels",
         fix=f"give degree={2 + servers % 2} or more" + ", or one server more" * (servers % 2),
     )

@@ -83,10 +83,10 @@ class Found:
         """The same circuits, and coin change for all traffic."""
         return str(self._call(()))
 
-    def network(self, rate_bps: int) -> Topology:
-        """What :attr:`topology` builds, however long that is, with links of this rate."""
+    def network(self, rate_bps: int, delay_s: float = 0.0) -> Topology:
+        """What :attr:`topology` builds, however long that is, with links of this rate and delay."""
         arguments: dict[str, Any] = self._call(self.routes).arguments
-        return patch_panel(rate_bps, 0.0, **arguments)
+        return patch_panel(rate_bps, delay_s, **arguments)
 
     def _call(self, paths: Iterable[Sequence[int]]) -> Call:
         rings: list[Value] = list(self.strides)

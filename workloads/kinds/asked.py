@@ -83,6 +83,17 @@ class Tool:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A stage of what decides how long a predicted iteration takes: ``what`` goes on ``where``, a node or a directed
+    link by its ends; times from the iteration's start."""
+
+    what: str
+    where: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
 class Refusal:
     """Why something that could happen to a trial cannot happen to one of this kind, and what to do instead."""
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from testbed.base.check import About, Check
 from topologies.model import Topology
 from topologies.part import Part
-from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Tool
+from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from workloads.kinds.evidence import Evidence, Told
 from workloads.plan import Plan
 from workloads.sync import codec
@@ -47,6 +47,7 @@ __all__ = [
     "Kind",
     "KindOfForests",
     "Refusal",
+    "Stage",
     "Told",
     "Tool",
 ]
@@ -241,6 +242,10 @@ class Kind(Generic[P]):
         """The predicted time of an iteration (s), where payload has that share of a link's rate, and workers compute at
         that pace; None where nobody predicts it."""
         return None
+
+    def critical_path(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
+        """What decides the time of :meth:`iteration_s`, from its start to its end; empty where nobody predicts it."""
+        return ()
 
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """How many chunks all processes send in one synchronisation.

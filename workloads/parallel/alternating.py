@@ -17,7 +17,7 @@ from random import Random
 from testbed.base.errors import SpecError
 from topologies.topoopt.demand import Demand
 from topologies.topoopt.found import Found
-from workloads.parallel.network import Network, of_found
+from workloads.parallel.network import Network
 from workloads.parallel.operators import Model
 from workloads.parallel.prediction import Machine, Prediction, predict
 from workloads.parallel.search import Cost, Walk, search
@@ -86,12 +86,12 @@ class Planner:
 
     Attributes:
         finder: TopologyFinder for servers of some degree (:func:`topologies.topoopt.finder.find`).
-        rate_bps: of each circuit.
+        network: of what it finds, with the rate and the goodput of circuits (:func:`.network.of_found`).
     """
 
     model: Model
     finder: Callable[[Demand], Found]
-    rate_bps: int
+    network: Callable[[Found], Network]
     machine: Machine
 
     def plan(self, strategy: Strategy) -> Planned:
@@ -100,7 +100,7 @@ class Planner:
             SpecError: the strategy sends nothing, so there is no network to find.
         """
         found = self.finder(demand_of(self.model, strategy))
-        network = of_found(found, self.rate_bps)
+        network = self.network(found)
         return Planned(strategy, found, network, predict(self.model, strategy, network, self.machine))
 
     def cost(self, network: Network) -> Cost:

@@ -161,9 +161,10 @@ class Network:
         return rings(self.topology, [list(order) for order in orders])
 
 
-def of_found(found: Found, rate_bps: int, goodput: float = 1.0) -> Network:
-    """The network that TopologyFinder found, whose links have ``rate_bps``, with the rings that it found for groups."""
-    return Network(found.network(rate_bps), found.orders, goodput)
+def of_found(found: Found, rate_bps: int, goodput: float = 1.0, delay_s: float = 0.0) -> Network:
+    """The network that TopologyFinder found, with links of this rate and delay, and the rings that it found for
+    groups."""
+    return Network(found.network(rate_bps, delay_s), found.orders, goodput)
 
 
 class _Parallel:

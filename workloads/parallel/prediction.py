@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ from workloads.parallel.strategy import Strategy, gradients, held_bytes, served
 FLOP_PER_MULTIPLY_ADD = 2
 BACKWARD = 2
 """Of a forward pass: it makes two products of each layer, with respect to its inputs and its weights."""
+FLOP_OF_AN_ITERATION = FLOP_PER_MULTIPLY_ADD * (1 + BACKWARD)
+"""For each multiply-add of a sample's forward pass."""
 MOMENT_S = 1e-12
 """A shorter gap between two transfers comes from rounding."""
 CHUNK_BYTES = 128 * 2**10
@@ -79,6 +82,17 @@ class Step:
     where: str
     start_s: float
     end_s: float
+
+
+def stages(path: Sequence[Step]) -> list[Step]:
+    """A critical path with steps of one sort in one place together: ``output of e0 and 3 more``."""
+    found = []
+    for (sort, where), group in groupby(path, lambda step: (step.what.rsplit(" ", 1)[0], step.where)):
+        steps = list(group)
+        more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
+        end_s = max(step.end_s for step in steps)
+        found.append(Step(f"{sort} {steps[0].what.removeprefix(sort).strip()}{more}", where, steps[0].start_s, end_s))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

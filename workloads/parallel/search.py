@@ -36,7 +36,8 @@ class Walk:
 
     Attributes:
         now: where it is, and ``now_s`` what that costs.
-        best: the best so far, and ``best_s`` what that costs.
+        best: the best since it began, and ``best_s`` what that costs.
+        costs: each improvement of it: after how many steps, and what it costs.
     """
 
     def __init__(self, start: Strategy, cost: Cost, random: Random) -> None:
@@ -49,9 +50,12 @@ class Walk:
         self._cost = cost
         self.now = self.best = start
         self.now_s = self.best_s = cost(start)
+        self._steps = 0
+        self.costs = [[0, self.best_s]]
 
     def step(self) -> bool:
         """Propose a change; whether it leads to a new best."""
+        self._steps += 1
         if not self._beta and 0 < self.now_s < math.inf:
             self._beta = math.log(2) / (HALF_PASS * self.now_s)
         place = self._random.randrange(len(self.now.holders))
@@ -65,6 +69,7 @@ class Walk:
         if proposed_s >= self.best_s:
             return False
         self.best, self.best_s = proposed, proposed_s
+        self.costs.append([self._steps, proposed_s])
         return True
 
 

@@ -40,6 +40,12 @@ def flows(forest: Forest, gradient_bytes: float) -> Flows:
     return _both_ways(forest, gradient_bytes * forest.share / forest.share.sum())
 
 
+def partial_sums(forest: Forest, gradient_bytes: float) -> Flows:
+    """Those of :func:`flows` that carry gradients and partial sums up the reduce-trees."""
+    children, parents, count_bytes = _edges(forest.reduce, gradient_bytes * forest.share / forest.share.sum())
+    return Flows(*_sums(children, parents, count_bytes, len(forest.nodes)))
+
+
 def broadcasts(forest: Forest, gradient_bytes: float) -> Flows:
     """Those of :func:`flows` that carry sums down the broadcast-trees."""
     children, parents, count_bytes = _edges(forest.broadcast, gradient_bytes * forest.share / forest.share.sum())

@@ -15,11 +15,13 @@ from analysis.report.question import Question
 from analysis.report.questions import (
     checkpoints,
     completion,
+    critical_path,
     learning,
     links,
     pairs,
     queues,
     replica,
+    searches,
     staleness,
     sync,
     timeline,
@@ -61,6 +63,8 @@ BUILT_IN: Mapping[str, Asks] = {
     "gantt": timeline.gantt,
     "queues": queues.waiting,
     "pairs": pairs.exchanged,
+    "critical-path": critical_path.path,
+    "search": searches.convergence,
     "links": links.bytes_per_link,
 }
 """In the order of the page."""

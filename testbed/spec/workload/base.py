@@ -16,7 +16,7 @@ from workloads.buckets import Gradient
 from workloads.job import Task
 from workloads.own.prepared import Prepared
 from workloads.parallel.models import NAMES, operators_of
-from workloads.parallel.operators import Model, scaled
+from workloads.parallel.operators import Model, cut, scaled
 
 LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
@@ -110,18 +110,33 @@ class Synchronised(Workload):
         """
         raise NotImplementedError
 
-    def operators(self, batch: int) -> Model:
-        """The operators of its model, with batches of so many samples, for strategies.
+    def operators(self, batch: int, parts: int) -> Model:
+        """The operators of its model, divided by its scale, with batches of so many samples, for strategies. Embedding
+        tables are cut by columns into so many parts each.
 
         Raises:
-            SpecError: the model has none.
+            SpecError: the model has none, or its tables cannot be cut so.
         """
+        return scaled(self.whole(batch, parts), self.scale)
+
+    def whole(self, batch: int, parts: int) -> Model:
+        """The same in the model's own size.
+
+        Raises:
+            SpecError: as :meth:`operators`.
+        """
+        if parts != 1 and self.is_trained:
+            raise SpecError(
+                f"a model that is trained has whole tables, and cut is {parts}",
+                fix="remove cut, or play the model: kind: profile",
+            )
         if self.model not in self.placeable:
             raise SpecError(
                 f"model {self.model} has no operators for a strategy to place",
                 fix=f"remove strategy, or take a model that has some: {', '.join(self.placeable)}",
             )
-        return scaled(replace(operators_of(self.model), samples=batch), self.scale)
+        found = operators_of(self.model) if parts == 1 else cut(operators_of(self.model), parts)
+        return replace(found, samples=batch)
 
     def check(self) -> None:
         """Return only if what it names goes together.

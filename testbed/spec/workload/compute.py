@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from testbed.base.groups import Group, Time, Whole, refuse
+from testbed.base.groups import Group, Pace, Time, Whole, refuse
 
 
 class ComputeTime(Group):
@@ -29,7 +29,16 @@ class PlayedTime(ComputeTime):
     """The time that a profile's worker takes to compute a gradient. Without a pace this is the published time."""
 
     mode: Literal["paced", "none"] = "paced"
-    """``paced``: the time that ``pace`` gives, or the published one. ``none``: no time."""
+    """``paced``: the time that ``pace`` gives, or else ``flops``, or else the published one. ``none``: no time."""
+    flop_per_s: Pace | None = Field(default=None, alias="flops", exclude=True, examples=["10 TFLOP/s"])
+    """The operations that a worker computes in a second. They give the time of each batch that ``pace`` does not have.
+    A forward pass has two operations for each multiply-add, and a backward pass has twice as many."""
+
+    @model_validator(mode="after")
+    def _flops_only_when_paced(self) -> PlayedTime:
+        if self.mode != "paced" and self.flop_per_s:
+            raise refuse(f"mode {self.mode!r} takes no flops", "remove flops, or write mode: paced")
+        return self
 
 
 def mode_alone(value: object) -> object:

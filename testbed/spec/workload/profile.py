@@ -13,6 +13,7 @@ from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import PlayedTime, mode_alone, no_pace
 from workloads.buckets import Gradient, shares
 from workloads.job import Replay, Task
+from workloads.parallel.prediction import FLOP_OF_AN_ITERATION
 from workloads.played import play
 from workloads.profiles import TABLE_6_1
 
@@ -47,12 +48,20 @@ class Profile(Synchronised):
         macs = [layer.macs for layer in reversed(play(self.model).layers)]
         return Replay(self.iterations, seed, shares(macs, gradient.layers), rounding)
 
+    def _computed_s(self) -> dict[int, float]:
+        """By batch, the time at the pace that is given in operations; none without."""
+        flop_per_s = self.compute.flop_per_s
+        if flop_per_s is None:
+            return {}
+        macs = sum(layer.macs for layer in play(self.model).layers)
+        return {batch: FLOP_OF_AN_ITERATION * macs * batch / flop_per_s for batch in self.batch}
+
     @model_validator(mode="after")
     def _times_known(self) -> Self:
         """Times that are not given are the published ones, and then part of the resolved spec."""
         if self.compute.mode == "none":
             return self
-        known = play(self.model).times_s
+        known = self._computed_s() or play(self.model).times_s
         pace_s = {batch: s for batch, s in known.items() if batch in self.batch} | self.compute.pace_s
         missing = [batch for batch in self.batch if batch not in pace_s]
         if missing:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from analysis.papers.claim import Finding, Verdict
+import numpy as np
+import pytest
+import yaml
+
+from analysis.papers.claim import Experiment, Finding, Verdict
 from analysis.papers.topoopt import cost, hops, permutations
-from analysis.papers.topoopt.compared import COMPARED
-from analysis.papers.topoopt.degrees import COUNTS, DEGREES, arm
+from analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, OTHERS
+from analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
+from analysis.papers.topoopt.learnt import LEARNT
 from analysis.papers.topoopt.paper import PAPER
-from analysis.papers.topoopt.permuted import ALONE, PERMS
+from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_CANDLE
+from analysis.papers.topoopt.predicted import EXPERIMENTS
 from analysis.papers.topoopt.switched import MODELS
-from analysis.recorded import Run
+from analysis.papers.topoopt.trained import DLRM
+from analysis.recorded import Accuracy, Run
+from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
+from topologies.call import parse
+from topologies.topoopt.demand import Demand, Group
+from topologies.topoopt.finder import find
 
 from .made_up import Times, arms
 
@@ -88,42 +99,90 @@ def test_compared() -> None:
             "slowed": 3.0,
             "oversubscribed": 1.1,
             "expander": 9.0,
+            "spine_leaf": 1.0,
         }
-        labels = {"cost_equivalent": "cost-equivalent", "slowed": "ideal / 2.8"}
+        labels = {"cost_equivalent": "cost-equivalent", "slowed": "ideal / 2.8", "spine_leaf": "spine-leaf"}
         found = {labels.get(name, name): Times(0.001, pace_s) for name, pace_s in (paces | changed).items()}
-        return {COMPARED.spec: arms(found)}
+        return {one.spec: arms(found) for one in OTHERS}
 
     decide = CLAIMS["topo.fig12"].decide
     assert decide(runs()).verdict == HOLDS
-    assert failing(decide(runs(ideal=0.8))) == ["the ideal network is at most 5% faster"]
-    assert failing(decide(runs(cost_equivalent=1.6))) == [
-        "the cost-equivalent one takes as long as the paper says, within 10%"
+    assert failing(decide(runs(ideal=0.8))) == [
+        f"{name}: the ideal network is at most 5% faster" for name in ("CANDLE, d = 4", "CANDLE, d = 8", "DLRM, d = 4")
     ]
-    assert len(failing(decide(runs(expander=2.0)))) == 2
+    assert failing(decide(runs(cost_equivalent=1.6))) == [
+        "CANDLE: the cost-equivalent one takes as long as the paper says, within 10%"
+    ]
+    assert len(failing(decide(runs(expander=2.0)))) == 2 + 1 + 2
     assert decide({}).verdict == UNDECIDED
 
 
 def test_permuted() -> None:
     def runs(**found: float) -> dict[str, Run]:
         times = dict.fromkeys(ALONE, Times(0.2, 0.4)) | {"found": Times(**found)}
-        return {PERMS.spec: arms(times)}
+        return {PERMS.spec: arms(times), PERMS_CANDLE.spec: arms(times)}
 
     decide = CLAIMS["topo.permuted"].decide
     assert decide(runs(gst_s=0.2, pace_s=0.3)).verdict == HOLDS
     assert len(failing(decide(runs(gst_s=0.1, pace_s=0.3)))) == 3
-    assert len(failing(decide(runs(gst_s=0.2, pace_s=0.5)))) == 3
+    assert len(failing(decide(runs(gst_s=0.2, pace_s=0.5)))) == 4
     assert decide({}).verdict == UNDECIDED
 
 
 def test_degrees() -> None:
     def runs(exponent: float) -> dict[str, Run]:
-        return {DEGREES.spec: arms({arm(d): Times(4.0 / d**exponent) for d in COUNTS})}
+        found = arms({arm(d): Times(4.0 / d**exponent) for d in COUNTS})
+        return {one.spec: found for one in (DEGREES, *ITERATIONS.values())}
 
     degrees = CLAIMS["topo.fig16"].decide
     assert degrees(runs(1.0)).verdict == HOLDS
     assert failing(degrees(runs(0.5))) == ["GST is in proportion to the interfaces, within 10%"]
-    assert len(failing(degrees(runs(-1.0)))) == 2
+    assert len(failing(degrees(runs(-1.0)))) == 4
     assert degrees({}).verdict == UNDECIDED
+
+
+def test_a_trained_dlrm() -> None:
+    def runs(**changed: float) -> dict[str, Run]:
+        paces = {"found": 1.0, "data": 2.5, "single": 3.5, "star": 1.0} | changed
+        return {
+            DLRM.spec: arms({"single ring" if one == "single" else one: Times(0.001, s) for one, s in paces.items()})
+        }
+
+    decide = CLAIMS["topo.dlrm"].decide
+    assert decide(runs()).verdict == HOLDS
+    assert failing(decide(runs(data=1.5))) == ["iteration, data over found: at least 2"]
+    assert failing(decide(runs(single=2.5))) == ["iteration, single ring over found: at least 3"]
+    assert failing(decide(runs(star=0.8))) == ["iteration, star over found: at least 0.9"]
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_accuracy_over_time() -> None:
+    """All reach each accuracy in the same iteration."""
+
+    def runs(topoopt_s: float) -> dict[str, Run]:
+        run = arms({"TopoOpt": Times(0.01, topoopt_s), "ideal": Times(0.01, 0.2), "one interface": Times(0.01, 0.5)})
+        learnt = Accuracy(curve=[[2 * i, 0.1 * min(i, 7)] for i in range(1, 10)], weights_equal=True)
+        return {LEARNT.spec: replace(run, trials=tuple(replace(one, accuracy=learnt) for one in run.trials))}
+
+    decide = CLAIMS["topo.fig19"].decide
+    assert decide(runs(0.2)).verdict == HOLDS
+    assert len(failing(decide(runs(0.3)))) == 1
+    assert len(failing(decide(runs(0.9)))) == 2
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_predictions_count_where_there_are_some() -> None:
+    def runs(predicted_s: float | None) -> dict[str, Run]:
+        run = arms({"a": Times(0.1, 0.9), "b": Times(0.1, 0.9)})
+        first, *others = run.trials
+        metrics = replace(first.metrics, iteration_predicted_s=predicted_s)
+        return {EXPERIMENTS[0].spec: replace(run, trials=(replace(first, metrics=metrics), *others))}
+
+    decide = CLAIMS["topo.predicted"].decide
+    near, far = decide(runs(1.02)), decide(runs(1.3))
+    assert [row.name for row in near.rows] == ["predicted over measured, dlrm: a"]
+    assert (near.verdict, far.verdict) == (HOLDS, FAILS)
+    assert decide(runs(None)).verdict == decide({}).verdict == UNDECIDED
 
 
 def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,3 +195,24 @@ def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(hops, "RINGS", 1)
     monkeypatch.setattr(hops, "JOBS", (64, 128, 256, 432))
     assert "most servers are at most three hops away" in failing(decide("topo.three_hops"))
+
+
+def _written(spec: str) -> list[tuple[int, int, list[int]]]:
+    """Servers, degree and rings of each arm on panels that has them written."""
+    found = []
+    for one in yaml.safe_load((FOLDER / spec).read_text())["arms"]:
+        call = parse(one["topology"], "ring")
+        if call.name == "patch_panel":
+            servers, degree, rings = (call.arguments[name] for name in ("servers", "degree", "rings"))
+            found.append((int(str(servers)), int(str(degree)), [int(str(ring)) for ring in rings]))  # type: ignore[union-attr]
+    return found
+
+
+@pytest.mark.parametrize("one", [CANDLE, CANDLE_D8, DEGREES, *MODELS.values()], ids=lambda one: one.spec)
+def test_rings_that_specs_have_written_are_the_finders(one: Experiment) -> None:
+    """All of data-parallel jobs."""
+    written = _written(one.spec)
+    assert written
+    for servers, degree, rings in written:
+        job = Demand(servers, (Group(tuple(range(servers)), 10**9),), np.zeros((servers, servers), np.int64))
+        assert find(job, degree).strides == rings

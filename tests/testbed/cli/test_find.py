@@ -117,6 +117,19 @@ def test_a_network_that_there_is_not_is_named_and_searches_are_on_their_own_link
     assert [one["name"] for one in without if one["problem"]] == ["expander"]
 
 
+@pytest.mark.parametrize("option", [("--cut", "4"), ("--select", "mp")])
+def test_an_arm_says_all_that_was_asked_for(testbed: CLI, tmp_path: Path, option: tuple[str, str]) -> None:
+    """With cut tables the same is found again; with other rings the arm has the network and the rings."""
+    table = "e0.1" if option[0] == "--cut" else "e0"
+    called = testbed("find", "dlrm_tiny", "--servers", "4", "--strategy", f"{{{table}: [0], rest: all}}", *option)
+    arm = next(line for line in called.out.splitlines() if line.startswith("  - {"))
+    work = "{kind: profile, model: dlrm_tiny, batch: 8, iterations: 2, compute: none}"
+    (tmp_path / "spec.yaml").write_text(f"links: {{rate: 1 Gbit/s}}\nworkload: {work}\narms:\n{arm}\n")
+    (planned,) = json.loads(testbed("plan", str(tmp_path / "spec.yaml"), "--json").out)["trials"]
+    assert planned["scheme"].startswith("multi_ring(permutations=[")
+    assert ("topoopt" in arm) == (option[0] == "--cut")
+
+
 def test_tables_are_cut_by_columns() -> None:
     cut = harness.find("dlrm_shared", 8, hybrid=harness.Hybrid("search(steps=0)", cut=4, memory="30 GB"))
     assert "e15.3" in cut.facts["hybrid"]["strategy"]

@@ -42,11 +42,17 @@ def test_messages_and_sums_of_groups_on_a_star(bench: Bench, tmp_path: Path) -> 
     assert metrics["mp_wait_forward_s"] > 0
 
 
-def test_over_parallel_circuits_and_forwarded_by_servers(bench: Bench, tmp_path: Path) -> None:
-    """Neighbours are joined by two circuits, and servers 0 and 2 by none: their messages go through another server."""
-    spec = SPEC.replace("star(hosts=4)", '"patch_panel(servers=4,degree=4,rings=[1,1])"')
-    (outcome,) = bench.run(spec, tmp_path)
-    assert outcome.record["status"] == "done", outcome.record["error"]
-    checks = {one["name"]: one for one in outcome.record["fidelity"]["checks"]}
+def test_a_strategy_and_a_network_are_searched_for_and_run(bench: Bench, tmp_path: Path) -> None:
+    arm = SPEC[SPEC.index("  - topology") : SPEC.index("quiet")]
+    found = '  - {topology: "topoopt(servers=4,degree=2)", strategy: search(steps=50)}\n'
+    (outcome,) = bench.run(SPEC.replace(arm, found), tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    assert record["topology"].startswith("patch_panel(servers=4,degree=2,rings=[1]")
+    assert record["scheme"].startswith("multi_ring(permutations=[[")
+    checks = {one["name"]: one for one in record["fidelity"]["checks"]}
     assert checks["bytes on the wire"]["ok"], checks["bytes on the wire"]
-    assert outcome.record["sums"]["wrong_elements"] == 0
+    assert checks["lower bound"]["ok"], checks["lower bound"]
+    assert record["sums"]["wrong_elements"] == 0
+    assert record["critical_path"][0]["start_s"] == 0.0
+    assert record["critical_path"][-1]["end_s"] == record["metrics"]["iteration_predicted_s"]

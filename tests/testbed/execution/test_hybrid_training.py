@@ -12,7 +12,7 @@ pytestmark = pytest.mark.lab
 
 SPEC = """
 name: hybrid
-links: {rate: 400 Mbit/s}
+links: {rate: 100 Mbit/s}
 workload:
   model: dlrm_tiny
   dataset: clicks
@@ -20,7 +20,7 @@ workload:
   iterations: 5
   compute: {mode: paced, pace: {16: 0.2 s}}
 arms:
-  - topology: star(hosts=4)
+  - topology: "patch_panel(servers=4,degree=4,rings=[1,1])"
     scheme: ring
     strategy: {e0: [0], e1: [1], e2: [2, 3], e3: [3], e4: [0], e5: [1], e6: [2], e7: [3], dense2: [0, 2], rest: all}
 quiet: 0 s
@@ -28,6 +28,8 @@ quiet: 0 s
 
 
 def test_a_placed_model_is_trained_as_by_one_process(bench: Bench, tmp_path: Path) -> None:
+    """Over panels: neighbours have two parallel circuits, and what servers 0 and 2, and 1 and 3, send each other is
+    forwarded by another server."""
     (outcome,) = bench.run(SPEC, tmp_path)
     record, samples = outcome.record, outcome.samples
     assert record["status"] == "done", record["error"]

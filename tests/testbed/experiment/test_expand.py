@@ -63,6 +63,25 @@ def test_an_arm_at_a_rate_of_its_own_is_the_trial_that_all_links_of_that_rate_ma
     assert first.job.gst_theory_s == everywhere.job.gst_theory_s
 
 
+PINNED = """
+name: pinned
+links: {rate: 10 Gbit/s}
+workload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 2000}
+arms:
+  - {topology: star(hosts=4), scheme: ring}
+  - {topology: star(hosts=4), scheme: ps, perturb: [{kind: slow, workers: h1, slowdown: 2}]}
+  - {topology: "patch_panel(servers=4,degree=2,rings=[1])", scheme: "multi_ring(strides=[1,3])"}
+  - {topology: star(hosts=4), scheme: async_ps}
+"""
+IDENTITIES = ["2f5fc7abb4019a38", "127c8054359f96af", "f9bfcb0aaa39d10e", "b5b80eac19afa03e"]
+"""As they were before arms could have jobs, strategies or a memory."""
+
+
+def test_trials_without_jobs_and_strategies_keep_their_identities() -> None:
+    """So that a run that an earlier version began can go on."""
+    assert [trial.identity[:16] for trial in trials(read(PINNED, "spec.yaml", Path()))] == IDENTITIES
+
+
 FIELDS: dict[str, Any] = {
     "scheme": "another",
     "nodes": ("h0", "h1", "h2", "s1"),

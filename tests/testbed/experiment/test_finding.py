@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, UsageError
 from testbed.experiment import finding
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.run_directory.resolved import chosen, resolved
-from testbed.run_directory.resume import as_began
+from testbed.run_directory.resume import as_began, with_found_of
 from testbed.spec import Source, read
 from testbed.spec.sought import Chosen
 
@@ -68,6 +68,7 @@ def test_a_run_goes_on_with_what_it_found(monkeypatch: pytest.MonkeyPatch, tmp_p
     def again(*_: object) -> None:
         raise AssertionError("it is found again")
 
+    monkeypatch.setattr(finding, "_KNOWN", {})
     monkeypatch.setattr(finding, "alternate", again)
     monkeypatch.setattr(finding, "search_on", again)
     assert chosen(kept) == found.chosen
@@ -75,6 +76,57 @@ def test_a_run_goes_on_with_what_it_found(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert [trial.identity for trial in trials(resumed)] == [trial.identity for trial in trials(found)]
     with pytest.raises(AssertionError, match="it is found again"):
         settled(source())
+
+
+def test_the_first_part_searches_and_the_others_take_what_it_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = settled(source(), part=(1, 2))
+    (tmp_path / "resolved.json").write_text(json.dumps(resolved(first, part=(1, 2))))
+    with pytest.raises(UsageError, match="--part 2/2: what search and topoopt find is found once, in part 1"):
+        settled(source(), part=(2, 2))
+    monkeypatch.setattr(finding, "_found", None)  # nothing is found again
+    second = settled(with_found_of(tmp_path, source()), part=(2, 2))
+    assert [trial.identity for trial in trials(second)] == [trial.identity for trial in trials(first)]
+    with pytest.raises(SpecError, match=r"of another experiment than spec.yaml: workload.iterations was 4, and 5 is"):
+        with_found_of(tmp_path, source(SPEC.replace("iterations: 4", "iterations: 5")))
+
+
+def test_a_spec_that_is_checked_before_it_runs_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = settled(source())
+    monkeypatch.setattr(finding, "alternate", None)
+    monkeypatch.setattr(finding, "search_on", None)
+    assert settled(source()).chosen == first.chosen
+
+
+def test_a_search_predicts_what_the_trial_is_told_to_expect_and_keeps_its_course(delayed: Source) -> None:
+    """With the goodput and the delay of the trial's links, on the network and with the rings that the trial has."""
+    found = settled(delayed)
+    for number in (0, 2):
+        course = found.chosen.arms[number]["search"]
+        steps, costs = zip(*course["costs_s"], strict=True)
+        assert list(steps) == sorted(steps)
+        assert list(costs) == sorted(costs, reverse=True)
+        assert steps[-1] <= course["steps"] == (60, 0, 20)[number]
+        assert trials(found)[number].job.iteration_predicted_s == pytest.approx(costs[-1], rel=1e-9)
+
+
+@pytest.fixture
+def delayed() -> Source:
+    return source(SPEC.replace("100 Mbit/s}", "100 Mbit/s, delay: 2 ms}"))
+
+
+def test_tables_that_are_cut_are_placed_part_by_part() -> None:
+    arms = SPEC.partition("arms:\n")[0] + "arms:\n"
+    searched = '  - {topology: "topoopt(servers=6,degree=3)", strategy: search(steps=20), cut: 4}\n'
+    written = "  - {topology: star(hosts=4), scheme: ring, strategy: {e0.0: [0], e0.3: [1, 2], rest: all}, cut: 4}\n"
+    one, two = trials(settled(source(arms + searched + written)))
+    assert isinstance(one.network.arm.strategy, dict)
+    assert "e7.3" in one.network.arm.strategy
+    plan = two.job.plan
+    table = next(operator for operator in plan.model.operators if operator.name == "e0.3")
+    assert (table.columns, table.output_floats) == (8, 8)
+    assert {len(members) for members in plan.layout.groups} == {2, 4}
 
 
 def test_nothing_is_chosen_where_nothing_is_to_be_found() -> None:

@@ -436,6 +436,8 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
     "profile_without_a_time_for_the_batch": ("batch: 32", "batch: [32, 64]"),
     "profile_computed_for_real": ("scale: 200", "scale: 200, compute: real"),
     "profile_with_a_learning_rate": ("scale: 200", "scale: 200, learning_rate: 0.1"),
+    "profile_flops_without_unit": ("scale: 200", "scale: 200, compute: {flops: 10}"),
+    "profile_flops_without_time": ("scale: 200", "scale: 200, compute: {mode: none, flops: 10 TFLOP/s}"),
     "scale_below_1": ("scale: 200", "scale: 0.5"),
     "scale_with_a_unit": ("scale: 200", "scale: 200 x"),
     "scale_too_small_for_the_rate": ("scale: 200", "scale: 1"),
@@ -647,6 +649,37 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
         "perturb: [{kind: circuits, at: 1 s, rings: [1]}]}",
     ),
     "hybrid_overlap": ("compute: none", "compute: none, overlap: layer"),
+    "hybrid_beyond_memory": ("scheme: ring,", "scheme: ring, memory: 5 MB,"),
+    "hybrid_beyond_40_gb": (
+        HYBRID[HYBRID.index("dlrm_tiny") :],
+        "dlrm, batch: 8192, iterations: 4, scale: 1000, compute: {flops: 10 TFLOP/s}}\n"
+        "arms:\n  - {topology: star(hosts=16), scheme: ring, rate: 100 Gbit/s, strategy: data}\n",
+    ),
+    "hybrid_memory_without_strategy": (
+        "strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "memory: 5 GB",
+    ),
+    "hybrid_cut_without_strategy": ("strategy: {e0: [0], e1: [1, 2], rest: all}", "cut: 4"),
+    "hybrid_cut_uneven": ("{e0: [0], e1: [1, 2], rest: all}", "data, cut: 5"),
+    "hybrid_cut_unknown_part": ("{e0: [0], e1: [1, 2], rest: all}", "{e0: [0], rest: all}, cut: 4"),
+    "hybrid_memory_without_unit": ("scheme: ring,", "scheme: ring, memory: 5,"),
+    "hybrid_search_beyond_memory": ("{e0: [0], e1: [1, 2], rest: all}", "search(steps=10), memory: 1 MB"),
+    "hybrid_found_beyond_memory": (
+        "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "'topoopt(servers=4,degree=2)', strategy: data, memory: 5 MB",
+    ),
+    "hybrid_odd_with_two_interfaces": (
+        "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "'topoopt(servers=5,degree=2)', strategy: data",
+    ),
+    "hybrid_of_one_interface": (
+        "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "'topoopt(servers=4,degree=1)', strategy: data",
+    ),
+    "hybrid_of_one_server": (
+        "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "'topoopt(servers=1,degree=2)', strategy: data",
+    ),
 }
 
 
@@ -660,6 +693,8 @@ HYBRID_TRAINED_CHANGES: dict[str, tuple[str, str]] = {
         "strategy:",
         "checkpoint: {every: 2, rate: 1 MB/s}, strategy:",
     ),
+    "hybrid_trained_with_cut_tables": ("strategy:", "cut: 4, strategy:"),
+    "hybrid_trained_beyond_memory": ("strategy:", "memory: 5 MB, strategy:"),
     "hybrid_trained_by_halves": ("e0: [0], e1: [1, 2], rest: all", "e0: [0], rest: [1]"),
 }
 

@@ -11,7 +11,7 @@ from testbed.experiment.expand import trials
 from testbed.spec import Source, read
 from testbed.trial.model import Trial
 
-from ..conftest import SPEC
+from ..conftest import PROFILE, SPEC
 
 
 def with_overrides(*overrides: str) -> Source:
@@ -49,6 +49,16 @@ def test_set_changes_one_setting(override: str, value) -> None:
 def test_set_reaches_a_pace_by_its_batch() -> None:
     paced = with_overrides("workload.compute={mode: paced, pace: {2: 1 s}}", "workload.compute.pace.2=3 ms")
     assert paced.spec.workload.compute.pace_s == {2: 0.003}
+
+
+def test_operations_per_second_give_the_times_that_a_pace_does_not_have() -> None:
+    """vgg16 has 15.47 G multiply-adds: two operations each, and twice as many in the backward pass."""
+    text = PROFILE.replace("vgg19, batch: 32", "vgg16, batch: [8, 16]").replace(
+        "scale: 200", "scale: 200, compute: {flops: 10 TFLOP/s, pace: {16: 2 s}}"
+    )
+    compute = read(text, "spec.yaml", Path()).spec.workload.compute
+    assert compute.pace_s == {8: pytest.approx(6 * 15.47e9 * 8 / 10e12, rel=1e-3), 16: 2.0}
+    assert "flop_per_s" not in compute.model_dump()  # it follows from the times, so identities have it already
 
 
 def test_every_arm_runs_with_every_batch_side_by_side() -> None:

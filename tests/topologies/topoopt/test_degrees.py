@@ -59,7 +59,7 @@ def test_as_many_rings_as_fit_are_laid_up_to_a_degree_of_half_the_servers() -> N
         (
             16,
             1,
-            "topoopt: 16 servers of degree 1 cannot be joined by a ring: over servers it takes 2 panels"
+            "topoopt: 16 servers of degree 1 cannot be joined by a ring: it takes 2 panels"
             "\n  fix: give degree=2 or more",
         ),
         (16, 0, "topoopt: degree is 0\n  fix: give degree at least 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise, product
 
@@ -12,13 +13,14 @@ from testbed.base.errors import SpecError
 from tests.workloads.parallel.small import CHAIN, MB, TABLES
 from topologies.build import build
 from topologies.topoopt.finder import find
-from workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
-from workloads.parallel.network import Network
+from workloads.parallel.alternating import Effort, Planned, Planner, _Alternations, alternate, search_on
+from workloads.parallel.network import Network, of_found
 from workloads.parallel.prediction import Machine, predict
-from workloads.parallel.search import choices, search
-from workloads.parallel.strategy import Strategy, data_parallel, fitting, is_silent
+from workloads.parallel.search import Cost, Walk, choices, search
+from workloads.parallel.strategy import Strategy, data_parallel, fitting, held_bytes, is_silent
 
 SEEDS, MUST_MEET = 20, 19
+ON_GIGABIT = partial(of_found, rate_bps=10**9)
 SERVERS = 4
 TIGHT = Machine(memory_bytes=50 * MB)
 """TABLES' tables fit on single servers only, and not all on one."""
@@ -60,7 +62,7 @@ def test_choices() -> None:
 
 
 def test_walks_meet_the_best_of_three_operators_on_four_servers() -> None:
-    planner = Planner(CHAIN, partial(find, degree=4), 10**9, Machine())
+    planner = Planner(CHAIN, partial(find, degree=4), ON_GIGABIT, Machine())
     cost = Remembered(planner, Network(build("star(hosts=4)", rate_bps=10**9)))
     least = min(cost(Strategy(SERVERS, holders)) for holders in product(choices(SERVERS), repeat=3))
     start = data_parallel(CHAIN, SERVERS)
@@ -69,7 +71,7 @@ def test_walks_meet_the_best_of_three_operators_on_four_servers() -> None:
 
 def test_walks_meet_the_best_of_four_tables_on_four_servers() -> None:
     """The dense part stays on all servers here: strategies that move it cost infinity."""
-    planner = Planner(TABLES, partial(find, degree=4), 10**9, TIGHT)
+    planner = Planner(TABLES, partial(find, degree=4), ON_GIGABIT, TIGHT)
     network = Network(build("star(hosts=4)", rate_bps=10**9))
     everyone = tuple(range(SERVERS))
     remembered = Remembered(planner, network)
@@ -88,15 +90,90 @@ def test_walks_meet_the_best_of_four_tables_on_four_servers() -> None:
 
 def test_alternations_meet_the_best_of_three_operators_on_four_servers() -> None:
     """Over all strategies, each on the network that the finder makes for it."""
-    planner = RememberingPlanner(CHAIN, partial(find, degree=2), 10**9, Machine(memory_bytes=53 * MB))
+    planner = RememberingPlanner(CHAIN, partial(find, degree=2), ON_GIGABIT, Machine(memory_bytes=53 * MB))
     every = [Strategy(SERVERS, holders) for holders in product(choices(SERVERS), repeat=3)]
     least = min(planner.plan(one).prediction.iteration_s for one in every if not is_silent(CHAIN, one))
     found = [alternate(planner, SERVERS, Effort(800, seed)).best.prediction.iteration_s for seed in range(SEEDS)]
     assert met(found, least) >= MUST_MEET
 
 
+def test_alternations_meet_the_best_of_four_tables_on_four_servers() -> None:
+    """As above, of all strategies that fit. The dense part stays on all servers."""
+
+    class Dense(RememberingPlanner):
+        def cost(self, network: Network) -> Cost:
+            cost = super().cost(network)
+            return lambda strategy: cost(strategy) if len(strategy.holders[-1]) == SERVERS else math.inf
+
+    planner = Dense(TABLES, partial(find, degree=2), ON_GIGABIT, TIGHT)
+    every = (
+        Strategy(SERVERS, (*tables, tuple(range(SERVERS))))
+        for tables in product(choices(SERVERS), repeat=len(TABLES.inputs) - 1)
+    )
+    fits = [one for one in every if max(held_bytes(TABLES, one)) <= TIGHT.memory_bytes]
+    least = min(planner.plan(one).prediction.iteration_s for one in fits)
+    assert least < planner.plan(fits[0]).prediction.iteration_s
+    found = [alternate(planner, SERVERS, Effort(600, seed)).best.prediction.iteration_s for seed in range(SEEDS)]
+    assert met(found, least) >= MUST_MEET
+
+
+class ScriptedPlanner(Planner):
+    """Each network that it makes is better than the one before by a share of it; all strategies cost the same on it."""
+
+    gain = 0.0
+
+    @cached_property
+    def asked(self) -> list[Strategy]:
+        """The strategies for which the finder was called."""
+        return []
+
+    def plan(self, strategy: Strategy) -> Planned:
+        made = super().plan(strategy)
+        self.asked.append(strategy)
+        return replace(made, prediction=replace(made.prediction, iteration_s=(1 - self.gain) ** len(self.asked)))
+
+    def cost(self, network: Network) -> Cost:
+        del network
+        return lambda _: 1.0
+
+
+@pytest.mark.parametrize(("gain", "rounds"), [(0.0, 2), (0.0009, 2), (0.002, 10)])
+def test_an_alternation_ends_after_two_rounds_that_gain_too_little_or_after_ten(gain: float, rounds: int) -> None:
+    planner = ScriptedPlanner(CHAIN, partial(find, degree=2), ON_GIGABIT, Machine())
+    planner.gain = gain  # type: ignore[misc]  # the dataclass is frozen
+    start = planner.plan(data_parallel(CHAIN, SERVERS))
+    alternations = _Alternations(planner, [start], Effort(10**4))
+    alternations.run(start)
+    assert (len(alternations.rounds), alternations.steps) == (rounds, 50 * rounds)
+    assert len(planner.asked) == 1 + rounds  # the finder is called at the end of each round
+
+
+def test_the_finder_is_called_at_each_improvement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strategies cost less the more servers hold operators; no network is good enough to move to."""
+
+    class Improving(ScriptedPlanner):
+        def cost(self, network: Network) -> Cost:
+            del network
+            return lambda strategy: 0.1 + sum(SERVERS - len(holders) for holders in strategy.holders) / 100
+
+    improved: list[Strategy] = []
+    step = Walk.step
+
+    def noted(walk: Walk) -> bool:
+        if better := step(walk):
+            improved.append(walk.now)
+        return better
+
+    monkeypatch.setattr(Walk, "step", noted)
+    planner = Improving(CHAIN, partial(find, degree=2), ON_GIGABIT, Machine())
+    start = planner.plan(Strategy(SERVERS, ((0,), (1,), (0, 1))))
+    _Alternations(planner, [start], Effort(10**4, rounds=1)).run(start)
+    assert len(improved) >= 2
+    assert planner.asked[1:-1] == improved  # before them the start, after them the end of the round
+
+
 def test_one_seed_finds_the_same_and_the_best_never_rises() -> None:
-    planner = Planner(TABLES, partial(find, degree=4), 10**9, Machine())
+    planner = Planner(TABLES, partial(find, degree=4), ON_GIGABIT, Machine())
     one, two = (alternate(planner, 6, Effort(200, seed=3)) for _ in range(2))
     assert (one.best.strategy, one.costs, one.rounds) == (two.best.strategy, two.costs, two.rounds)
     assert one.best.found.topology == two.best.found.topology
@@ -117,7 +194,7 @@ def test_an_increase_of_a_twentieth_passes_half_the_time() -> None:
 
 
 def test_no_steps_leave_the_better_start() -> None:
-    planner = Planner(TABLES, partial(find, degree=4), 10**9, Machine())
+    planner = Planner(TABLES, partial(find, degree=4), ON_GIGABIT, Machine())
     found = alternate(planner, 4, Effort(0))
     assert found.best.strategy == fitting(TABLES, 4, 40e9, place_tables=True)
     assert (found.steps, found.rounds, len(found.costs)) == (0, (), 1)
@@ -141,7 +218,7 @@ def test_efforts_that_cannot_be(effort: dict[str, int], said: str) -> None:
 
 def test_a_search_on_a_network_that_stays_starts_from_the_better_of_two_strategies() -> None:
     network = Network(build("expander(servers=4,degree=3)", rate_bps=10**9))
-    planner = Planner(TABLES, partial(find, degree=4), 10**9, Machine())
+    planner = Planner(TABLES, partial(find, degree=4), ON_GIGABIT, Machine())
     starts = [fitting(TABLES, SERVERS, planner.machine.memory_bytes, place_tables=tables) for tables in (False, True)]
     first_s = min(map(planner.cost(network), starts))
     assert search_on(planner, network, Effort(0)).best_s == first_s

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from testbed.base.errors import SpecError, WorkerError
 from topologies.model import Topology
 from workloads.job import Replay
-from workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
+from workloads.kinds.base import Asked, Floats, Kind, Refusal, Stage, Told
 from workloads.kinds.forest.kind import KIND as FOREST
 from workloads.kinds.hybrid import fields
 from workloads.kinds.hybrid.plan import HybridCost, Plan
@@ -22,7 +22,7 @@ from workloads.kinds.hybrid.program.layout import collected, held_floats
 from workloads.kinds.hybrid.program.pace import flop_per_s, step_s
 from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES
-from workloads.parallel.prediction import Machine, predict
+from workloads.parallel.prediction import Machine, Prediction, predict, stages
 from workloads.parallel.strategy import text
 from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases, Shaper
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MOMENT_S = 1e-6
 """A pace that takes no time, for a prediction that divides by it."""
 MOST_BYTES = 1e18
-"""Memory of a server for a prediction: a profile that is played takes none of what the model would."""
+"""Memory of a server for a prediction: a strategy that does not fit is refused before."""
 
 
 class HybridKind(Kind[Plan]):
@@ -113,13 +113,19 @@ class HybridKind(Kind[Plan]):
         )
 
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
-        """The server that computes and sends longest, whatever it waits for."""
         assert isinstance(cost, HybridCost)
-        return float((pace_s + cost.own_s(shaper)[:, None]).sum(axis=1).max())
+        return cost.least_jct_s(shaper, pace_s)
 
     def iteration_s(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> float:
+        return self._predicted(plan, topology, pace_s, goodput).iteration_s
+
+    def critical_path(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
+        path = stages(self._predicted(plan, topology, pace_s, goodput).critical_path)
+        return [Stage(one.what, one.where, one.start_s, one.end_s) for one in path]
+
+    def _predicted(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> Prediction:
         machine = Machine(flop_per_s(plan.model, max(pace_s, MOMENT_S)), memory_bytes=MOST_BYTES, overlaps=False)
-        return predict(plan.model, plan.strategy, Network(topology, plan.rings, goodput), machine).iteration_s
+        return predict(plan.model, plan.strategy, Network(topology, plan.rings, goodput), machine)
 
     def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
         messages = sum(not one.is_local for one in plan.messages)

@@ -17,7 +17,7 @@ from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES, Model
 from workloads.parallel.strategy import Holders, Strategy, text
 from workloads.sync.cost import Cost, Shaper, cost_of
-from workloads.sync.flows import Flows, added, flows
+from workloads.sync.flows import Flows, added, flows, partial_sums
 from workloads.sync.flows import pairs as forest_pairs
 from workloads.sync.forest import Forest
 from workloads.sync.groups import together
@@ -92,12 +92,15 @@ class Plan:
             TopologyError: two servers that send each other something have no route.
         """
         sums = flows(self.forest, FLOAT_BYTES * self.gradient_floats)
+        tails = [topology.tail(link) for link in range(2 * len(topology.links))]
         return HybridCost(
             **vars(cost_of(self.flows, self.forest, topology)),
             reduced_bytes=cost_of(sums, self.forest, topology).link_bytes,
-            sent_bytes=np.bincount(sums.senders, sums.count_bytes, topology.host_count).astype(np.float64),
-            ports=np.array([len(topology.ports[server]) for server in topology.hosts]),
-            nic_bps=np.array([_mean_bps(topology, server) for server in topology.hosts]),
+            own_bytes=_own_bytes(self.flows, topology),
+            own_sum_bytes=_own_bytes(sums, topology),
+            partial_bytes=_own_bytes(partial_sums(self.forest, FLOAT_BYTES * self.gradient_floats), topology),
+            tails=np.array(tails),
+            servers=topology.host_count,
         )
 
 
@@ -107,30 +110,55 @@ class HybridCost(Cost):
 
     Attributes:
         reduced_bytes: float64[2 x links], those of AllReduces alone.
-        sent_bytes: float64[n], what each server sends in AllReduces.
-        ports: int64[n], how many links it has, and ``nic_bps`` float64[n], their mean rate.
+        own_bytes: float64[2 x links], what the server where a link begins sends itself, and does not forward.
+        own_sum_bytes: of them, those of AllReduces, and ``partial_bytes``, those up their trees.
+        tails: int64[2 x links], the node where each link begins; servers come first.
     """
 
     reduced_bytes: NDArray[np.float64]
-    sent_bytes: NDArray[np.float64]
-    ports: NDArray[np.int64]
-    nic_bps: NDArray[np.float64]
+    own_bytes: NDArray[np.float64]
+    own_sum_bytes: NDArray[np.float64]
+    partial_bytes: NDArray[np.float64]
+    tails: NDArray[np.int64]
+    servers: int
 
     @property
     def late_bytes(self) -> NDArray[np.float64]:
         """A server has sent all its messages before its gradients are ready."""
         return self.reduced_bytes
 
-    def own_s(self, shaper: Shaper) -> NDArray[np.float64]:
-        """float64[n]: how long each server takes at least from its gradients on. All that it sends in AllReduces has
-        its own gradient in it; what it forwards has not."""
-        return shaper.least_s(self.sent_bytes / self.ports, self.nic_bps)
+    def least_jct_s(self, shaper: Shaper, pace_s: NDArray[np.float64]) -> float:
+        """The largest of three bounds; ``pace_s`` is float64[n, iterations], for how long each server computes.
+
+        - *The server that ends an iteration last*, at E, begins the next one then. It computes before it has its
+          gradients, and all that it sends in AllReduces has its own gradient in it. Its messages leave after E, too,
+          and somebody needs each of them and of the sums before the next iteration ends everywhere. So the
+          iteration takes at least max(pace, messages) + AllReduces of that server, on the busiest of its links:
+          of all servers the least, as any may be the last.
+        - *Any one server* computes, and its gradient must leave, in a partial sum, before it gets the sum. In the
+          meantime it may pass on sums of the iteration before, which only others wait for.
+        - *Any one link* carries the messages and sums of all iterations.
+        """
+        sums_s, whole_s = self._own_s(shaper, self.own_sum_bytes), self._own_s(shaper, self.own_bytes)
+        last_s = np.maximum(pace_s + sums_s[:, None], whole_s[:, None]).min(axis=0).sum()
+        alone_s = (pace_s + self._own_s(shaper, self.partial_bytes)[:, None]).sum(axis=1).max()
+        links_s = shaper.least_s(pace_s.shape[1] * self.link_bytes, self.link_rate_bps).max(initial=0.0)
+        return float(max(last_s, alone_s, links_s))
+
+    def _own_s(self, shaper: Shaper, own_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64[n]: how long each server's busiest link takes for so many bytes."""
+        found = np.zeros(int(self.tails.max()) + 1)
+        np.maximum.at(found, self.tails, shaper.least_s(own_bytes, self.link_rate_bps))
+        return found[: self.servers]
 
 
-def _mean_bps(topology: Topology, server: int) -> float:
-    """Of a server's links."""
-    rates_bps = [topology.links[link // 2].rate_bps for link in topology.ports[server]]
-    return sum(rates_bps) / len(rates_bps)
+def _own_bytes(sent: Flows, topology: Topology) -> NDArray[np.float64]:
+    """float64[2 x links]: bytes on the first link of their ways."""
+    found = np.zeros(2 * len(topology.links))
+    for src, dst, count in sent:
+        for path in topology.paths(src, dst):
+            found[path.links[0]] += count * path.weight
+    return found
 
 
 def plan(

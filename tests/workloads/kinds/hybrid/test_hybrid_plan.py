@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,11 +14,13 @@ from tests.workloads.parallel.small import CHAIN, TABLES
 from tests.workloads.parallel.test_strategy import strategies
 from topologies.build import build
 from topologies.topoopt.finder import find
+from workloads import kinds
 from workloads.kinds.hybrid.plan import Plan, plan
 from workloads.parallel.network import Network, of_found
 from workloads.parallel.operators import Model, Operator, model, scaled
 from workloads.parallel.prediction import Machine, predict
 from workloads.parallel.strategy import Strategy, demand_of, gradients, read
+from workloads.sync.cost import Shaper
 from workloads.sync.verify import verify
 
 SMALL = scaled(TABLES, 1000)
@@ -84,6 +87,25 @@ def test_links_carry_what_the_prediction_says(strategy: Strategy) -> None:
     verify(made.forest, network.topology)
     predicted = predict(SMALL, strategy, network, Machine())
     assert made.cost(network.topology).link_bytes == pytest.approx(predicted.link_bytes, rel=1e-3, abs=600)
+
+
+NETWORKS = ("star(hosts={})", "patch_panel(servers={},degree=2,rings=[1])", "expander(servers={},degree=3,seed=1)")
+
+
+@given(strategies(TABLES), st.sampled_from(NETWORKS), st.sampled_from([0.0, 0.05, 2.0]))
+@settings(deadline=None, max_examples=40)
+def test_least_job_times_are_below_predicted_ones(strategy: Strategy, network: str, pace_s: float) -> None:
+    """Of three iterations, each of which begins when the one before has ended everywhere."""
+    if not gradients(TABLES, strategy) or strategy.servers < 4:
+        return
+    net = star(network.format(strategy.servers))
+    made = plan(net, TABLES, strategy)
+    kind = kinds.of(made)
+    paces_s = pace_s * np.repeat(np.array(kind.paces(made))[:, None], 3, axis=1)
+    least_s = kind.least_jct_s(made.cost(net), Shaper(), paces_s, "none")
+    predicted_s = kind.iteration_s(made, net, pace_s, goodput=1.0)
+    assert predicted_s is not None
+    assert 0 < least_s <= 3 * predicted_s * (1 + 1e-4)
 
 
 @pytest.mark.parametrize(("servers", "degree"), [(6, 4), (8, 6)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from workloads.job import Compute
 from workloads.kinds.hybrid.program.cut import PHASES, Phase, Step
 from workloads.parallel.operators import Model
-from workloads.parallel.prediction import BACKWARD, FLOP_PER_MULTIPLY_ADD
+from workloads.parallel.prediction import BACKWARD, FLOP_OF_AN_ITERATION
 
 
 def step_s(model: Model, step: Step, pace_s: float) -> float:
@@ -21,7 +21,7 @@ def step_s(model: Model, step: Step, pace_s: float) -> float:
 
 def flop_per_s(model: Model, pace_s: float) -> float:
     """What a :class:`workloads.parallel.prediction.Machine` computes on which steps take these times."""
-    return FLOP_PER_MULTIPLY_ADD * (1 + BACKWARD) * _multiply_adds(model) * model.samples / pace_s
+    return FLOP_OF_AN_ITERATION * _multiply_adds(model) * model.samples / pace_s
 
 
 class Clock:

@@ -1,0 +1,64 @@
+"""Figure 19: accuracy over time, through patch panels and through switches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from analysis import metrics
+from analysis.papers.claim import Experiment, Finding, Row, Runs
+from analysis.papers.evidence import ITERATION_TIMES, Values, measure
+from analysis.papers.judging import within
+from analysis.recorded import Trial
+
+LEARNT = Experiment("topoopt/figure19.yaml", (), ("repeats=5", "workload.iterations=120"), ITERATION_TIMES)
+TOPOOPT, IDEAL, ONE = "TopoOpt", "ideal", "one interface"
+ABOUT = 0.05
+
+
+def learnt(runs: Runs) -> Finding:
+    """For each accuracy that was tested: the time that another network takes to it, over TopoOpt's."""
+    run = runs.get(LEARNT.spec)
+    ideal, one = (
+        Row(
+            f"time to accuracy, {other} over {TOPOOPT}",
+            "x",
+            paper,
+            None,
+            measure(run, [other, TOPOOPT], _times, number=ITERATION_TIMES),
+        )
+        for other, paper in ((IDEAL, 1.0), (ONE, None))
+    )
+    return Finding(
+        (ideal, one),
+        (
+            within(
+                f"TopoOpt's accuracy grows as fast as with the ideal switch, within {ABOUT:.0%}", ideal, low=1 - ABOUT
+            ),
+            within("accuracy grows faster than with a switch of one interface's rate", one, low=1.0),
+        ),
+        (
+            "ResNet-8 on digits in place of ResNet-50 on CIFAR10. All arms compute the same weights, but for the order "
+            "of sums, so the time to an accuracy is that of its iteration.",
+        ),
+    )
+
+
+def _times(other: Trial, topoopt: Trial) -> Values:
+    """By accuracy that one after another is first reached by both: when the other had it, over when TopoOpt had it."""
+    curve, ours = _curve(other), _curve(topoopt)
+    goals = sorted({*curve["accuracy"].cummax(), *ours["accuracy"].cummax()})
+    both = [one for one in goals if one <= min(curve["accuracy"].max(), ours["accuracy"].max())]
+    return np.array([_reached_s(curve, one) / _reached_s(ours, one) for one in both], dtype=np.float64)
+
+
+def _reached_s(curve: pd.DataFrame, accuracy: float) -> float:
+    return float(curve["time_s"][curve["accuracy"] >= accuracy].iloc[0])
+
+
+def _curve(trial: Trial) -> pd.DataFrame:
+    """By iteration after the warm-up, when it had ended everywhere, and the accuracy of its weights."""
+    assert trial.samples is not None  # it is VALID, so it has them
+    tested = {int(iteration): value for iteration, value in trial.accuracy.own_curve or ()}
+    found = pd.DataFrame({"time_s": metrics.ends_s(trial.samples), "accuracy": pd.Series(tested, dtype=float)}).dropna()
+    return found[found.index >= trial.warmup]
