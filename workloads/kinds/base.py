@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
+from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from topologies.part import Part
 from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Tool
@@ -63,6 +64,9 @@ class Kind(Generic[P]):
         run_by: the type of :attr:`Forest.run_by` of its plans; None where that is None.
         writes_samples: whether its processes tell of their iterations. Otherwise they are programs of which nothing is
             known but when they began and ended, and what the links carried meanwhile.
+        runs_programs: whether its ranks are programs of the user's. How many iterations they do, and how long they
+            compute, is known only afterwards, if at all.
+        no_trees: why collectives of a script cannot go as its plans say (:meth:`for_scripts`), to go after the scheme.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
@@ -84,6 +88,8 @@ class Kind(Generic[P]):
     name: str
     run_by: type[RunBy] | None = None
     writes_samples = True
+    runs_programs = False
+    no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
     runs_our_engine = True
     tells_resent = True
@@ -106,6 +112,17 @@ class Kind(Generic[P]):
             SchemeError: it cannot use this topology.
         """
         raise NotImplementedError
+
+    def for_scripts(self, plan: P, topology: Topology) -> Forest:  # noqa: ARG002
+        """The plan by which the collectives of a script move along the same trees.
+
+        Raises:
+            SchemeError: it has none for them.
+        """
+        raise SchemeError(
+            f"scheme {plan.scheme} cannot carry a script: {self.no_trees}",
+            fix="take a synchronous scheme, such as ring, ps or rina",
+        )
 
     def check_form(self, plan: P, topology: Topology) -> None:
         """Return only if the plan can be shown: it is for this topology, and its parts fit each other.
@@ -416,14 +433,17 @@ class KindOfForests(Kind[Forest]):
 AnyKind: TypeAlias = Kind[Any]
 
 
+IN_EVERY_PLAN = ("library", "asynchronous")
+"""The kinds of which each plan says whether it is of them. Identities of trials depend on that, so kinds that came
+later are named in their own plans only."""
+
+
 def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:
     """By kinds that have one, who runs the plan."""
-    from workloads.kinds import BUILT_IN, named
-
     told = None if plan.run_by is None else asdict(plan.run_by)  # type: ignore[call-overload]
     if told:  # what a plan may have, and has not, does not make it another one than before there was such a thing
         told = {name: value for name, value in told.items() if value != ()}
-    ours: dict[str, dict[str, Any] | None] = dict.fromkeys(name for name in BUILT_IN if _tells(named(name).run_by))
+    ours: dict[str, dict[str, Any] | None] = dict.fromkeys(IN_EVERY_PLAN)
     return ours | {plan.kind: told} if told else ours
 
 

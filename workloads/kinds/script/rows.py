@@ -1,0 +1,85 @@
+"""What ranks of a script tell while it runs, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+SUMS = frozenset({"allreduce", "reduce_scatter"})
+"""The collectives that add gradients up."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One collective as one rank saw it; moments on the clock of its machine (s).
+
+    Attributes:
+        group: its number; 0 is the group of all ranks.
+        sequence: which of the group's collectives it is, the same on all its ranks.
+        op: such as ``allreduce``.
+        nbytes: of the whole array: what each rank adds to, or has in the end, whichever is more.
+        asked_s: when the script called it.
+        done_s: when this rank had the result.
+        waited_s: for how long a thread of the script waited for it.
+        by: who moved it: ``scheme``, ``ring`` for a group that the scheme cannot serve, ``gloo``, or ``direct`` between
+            two hosts.
+        ranks: how many are in the group.
+        root: of the collectives that have one, and the other rank of a send or a receive.
+    """
+
+    group: int
+    sequence: int
+    op: str
+    dtype: str
+    nbytes: int
+    asked_s: float
+    done_s: float
+    waited_s: float
+    by: str
+    ranks: int
+    root: int | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds arrays of all its ranks up."""
+        return self.op in SUMS
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Numbers that a script told at a moment (s), by name."""
+
+    at_s: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A sum beside Gloo's of the same: the largest difference over the largest number."""
+
+    group: int
+    sequence: int
+    dtype: str
+    largest: float
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """All that a rank told.
+
+    Attributes:
+        met_s: when its process group was made (s).
+        marks_s: when it ended an iteration, if the script says so.
+        groups: by number, the ranks of groups that are not of all.
+        nonfinite: (group, sequence, where) of arrays with numbers that are not finite: ``input`` or ``sum``.
+    """
+
+    rank: int
+    node: int
+    met_s: float
+    calls: Sequence[Call]
+    marks_s: Sequence[float] = ()
+    logged: Sequence[Logged] = ()
+    groups: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    compared: Sequence[Compared] = ()
+    nonfinite: Sequence[tuple[int, int, str]] = ()
