@@ -107,7 +107,7 @@ class Spec(_WithLabs):
     def _schemes_where_needed(self) -> Spec:
         brings = self.workload.brings
         for i, arm in enumerate(self.arms):
-            if brings and arm.scheme:
+            if brings and arm.scheme and not self.workload.carries:
                 raise refuse(f"arms.{i} has a scheme, and a {brings} synchronises by itself", "remove the scheme")
             if brings and arm.jobs:
                 problem = f"arms.{i} has jobs, and a {brings} is one program on all hosts"

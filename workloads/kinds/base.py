@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
+    from workloads.kinds.script.account import Account
+    from workloads.kinds.script.rows import RankRows
     from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
@@ -64,8 +66,6 @@ class Kind(Generic[P]):
         run_by: the type of :attr:`Forest.run_by` of its plans; None where that is None.
         writes_samples: whether its processes tell of their iterations. Otherwise they are programs of which nothing is
             known but when they began and ended, and what the links carried meanwhile.
-        runs_programs: whether its ranks are programs of the user's. How many iterations they do, and how long they
-            compute, is known only afterwards, if at all.
         no_trees: why collectives of a script cannot go as its plans say (:meth:`for_scripts`), to go after the scheme.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
@@ -88,7 +88,6 @@ class Kind(Generic[P]):
     name: str
     run_by: type[RunBy] | None = None
     writes_samples = True
-    runs_programs = False
     no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
     runs_our_engine = True
@@ -366,6 +365,15 @@ class Kind(Generic[P]):
         Raises:
             WorkerError: they contradict each other.
         """
+        raise NotImplementedError
+
+    def library(self, plan: P) -> str:
+        """Whose backend carries the collectives of a script under this plan; empty for ours."""
+        return ""
+
+    def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int) -> Account:
+        """What the ranks of a script have told, put together; of a kind whose ranks are programs that tell something.
+        ``warmup`` is how many iterations medians are to leave out."""
         raise NotImplementedError
 
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:

@@ -62,6 +62,7 @@ class Workload(Group):
         of_schemes: keys that say nothing of arms without a scheme.
         takes_scale: whether a spec may say by what its gradients, and the links' rates, are divided.
         program: what hosts run in place of our workers, if they do.
+        reading: what is made of what its ranks tell, if arms may have schemes.
     """
 
     brings: ClassVar[str] = ""
@@ -80,8 +81,8 @@ class Workload(Group):
         return None
 
     @property
-    def reading(self) -> Reading:
-        return Reading()
+    def reading(self) -> Reading | None:
+        return None
 
 
 class Synchronised(Workload):

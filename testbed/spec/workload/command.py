@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from testbed.base.groups import Size, Whole, listed, refuse
 from testbed.spec.workload.base import Program, Reading, Workload
@@ -84,6 +84,14 @@ class Command(Workload):
     @property
     def reading(self) -> Reading:
         return Reading(self.warmup, self.chunk_bytes, self.check, dict(self.metrics))
+
+    @model_validator(mode="after")
+    def _whole_numbers_in_a_chunk(self) -> Self:
+        if self.chunk_bytes % 8:
+            raise refuse(
+                f"chunk of {self.chunk_bytes} bytes cuts a float64", "give a multiple of 8 B, such as 128 KiB"
+            )
+        return self
 
     @property
     def batch(self) -> list[int]:

@@ -21,7 +21,6 @@ class CommandKind(KindOfForests):
     name = "command"
     run_by = Themselves
     writes_samples = False
-    runs_programs = True
     sums_together = False
     runs_our_engine = False
     tells_resent = False

@@ -33,7 +33,6 @@ class ScriptKind(ForestKind):
 
     name = "script"
     run_by = Scripted
-    runs_programs = True
     runs_our_engine = False
     tells_resent = False
     parallel_connections = False
@@ -59,6 +58,9 @@ class ScriptKind(ForestKind):
 
     def keepers(self, plan: Forest) -> Sequence[int]:
         return ()
+
+    def library(self, plan: Forest) -> str:
+        return library_of(plan)
 
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers
