@@ -32,7 +32,7 @@ from testbed.spec.workload.launchers import Started, without_launcher
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from topologies.addressing import plan
-from workloads.kinds.script.rank_job import VARIABLE
+from workloads.rank_job import VARIABLE
 
 MASTER_PORT = 29500
 """What torchrun takes unless told otherwise."""

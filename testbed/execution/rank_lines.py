@@ -12,7 +12,7 @@ from testbed.base.errors import TrialError
 from testbed.execution import supervise
 from testbed.files.foreign import LARGEST_NUMBER
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, check, is_number
-from workloads.kinds.script.rows import Call, Compared, Logged, RankRows
+from workloads.kinds.ranks import Call, Compared, Logged, RankRows
 
 MOST_BYTES = 2**27
 """Of a rank's file: half a million collectives."""

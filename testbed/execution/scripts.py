@@ -19,11 +19,11 @@ from topologies.addressing import Addresses, plan
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Replay, WorkerJob
-from workloads.kinds.script.rank_job import RankJob
+from workloads.rank_job import RankJob
 
 if TYPE_CHECKING:
     from testbed.execution.programs import Ran
-    from workloads.kinds.script.account import Account
+    from workloads.kinds.ranks import Account
 
 STAGE = "rank"
 """What tells the files of ranks from those of the processes that measure links before."""

@@ -155,6 +155,7 @@ def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan
     scheme_text = locate(arm.scheme, folder)
     scheme, _ = built.plan(scheme_text, network.topology_text, spec, ANY)
     plan: Plan = kinds.of(scheme).for_scripts(scheme, topology)
+    _check_connections(plan, topology)
     return scheme_text, plan
 
 

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
-    from workloads.kinds.script.account import Account
-    from workloads.kinds.script.rows import RankRows
+    from workloads.kinds.ranks import Account, RankRows
     from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant

@@ -42,7 +42,15 @@ def _pattern(value: str) -> str:
 
 
 Pattern = Annotated[str, Field(strict=True, max_length=LONGEST_PATTERN), AfterValidator(_pattern)]
-Metric = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", value):
+        raise refuse(f"{value!r:.60} is no name of a metric", "use up to 40 of a-z, 0-9 and _, such as samples_per_s")
+    return value
+
+
+Metric = Annotated[str, AfterValidator(_name)]
 
 
 class Command(Workload):

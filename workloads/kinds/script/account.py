@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from topologies.model import Topology
 from workloads.kinds.script.rounds import Round, rounds
-from workloads.kinds.script.rows import Call, RankRows
+from workloads.kinds.ranks import Account, Call, RankRows
 from workloads.sync.cost import Cost, cost
 from workloads.sync.forest import Forest
 
@@ -36,29 +36,6 @@ class ScriptCost(Cost):
     @property
     def late_bytes(self) -> NDArray[np.float64]:
         return self.sums_bytes
-
-
-@dataclass(frozen=True)
-class Account:
-    """What a script did.
-
-    Attributes:
-        samples: a row for each rank and iteration (:mod:`analysis.metrics`); None where its sums show no iterations.
-        warmup: how many iterations at the beginning count for no median.
-        gradient_bytes: what is summed in an iteration.
-        buckets: how many sums that is.
-        cost: of an average iteration; None without iterations.
-        metrics: numbers by names that :mod:`analysis.dictionary` defines.
-        collectives: for each kind and size of collective, how many there were and how long they took.
-    """
-
-    samples: pd.DataFrame | None
-    warmup: int
-    gradient_bytes: int
-    buckets: int
-    cost: Cost | None
-    metrics: Mapping[str, float | None]
-    collectives: Sequence[Mapping[str, Any]]
 
 
 def account(plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int) -> Account:

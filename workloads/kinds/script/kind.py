@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workloads.job import WorkerJob
-    from workloads.kinds.script.account import Account
-    from workloads.kinds.script.rows import RankRows
+    from workloads.kinds.ranks import Account, RankRows
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 

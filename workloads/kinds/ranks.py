@@ -1,9 +1,15 @@
-"""What ranks of a script tell while it runs, read and checked."""
+"""What ranks of a script tell while it runs, read and checked, and what its kind of trial makes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from workloads.sync.cost import Cost
+
+if TYPE_CHECKING:
+    import pandas as pd  # not needed to plan a trial
 
 SUMS = frozenset({"allreduce", "reduce_scatter"})
 """The collectives that add gradients up."""
@@ -83,3 +89,26 @@ class RankRows:
     groups: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     compared: Sequence[Compared] = ()
     nonfinite: Sequence[tuple[int, int, str]] = ()
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a script did.
+
+    Attributes:
+        samples: a row for each rank and iteration (:mod:`analysis.metrics`); None where its sums show no iterations.
+        warmup: how many iterations at the beginning count for no median.
+        gradient_bytes: what is summed in an iteration.
+        buckets: how many sums that is.
+        cost: of an average iteration; None without iterations.
+        metrics: numbers by names that :mod:`analysis.dictionary` defines.
+        collectives: for each kind and size of collective, how many there were and how long they took.
+    """
+
+    samples: pd.DataFrame | None
+    warmup: int
+    gradient_bytes: int
+    buckets: int
+    cost: Cost | None
+    metrics: Mapping[str, float | None]
+    collectives: Sequence[Mapping[str, Any]]
