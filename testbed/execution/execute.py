@@ -196,8 +196,7 @@ def _of_program(trial: Trial, ran: programs.Ran, files: Files) -> tuple[dict[str
         before=ran.probes,
     )
     record = summary(done, done.job, seen, Told(account.found.samples))
-    start_s, end_s = programs.window(ran)
-    metrics = {**record["metrics"], **account.found.metrics, "jct_s": end_s - start_s}
+    metrics = {**record["metrics"], **account.found.metrics}
     return {**record, **account.record, "metrics": metrics, "iterations": done.iterations}, account.found.samples
 
 

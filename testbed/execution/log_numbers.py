@@ -39,7 +39,7 @@ def read(logs: Sequence[Path], patterns: Mapping[str, str]) -> dict[str, list[li
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=_bounded,  # noqa: PLW1509 - no thread of ours holds a lock that setrlimit needs
+        preexec_fn=_bounded,
     )
     if done.returncode != 0:
         raise SpecError(

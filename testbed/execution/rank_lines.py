@@ -1,4 +1,4 @@
-"""The lines that ranks of a script write, as they are to be: our backend in the user's process wrote them, or the user."""
+"""The lines that ranks of a script write, as they are to be: our backend wrote them in the user's process."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +12,6 @@ from testbed.execution.files import Files
 from testbed.lab.programs import Launch
 from testbed.machine.room import most_said_bytes
 from testbed.spec.workload.base import Reading, Synchronised
-from testbed.spec.workload.compute import ComputeTime
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from topologies.addressing import Addresses, plan
@@ -133,7 +132,7 @@ class Accounted:
 
     found: Account
     as_run: Trial
-    lines: Mapping[str, list[dict[str, Any]]]
+    lines: dict[str, list[dict[str, Any]]]
     record: Mapping[str, Any]
 
 
@@ -154,7 +153,8 @@ def account(trial: Trial, ran: Ran, files: Files) -> Accounted | None:
             f"{silent[0]} made no process group, so nothing of its script went along {job.plan.scheme}",
             fix="call torch.distributed.init_process_group() in the script, or remove scheme from the arm",
         )
-    found = job.kind.account(job.plan, trial.topology, [one for one in told if one is not None], read.warmup)
+    ranks = [one for one in told if one is not None]
+    found = job.kind.account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
     for name in [*job.processes][job.world :]:
         lines[name] = supervise.read_checked(files.samples(name), most_said_bytes(job), job.kind)
     for line in ran.probes:
@@ -169,14 +169,15 @@ def _as_run(job: Job, found: Account) -> Job:
     """The job with the iterations that it did. Sums that are asked for one by one overlap."""
     assert found.samples is not None
     assert found.cost is not None
-    work = AsRun(
-        batch=[1],
-        iterations=int(found.samples["iteration"].max()) + 1,
-        warmup=found.warmup,
-        compute=ComputeTime(),
-        overlap="none" if found.buckets == 1 else "layer",
+    work = AsRun.model_validate(
+        {
+            "kind": "command",
+            "batch": 1,
+            "iterations": int(found.samples["iteration"].max()) + 1,
+            "warmup": found.warmup,
+            "overlap": "none" if found.buckets == 1 else "layer",
+        }
     )
     floats = -(-found.gradient_bytes // 4)
     gradient = Gradient((floats,), (range(1),), ((0, floats),))
     return replace(job, workload=work, cost=found.cost, gradient=gradient, batch=1)
-

@@ -111,7 +111,7 @@ class Kind(Generic[P]):
         """
         raise NotImplementedError
 
-    def for_scripts(self, plan: P, topology: Topology) -> Forest:  # noqa: ARG002
+    def for_scripts(self, plan: P, topology: Topology) -> Forest:
         """The plan by which the collectives of a script move along the same trees.
 
         Raises:
@@ -370,9 +370,10 @@ class Kind(Generic[P]):
         """Whose backend carries the collectives of a script under this plan; empty for ours."""
         return ""
 
-    def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int) -> Account:
+    def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
         """What the ranks of a script have told, put together; of a kind whose ranks are programs that tell something.
-        ``warmup`` is how many iterations medians are to leave out."""
+        ``warmup`` is how many iterations medians are to leave out, and ``shaper`` what links let pass before their
+        rates count."""
         raise NotImplementedError
 
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:

@@ -102,7 +102,8 @@ class Account:
         buckets: how many sums that is.
         cost: of an average iteration; None without iterations.
         metrics: numbers by names that :mod:`analysis.dictionary` defines.
-        collectives: for each kind and size of collective, how many there were and how long they took.
+        collectives: of each kind and size of collective, how many there were and how long they took, by names that
+            :mod:`analysis.dictionary` defines.
     """
 
     samples: pd.DataFrame | None

@@ -55,8 +55,8 @@ Metric = Annotated[str, AfterValidator(_name)]
 
 class Command(Workload):
     """A script of yours runs on each host as one rank, as torchrun would start it. In an arm without a scheme it
-    synchronises by itself. In an arm with a scheme, its collectives of ``torch.distributed`` go along the scheme's trees.
-    """
+    synchronises by itself. In an arm with a scheme, its collectives (``torch.distributed``) go along the scheme's
+    trees."""
 
     brings: ClassVar[str] = "command"
     carries: ClassVar[str] = "script"
@@ -96,9 +96,7 @@ class Command(Workload):
     @model_validator(mode="after")
     def _whole_numbers_in_a_chunk(self) -> Self:
         if self.chunk_bytes % 8:
-            raise refuse(
-                f"chunk of {self.chunk_bytes} bytes cuts a float64", "give a multiple of 8 B, such as 128 KiB"
-            )
+            raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float64", "give a multiple of 8 B, such as 128 KiB")
         return self
 
     @property

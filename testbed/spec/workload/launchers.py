@@ -1,7 +1,7 @@
 """Commands that start a script through a launcher: torchrun, ``python -m torch.distributed.run``, accelerate.
 
-A launcher starts the ranks of one machine and tells each of its place. Here the lab starts a rank on each host, with the
-same environment, so a launcher's words are left out. Its options must fit what the lab does.
+A launcher starts the ranks of one machine and tells each of its place. Here the lab starts a rank on each host with
+the same environment, so a launcher's words are left out. Its options must fit what the lab does.
 
 Sources: torch.distributed.run ("Launcher"), accelerate's command ``accelerate launch``.
 """
@@ -27,12 +27,19 @@ class Started:
 
 @dataclass(frozen=True)
 class _Launcher:
-    """Options by what is made of them, without dashes: those whose value says how many ranks there are in all or a
-    host, those that are left out with their value, those without a value, and those that stand for a variable."""
+    """A launcher's options, without dashes, by what is made of them.
+
+    Attributes:
+        counts: those whose value says how many hosts, or ranks in all, there are.
+        each: those whose value says how many ranks a host has.
+        valued: those that are left out with their value.
+        flags: those that have no value, and are left out.
+        variables: those whose value each rank has in a variable of its environment.
+        switches: those without a value that stand for a variable and its value.
+    """
 
     name: str
-    hosts: frozenset[str]
-    ranks: frozenset[str]
+    counts: frozenset[str]
     each: frozenset[str]
     valued: frozenset[str]
     flags: frozenset[str]
@@ -40,27 +47,26 @@ class _Launcher:
     switches: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
+_OF_TORCHRUN = """
+node_rank rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval start_method role log_dir
+r redirects t tee local_ranks_filter local_addr logs_specs master_addr master_port signals_to_handle shutdown_timeout
+"""
+_OF_ACCELERATE = """
+machine_rank main_process_ip main_process_port rdzv_backend rdzv_conf max_restarts monitor_interval role log_dir tee
+num_cpu_threads_per_process config_file
+"""
 TORCHRUN = _Launcher(
     name="torchrun",
-    hosts=frozenset({"nnodes"}),
-    ranks=frozenset(),
+    counts=frozenset({"nnodes"}),
     each=frozenset({"nproc_per_node"}),
-    valued=frozenset(
-        "node_rank rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval start_method role "
-        "log_dir r redirects t tee local_ranks_filter local_addr logs_specs master_addr master_port signals_to_handle "
-        "shutdown_timeout".split()
-    ),
+    valued=frozenset(_OF_TORCHRUN.split()),
     flags=frozenset({"standalone", "use_env", "virtual_local_rank"}),
 )
 ACCELERATE = _Launcher(
     name="accelerate launch",
-    hosts=frozenset({"num_machines"}),
-    ranks=frozenset({"num_processes"}),
+    counts=frozenset({"num_machines", "num_processes"}),
     each=frozenset(),
-    valued=frozenset(
-        "machine_rank main_process_ip main_process_port rdzv_backend rdzv_conf max_restarts monitor_interval role "
-        "log_dir tee num_cpu_threads_per_process config_file same_network".split()
-    ),
+    valued=frozenset(_OF_ACCELERATE.split()),
     flags=frozenset({"quiet", "q", "same_network", "multi_cpu"}),
     variables={
         "mixed_precision": "ACCELERATE_MIXED_PRECISION",
@@ -128,7 +134,7 @@ def _valued(launcher: _Launcher, word: str, name: str, value: str, hosts: int) -
             problem = f"{launcher.name} {option}={value}: a host has one rank"
             raise SpecError(problem, fix=f"write {option}=1, and give the topology as many hosts as you want ranks")
         return {}
-    if name in launcher.hosts | launcher.ranks:
+    if name in launcher.counts:
         least, most = _range(value)
         if not least <= hosts <= most:
             problem = f"{launcher.name} {option}={value}, and the topology has {hosts} hosts, each with one rank"

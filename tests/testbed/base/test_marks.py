@@ -39,6 +39,8 @@ def test_in_a_trial_marks_and_numbers_reach_who_writes_them_down(monkeypatch: py
 
 
 def test_a_script_that_tells_does_not_import_the_rest() -> None:
-    look = "import sys, testbed; testbed.mark(); print(sorted({'numpy', 'pydantic', 'torch', 'pandas'} & {*sys.modules}))"
+    look = (
+        "import sys, testbed; testbed.mark(); print(sorted({'numpy', 'pydantic', 'torch', 'pandas'} & {*sys.modules}))"
+    )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,7 @@ def test_the_last_numbers_are_kept() -> None:
 def test_each_log_has_its_numbers_and_one_that_is_a_link_has_none(tmp_path: Path) -> None:
     (tmp_path / "h0.log").write_text("loss 2\nspeed 100/s\n")
     (tmp_path / "secret").write_text("loss 5\n")
-    os.symlink(tmp_path / "secret", tmp_path / "h1.log")
+    (tmp_path / "h1.log").symlink_to(tmp_path / "secret")
     found = log_numbers.read(
         [tmp_path / f"h{i}.log" for i in range(3)], {"loss": LOSS, "samples_per_s": r"speed (\d+)/s"}
     )

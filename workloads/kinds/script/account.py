@@ -14,9 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from topologies.model import Topology
-from workloads.kinds.script.rounds import Round, rounds
 from workloads.kinds.ranks import Account, Call, RankRows
-from workloads.sync.cost import Cost, cost
+from workloads.kinds.script.rounds import Round, rounds
+from workloads.kinds.script.ways import DIRECT, Ways
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost
 from workloads.sync.forest import Forest
 
 LEAST_S = 1e-9
@@ -38,11 +39,13 @@ class ScriptCost(Cost):
         return self.sums_bytes
 
 
-def account(plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int) -> Account:
-    """Put together what all ranks told, in their order; ``warmup`` iterations are left out of medians if others stay."""
+def account(
+    plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper = IDEAL
+) -> Account:
+    """Put together what all ranks told, in their order; medians leave ``warmup`` iterations out if others stay."""
     found = rounds(ranks)
     count = min((len(one) for one in found), default=0)
-    table = collectives(plan, topology, ranks)
+    table = collectives(plan, topology, ranks, shaper)
     if count == 0:
         return Account(None, 0, 0, 0, None, {}, table)
     samples = pd.concat(
@@ -186,10 +189,7 @@ def _metrics(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows]) -> d
 def _throughput(ranks: Sequence[RankRows], begin_s: float, end_s: float) -> float | None:
     """Samples that all ranks told of in that time, per second; None where none did."""
     told = [
-        one.values["samples"]
-        for rows in ranks
-        for one in rows.logged
-        if "samples" in one.values and begin_s < one.at_s
+        one.values["samples"] for rows in ranks for one in rows.logged if "samples" in one.values and begin_s < one.at_s
     ]
     return sum(told) / (end_s - begin_s) if told and end_s > begin_s else None
 
@@ -197,7 +197,9 @@ def _throughput(ranks: Sequence[RankRows], begin_s: float, end_s: float) -> floa
 # Collectives
 
 
-def collectives(plan: Forest, topology: Topology, ranks: Sequence[RankRows]) -> list[dict[str, Any]]:
+def collectives(
+    plan: Forest, topology: Topology, ranks: Sequence[RankRows], shaper: Shaper = IDEAL
+) -> list[dict[str, Any]]:
     """For each kind, type and size of collective, in the order in which they first came: how many there were, and how
     long the median one took, from the last rank that asked for it to the last rank that had it."""
     seen: dict[tuple[int, int, str], list[Call]] = defaultdict(list)
@@ -209,16 +211,20 @@ def collectives(plan: Forest, topology: Topology, ranks: Sequence[RankRows]) -> 
         (first, *_) = calls
         groups[first.op, first.dtype, first.nbytes, first.by, first.ranks].append(calls)
     unit = _unit(plan, topology)
-    return [_row(key, each, unit) for key, each in groups.items()]
+    return [_row(key, each, unit, shaper) for key, each in groups.items()]
 
 
-def _row(key: tuple[str, str, int, str, int], each: Sequence[Sequence[Call]], unit: Cost) -> dict[str, Any]:
+def _row(
+    key: tuple[str, str, int, str, int], each: Sequence[Sequence[Call]], unit: Cost, shaper: Shaper
+) -> dict[str, Any]:
     op, dtype, nbytes, by, size = key
     complete = [calls for calls in each if len(calls) == size] or list(each)
     taken_s = [max(call.done_s for call in calls) - max(call.asked_s for call in calls) for calls in complete]
     time_s = max(median(taken_s), LEAST_S)
     factor = bus_factor(op, size)
-    least_s = float((unit.link_s * nbytes).max(initial=0.0)) if op == "allreduce" and by == "scheme" else None
+    least_s = None
+    if op == "allreduce" and by == "scheme":
+        least_s = float(shaper.least_s(nbytes * unit.link_bytes, unit.link_rate_bps).max(initial=0.0))
     return {
         "op": op,
         "dtype": dtype,
@@ -252,30 +258,23 @@ def _unit(plan: Forest, topology: Topology) -> Cost:
 
 def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Round, iterations: int) -> ScriptCost:
     """Of an average iteration: all that the script moved, shared out over its iterations."""
+    groups = {number: members for rows in ranks for number, members in rows.groups.items()}
+    ways = Ways(plan, topology, groups)
+    links, wire = ways.moved(_once(ranks))
+    sums, _ = ways.moved(last)
     unit = _unit(plan, topology)
-    moved = {(call.group, call.sequence, call.op): call for rows in reversed(ranks) for call in rows.calls}
-    each = [link_bytes(plan, topology, call, unit) for call in moved.values()]
-    total = np.sum(each, axis=0) if each else 0 * unit.link_bytes
-    sums = np.sum([link_bytes(plan, topology, call, unit) for call in last], axis=0)
-    wire = sum(call.nbytes * unit.wire_bytes for call in moved.values() if call.op == "allreduce")
     return ScriptCost(
         rounds=unit.rounds,
         wire_bytes=wire / iterations,
         cross_rack_bytes=sum(call.nbytes for call in last) * unit.cross_rack_bytes,
-        link_bytes=total / iterations,
+        link_bytes=links / iterations,
         link_rate_bps=unit.link_rate_bps,
         sums_bytes=sums,
     )
 
 
-def link_bytes(plan: Forest, topology: Topology, call: Call, unit: Cost) -> NDArray[np.float64]:
-    """float64[2 x links]: what one collective puts on each directed link, by the trees that it goes along; ``unit`` is
-    the cost of a sum of one byte."""
-    if call.op == "allreduce" and call.by == "scheme":
-        return unit.link_bytes * call.nbytes * _widened(plan, call.dtype)
-    return 0 * unit.link_bytes
-
-
-def _widened(plan: Forest, dtype: str) -> float:
-    """By how much arrays are longer on the wire: switches add 32-bit integers."""
-    return 2.0 if plan.fixed is not None and dtype in ("float16", "bfloat16") else 1.0
+def _once(ranks: Sequence[RankRows]) -> list[Call]:
+    """Each collective once; of those that go directly, what each rank sends."""
+    found = {(call.group, call.sequence, call.op): call for rows in reversed(ranks) for call in rows.calls}
+    together = [call for call in found.values() if call.op not in DIRECT]
+    return together + [call for rows in ranks for call in rows.calls if call.op in DIRECT]

@@ -11,8 +11,8 @@ from workloads.kinds.evidence import Evidence
 
 SUMS = About(
     "sums beside Gloo's",
-    sees="a sum of a script that differs from Gloo's sum of the same arrays by more than rounding: every so-many-th one, "
-    "as check: says, on every rank",
+    sees="a sum of a script that differs from Gloo's sum of the same arrays by more than rounding, on every rank; of "
+    "every n-th sum, with `check: n`",
     misses="sums that were not compared",
 )
 FINITE = About(

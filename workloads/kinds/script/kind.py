@@ -11,7 +11,7 @@ from workloads.kinds.base import Asked, Evidence, Refusal, Told
 from workloads.kinds.forest.kind import ForestKind
 from workloads.kinds.script import checks
 from workloads.kinds.script.plan import Scripted, library_of
-from workloads.sync.cost import Cost
+from workloads.sync.cost import Cost, Shaper
 from workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class ScriptKind(ForestKind):
     numbers = frozenset({"exposed_s", "hidden_s", "sum_error", "nonfinite"})
     abouts = checks.ABOUTS
     notes: Mapping[str, str] = {
-        "gst": "GST of a script begins when the last rank has asked for the last sum of an iteration, and ends when the "
-        "last rank has it. Sums that were asked for earlier are on their way before.",
-        "jct": "JCT of a script runs from the moment its first rank is started to the moment its last rank has ended, "
-        "start-up included.",
+        "gst": "GST of a script begins when the last rank has asked for the last sum of an iteration. It ends when "
+        "the last rank has it. Sums that were asked for earlier are on their way before.",
+        "jct": "JCT of a script under a scheme runs from the moment its first rank has made its process group to the "
+        "end of the last iteration, so start-up is not part of it.",
     }
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
@@ -78,10 +78,12 @@ class ScriptKind(ForestKind):
     def prepare(self) -> None:
         """Ranks are no children of the process that calls this; a server imports what it needs when it joins."""
 
-    def account(self, plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int) -> Account:
+    def account(
+        self, plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper
+    ) -> Account:
         from workloads.kinds.script.account import account
 
-        return account(plan, topology, ranks, warmup)
+        return account(plan, topology, ranks, warmup, shaper)
 
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         return Told(samples)
@@ -99,7 +101,8 @@ class ScriptKind(ForestKind):
         assert part is None  # ranks are not workers of ours
         from workloads.kinds.script.engine.server import join
 
-        return join(job, plan, called_off)
+        session: Session = join(job, plan, called_off)
+        return session
 
 
 KIND = ScriptKind()

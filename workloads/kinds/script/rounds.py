@@ -1,7 +1,7 @@
 """The iterations of a script, found in the collectives that it asked for.
 
-A script that calls ``testbed.mark()`` says when an iteration ends. Any other shows it by its sums: DistributedDataParallel
-asks for the sums of its buckets in each backward pass, of the same sizes in the same order, and FSDP for those of its
+A script that calls ``testbed.mark()`` says when an iteration ends. Any other shows it by its sums: PyTorch's DDP asks
+for the sums of its buckets in each backward pass, of the same sizes in the same order, and FSDP for those of its
 units. So the iterations are the repetitions at the end of the sequence of sums. Before it builds its buckets anew after
 the first backward pass, DDP's have other sizes that come to the same whole.
 """
