@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from testbed.base.errors import TrialError
@@ -160,9 +161,30 @@ def account(trial: Trial, ran: Ran, files: Files) -> Accounted | None:
     for line in ran.probes:
         lines[line["name"]] = [line, *lines.get(line["name"], ())]
     logged = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
+    found = with_logged(found, logged)
     record = {"collectives": list(found.collectives), "logged": logged}
     as_run = replace(trial, jobs=(_as_run(job, found),)) if found.samples is not None else trial
     return Accounted(found, as_run, lines, record)
+
+
+LOSS, THROUGHPUT = "loss", "samples_per_s"
+"""Names of metrics that mean something."""
+
+
+def with_logged(found: Account, logged: Mapping[str, Sequence[Sequence[float]]]) -> Account:
+    """The account with what ranks printed: of a rank that told no losses and printed one for each iteration, these; and
+    where no samples were told, the median of the samples per second that ranks printed."""
+    if found.samples is None:
+        return found
+    samples, metrics = found.samples.copy(), dict(found.metrics)
+    for rank, losses in enumerate(logged.get(LOSS, ())):
+        rows = samples["rank"] == rank
+        if samples.loc[rows, "loss"].isna().all() and len(losses) == rows.sum():
+            samples.loc[rows, "loss"] = losses  # in the order of iterations, as the rows are
+    rates = [rate for one in logged.get(THROUGHPUT, ()) for rate in one]
+    if metrics.get("throughput_sps") is None and rates:
+        metrics["throughput_sps"] = median(rates)
+    return replace(found, samples=samples, metrics=metrics)
 
 
 def _as_run(job: Job, found: Account) -> Job:

@@ -82,8 +82,8 @@ class Command(Workload):
     outside of the measured time. The default, 0, compares none."""
     metrics: dict[Metric, Pattern] = Field({}, max_length=MOST_METRICS, examples=["{loss: 'loss ([0-9.]+)'}"])
     """Of arms with a scheme: numbers that the script prints, by name. Each regular expression has one group, around the
-    number. ``loss`` is the training loss, and ``samples_per_s`` the throughput. ``testbed.log(loss=...)`` in the script
-    does the same."""
+    number. ``loss`` is the training loss, which must be printed in each iteration, and ``samples_per_s`` the throughput
+    of all ranks together. ``testbed.log(loss=...)`` in the script does the same."""
 
     @property
     def program(self) -> Program:
