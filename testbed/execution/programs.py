@@ -82,22 +82,22 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
 
 
 def launches(trial: Trial, files: Files) -> list[Launch]:
-    """The command, once a host."""
-    topology, program = trial.network.topology, trial.spec.workload.program
+    """The command, once a host that has a rank."""
+    topology, program, nodes = trial.network.topology, trial.spec.workload.program, trial.job.plan.workers
     assert program is not None  # or nothing would tell of iterations
     addresses, is_scripted = plan(topology), bool(trial.network.arm.scheme)
-    started = without_launcher(program.words, topology.host_count) if is_scripted else Started(program.words)
+    started = without_launcher(program.words, len(nodes)) if is_scripted else Started(program.words)
     found = []
-    for rank in topology.hosts:
-        name, first = topology.nodes[rank].name, addresses.flow(rank, 0)[1] if rank else addresses.of(0, 0)
+    for rank, node in enumerate(nodes):
+        name, first = topology.nodes[node].name, addresses.flow(node, nodes[0])[1] if rank else addresses.of(node, 0)
         environment = {
-            **rank_environment(rank, topology.host_count, first),
-            **{variable: f"eth{topology.port_at_tail(topology.ports[rank][0])}" for variable in INTERFACES},
+            **rank_environment(rank, len(nodes), first),
+            **{variable: f"eth{topology.port_at_tail(topology.ports[node][0])}" for variable in INTERFACES},
             **started.environment,
             **({VARIABLE: str(files.job(name))} if is_scripted else {}),
         }
         one = Program(started.words, environment, str(trial.network.folder.resolve()))
-        found.append(Launch(name, rank, str(files.job(name)) if is_scripted else "", str(files.log(name)), one))
+        found.append(Launch(name, node, str(files.job(name)) if is_scripted else "", str(files.log(name)), one))
     return found
 
 
@@ -124,7 +124,7 @@ def rank_environment(rank: int, world: int, master: str) -> dict[str, str]:
 
 
 def _wait(lab: Lab, feed: Feed, ranks: Sequence[Launch], files: Files, timeout_s: float) -> list[Exit]:
-    """Until every rank has ended well.
+    """Until every process has ended well: ``ranks`` in their order, and then those of ours.
 
     Raises:
         WorkerError: one ended otherwise; names it, with the end of its log.
@@ -132,7 +132,8 @@ def _wait(lab: Lab, feed: Feed, ranks: Sequence[Launch], files: Files, timeout_s
         TrialError: a controller failed.
     """
     called = {
-        one.process: f"rank {one.node} on {one.process}" if one.program else files.called(one.process) for one in ranks
+        one.process: f"rank {rank} on {one.process}" if one.program else files.called(one.process)
+        for rank, one in enumerate(ranks)
     }
     ended: list[Exit] = []
     seen, moved_s = _signs(lab, ranks), time.monotonic()

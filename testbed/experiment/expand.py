@@ -148,14 +148,12 @@ def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan
         return own.scheme, own
     program = spec.workload.program
     assert program is not None
-    if topology.host_count < 2:
-        raise SpecError(f"{arm.topology} has only one host; synchronisation needs two", fix="give it two hosts")
-    started = without_launcher(program.words, topology.host_count)
-    check_program(started.words, folder)
     scheme_text = locate(arm.scheme, folder)
     scheme, _ = built.plan(scheme_text, network.topology_text, spec, ANY)
     plan: Plan = kinds.of(scheme).for_scripts(scheme, topology)
+    _check_several(plan, arm)
     _check_connections(plan, topology)
+    check_program(without_launcher(program.words, len(plan.workers)).words, folder)
     return scheme_text, plan
 
 
@@ -165,13 +163,17 @@ def _check_plan(job: Job, own: Prepared | None) -> None:
         SpecError: what a job's plan does makes no sense for what its workers do.
     """
     network, plan, work = job.network, job.plan, job.work
-    if len(plan.workers) == 1:
-        where = "it" if network.arm.jobs else network.arm.topology
-        raise SpecError(f"{where} has only one worker; synchronisation needs two", fix="give it two hosts")
+    _check_several(plan, network.arm)
     work.refuse(own, len(plan.workers))
     job.kind.refuse(plan, network.topology, _asked(network.spec, work, own))
     _check_connections(plan, network.topology)
     job.kind.chunks(plan, job.gradient, work.chunk_bytes)  # refused where some have nothing
+
+
+def _check_several(plan: Plan, arm: Arm) -> None:
+    if len(plan.workers) == 1:
+        where = "it" if arm.jobs else arm.topology
+        raise SpecError(f"{where} has only one worker; synchronisation needs two", fix="give it two hosts")
 
 
 Brought = Callable[[Synchronised], tuple[Gradient, Prepared | None]]

@@ -77,23 +77,23 @@ ACCELERATE = _Launcher(
 )
 
 
-def without_launcher(words: Sequence[str], hosts: int) -> Started:
-    """The script that a command starts, on so many hosts; a command without a launcher as it is.
+def without_launcher(words: Sequence[str], ranks: int) -> Started:
+    """The script that a command starts, with so many ranks; a command without a launcher as it is.
 
     Raises:
         SpecError: the launcher is asked for something else than a rank on each host.
     """
     first, *rest = words
     if first == "torchrun":
-        return _parsed(TORCHRUN, rest, hosts)
+        return _parsed(TORCHRUN, rest, ranks)
     if first == "accelerate" and rest[:1] == ["launch"]:
-        return _parsed(ACCELERATE, rest[1:], hosts)
+        return _parsed(ACCELERATE, rest[1:], ranks)
     if first.startswith("python") and rest[:1] == ["-m"] and rest[1:2] and rest[1] in _OF_PYTHON:
-        return _parsed(ACCELERATE if rest[1].startswith("accelerate") else TORCHRUN, rest[2:], hosts)
+        return _parsed(ACCELERATE if rest[1].startswith("accelerate") else TORCHRUN, rest[2:], ranks)
     return Started(tuple(words))
 
 
-def _parsed(launcher: _Launcher, words: Sequence[str], hosts: int) -> Started:
+def _parsed(launcher: _Launcher, words: Sequence[str], ranks: int) -> Started:
     left, environment, by_itself = iter(words), dict[str, str](), False
     prefix: tuple[str, ...] = ("python", "-u") if launcher is TORCHRUN else ("python",)
     for word in left:
@@ -114,11 +114,11 @@ def _parsed(launcher: _Launcher, words: Sequence[str], hosts: int) -> Started:
             continue
         else:
             value = value if equals else next(left, "")
-            environment |= _valued(launcher, word, name, value, hosts)
+            environment |= _valued(launcher, word, name, value, ranks)
     raise SpecError(f"{launcher.name} starts no script: {' '.join(words)}", fix=PLAIN)
 
 
-def _valued(launcher: _Launcher, word: str, name: str, value: str, hosts: int) -> dict[str, str]:
+def _valued(launcher: _Launcher, word: str, name: str, value: str, ranks: int) -> dict[str, str]:
     """What an option with a value adds to the environment.
 
     Raises:
@@ -136,9 +136,9 @@ def _valued(launcher: _Launcher, word: str, name: str, value: str, hosts: int) -
         return {}
     if name in launcher.counts:
         least, most = _range(value)
-        if not least <= hosts <= most:
-            problem = f"{launcher.name} {option}={value}, and the topology has {hosts} hosts, each with one rank"
-            raise SpecError(problem, fix=f"write {option}={hosts}, or remove it")
+        if not least <= ranks <= most:
+            problem = f"{launcher.name} {option}={value}, and the arm has {ranks} ranks, one on each host"
+            raise SpecError(problem, fix=f"write {option}={ranks}, or remove it")
         return {}
     raise SpecError(
         f"{launcher.name} {option}: testbed starts the ranks itself, and does not know this option", fix=PLAIN

@@ -110,6 +110,14 @@ def test_a_switch_that_adds_is_a_process_of_ours(folder: Path) -> None:
     assert {peer.node for peer in job.peers} == set(trial.topology.hosts)
 
 
+def test_servers_on_hosts_of_their_own_have_no_rank(folder: Path) -> None:
+    served = SPEC.replace("star(hosts=3), scheme: ring", "star(hosts=3), scheme: ps(colocated=false)")
+    trial = trials(read(served, "spec.yaml", folder))[0]
+    ranks = programs.launches(trial, Files(folder, folder))
+    assert [one.program.environment["WORLD_SIZE"] for one in ranks if one.program] == ["2", "2"]
+    assert [one.process for one in scripts.write(trial, scripts.later(Files(folder, folder)), "reno")] == ["h2"]
+
+
 def test_gloo_is_told_to_carry_the_bytes(folder: Path) -> None:
     trial = planned(folder)[2]
     assert RankJob.load(written(trial, folder).job("h0")).library == "gloo"

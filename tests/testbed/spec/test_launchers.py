@@ -50,16 +50,15 @@ def test_what_accelerate_tells_by_variables_is_told() -> None:
         ),
         (
             "torchrun --nnodes 3 train.py",
-            "torchrun --nnodes=3, and the topology has 4 hosts, each with one rank\n  fix: write --nnodes=4, or remove it",
+            "torchrun --nnodes=3, and the arm has 4 ranks, one on each host\n  fix: write --nnodes=4, or remove it",
         ),
         (
             "torchrun --nnodes=two train.py",
-            "torchrun --nnodes=two, and the topology has 4 hosts, each with one rank\n"
-            "  fix: write --nnodes=4, or remove it",
+            "torchrun --nnodes=two, and the arm has 4 ranks, one on each host\n  fix: write --nnodes=4, or remove it",
         ),
         (
             "accelerate launch --num_processes=8 train.py",
-            "accelerate launch --num_processes=8, and the topology has 4 hosts, each with one rank\n"
+            "accelerate launch --num_processes=8, and the arm has 4 ranks, one on each host\n"
             "  fix: write --num_processes=4, or remove it",
         ),
         (

@@ -10,10 +10,10 @@ import pytest
 
 from tests.workloads.kinds.script.made import call, ranks, sums
 from topologies.build import build
+from workloads.kinds.ranks import Account, Compared, Logged, RankRows
 from workloads.kinds.script import checks
 from workloads.kinds.script.account import account, allowed, bus_factor, collectives, covered_s
 from workloads.kinds.script.plan import scripted
-from workloads.kinds.ranks import Account, Compared, Logged, RankRows
 from workloads.sync.cost import cost
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
