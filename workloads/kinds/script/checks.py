@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from testbed.base.check import About, Check
 from workloads.kinds.evidence import Evidence
+
+if TYPE_CHECKING:
+    import pandas as pd  # not needed to plan a trial
 
 SUMS = About(
     "sums beside Gloo's",
