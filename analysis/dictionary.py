@@ -203,7 +203,7 @@ _COLLECTIVE: Mapping[str, Field] = {
     "ranks": Field(COUNT, "ranks", "number of ranks in its group"),
     "count": Field(COUNT, NO_UNIT, "how many of them there were"),
     "median_s": Field(NUMBER, "s", "median time from the last rank that asked for it to the last rank that had it"),
-    "waited_s": Field(NUMBER, "s", "mean time that a rank waited for it"),
+    "waited_s": Field(NUMBER, "s", "mean time that a rank waited for it; null if that is not seen"),
     "algbw_bps": Field(NUMBER, "bit/s", "size over median time; null without bytes"),
     "busbw_bps": Field(NUMBER, "bit/s", "the same times the factor that nccl-tests has for its kind"),
     "least_s": Field(NUMBER, "s", "time that its busiest link takes for its bytes; null if not known"),

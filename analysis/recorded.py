@@ -194,7 +194,7 @@ class Collective:
     ranks: int
     count: int
     median_s: float
-    waited_s: float
+    waited_s: float | None = None
     algbw_bps: float | None = None
     busbw_bps: float | None = None
     least_s: float | None = None

@@ -174,7 +174,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
 
 def _of_program(trial: Trial, ran: programs.Ran, files: Files) -> tuple[dict[str, Any], pd.DataFrame | None]:
     """The results of a trial whose ranks are a program's, and its samples, if they told of iterations."""
-    account = scripts.account(trial, ran, files)
+    account = scripts.account(trial, files)
     if account is None or account.found.samples is None:
         told = {} if account is None else account.record
         return {**programs.summary(trial, ran), **told, "moves": COMMAND}, None

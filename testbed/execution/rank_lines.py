@@ -54,7 +54,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "hello": ("rank", "congestion_control", "time"),
     "group": ("group", "ranks"),
-    "call": ("seq", "group", "op", "dtype", "bytes", "asked_s", "done_s", "waited_s", "by", "ranks"),
+    "call": ("seq", "group", "op", "dtype", "bytes", "asked_s", "done_s", "by", "ranks"),
     "mark": ("time",),
     "log": ("time", "values"),
     "check": ("group", "seq", "dtype", "largest_relative"),
@@ -138,7 +138,7 @@ def _call(line: Mapping[str, Any]) -> Call:
         nbytes=line["bytes"],
         asked_s=line["asked_s"],
         done_s=max(line["done_s"], line["asked_s"]),
-        waited_s=line["waited_s"],
+        waited_s=line.get("waited_s"),
         by=line["by"],
         ranks=max(1, line["ranks"]),
         root=line.get("root"),

@@ -22,7 +22,6 @@ from workloads.job import Compute, Replay, WorkerJob
 from workloads.rank_job import RankJob
 
 if TYPE_CHECKING:
-    from testbed.execution.programs import Ran
     from workloads.kinds.ranks import Account
 
 STAGE = "rank"
@@ -137,7 +136,7 @@ class Accounted:
     record: Mapping[str, Any]
 
 
-def account(trial: Trial, ran: Ran, files: Files) -> Accounted | None:
+def account(trial: Trial, files: Files) -> Accounted | None:
     """What the ranks of a trial told; None where no scheme was asked for.
 
     Raises:
@@ -158,8 +157,6 @@ def account(trial: Trial, ran: Ran, files: Files) -> Accounted | None:
     found = job.kind.account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
     for name in [*job.processes][job.world :]:
         lines[name] = supervise.read_checked(files.samples(name), most_said_bytes(job), job.kind)
-    for line in ran.probes:
-        lines[line["name"]] = [line, *lines.get(line["name"], ())]
     logged = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
     found = with_logged(found, logged)
     record = {"collectives": list(found.collectives), "logged": logged}

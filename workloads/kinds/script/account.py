@@ -126,10 +126,19 @@ def _losses(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
 def _exposed(each: Sequence[Sequence[Call]]) -> dict[str, list[float]]:
     """For each iteration: for how long the script waited for collectives, and for how long some were on their way
     while it did not."""
-    waited = [sum(call.waited_s for call in calls) for calls in each]
+    waited = [sum(call.waited_s or 0.0 for call in calls) + _unseen_s(calls) for calls in each]
     busy = [covered_s([(call.asked_s, call.done_s) for call in calls]) for calls in each]
     hidden = [max(0.0, whole - open_s) for whole, open_s in zip(busy, waited, strict=True)]
     return {"exposed_s": waited, "hidden_s": hidden}
+
+
+def _unseen_s(calls: Sequence[Call]) -> float:
+    """How long waits took that are not seen: DDP asks for its last bucket at the end of the backward pass, and then
+    waits until it has all of them."""
+    unseen = [call for call in calls if call.waited_s is None]
+    if not unseen:
+        return 0.0
+    return max(call.done_s for call in unseen) - max(call.asked_s for call in unseen)
 
 
 def covered_s(spans: Iterable[tuple[float, float]]) -> float:
@@ -221,6 +230,7 @@ def _row(
     complete = [calls for calls in each if len(calls) == size] or list(each)
     taken_s = [max(call.done_s for call in calls) - max(call.asked_s for call in calls) for calls in complete]
     time_s = max(median(taken_s), LEAST_S)
+    seen_s = [call.waited_s for calls in each for call in calls if call.waited_s is not None]
     factor = bus_factor(op, size)
     least_s = None
     if op == "allreduce" and by == "scheme":
@@ -233,7 +243,7 @@ def _row(
         "ranks": size,
         "count": len(each),
         "median_s": time_s,
-        "waited_s": fmean(call.waited_s for calls in each for call in calls),
+        "waited_s": fmean(seen_s) if seen_s else None,
         "algbw_bps": 8 * nbytes / time_s if nbytes else None,
         "busbw_bps": 8 * nbytes / time_s * factor if nbytes and factor is not None else None,
         "least_s": least_s,

@@ -57,6 +57,14 @@ def test_what_the_script_waits_for_is_exposed_and_the_rest_is_hidden() -> None:
     )
 
 
+def test_a_wait_that_is_not_seen_is_from_the_last_bucket_to_the_last_sum() -> None:
+    """As of DDP, which waits for futures of all its buckets at the end of the backward pass."""
+    calls = [call(i, 400 + 500 * (i % 2), 1.0 + 0.5 * i, took_s=0.6 - 0.2 * (i % 2), waited_s=None) for i in range(4)]
+    metrics = found(ranks(calls)).metrics
+    assert metrics["exposed_s"] == pytest.approx(0.4)
+    assert metrics["hidden_s"] == pytest.approx(0.5)  # the first bucket is asked for 0.5 s before the last
+
+
 @pytest.mark.parametrize(
     ("spans", "total_s"), [([], 0.0), ([(0, 1), (2, 4)], 3.0), ([(0, 3), (1, 2)], 3.0), ([(1, 3), (0, 2)], 3.0)]
 )
