@@ -181,3 +181,29 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
     assert faults(record) == []
     page = (folder / "out/report.html").read_text()
     assert "How long did scripts wait for communication?" in page
+
+
+SILENT = """
+import json, os, time
+job = json.load(open(os.environ["TESTBED_RANK"]))
+if job["world"] == 3:
+    out = open(job["samples"], "w", buffering=1)
+    for said in (
+        dict(kind="hello", rank=job["rank"], node=job["node"], congestion_control="reno", time=time.monotonic()),
+        dict(kind="error", error="rank 1 on h1 has left", fix=None, elsewhere=True),
+    ):
+        out.write(json.dumps(said) + "\\n" * (job["rank"] != 1 or said["kind"] == "hello"))
+    raise SystemExit("no such shard" if job["rank"] == 1 else "the others have left")
+"""
+
+
+@pytest.mark.lab
+def test_a_rank_that_ends_and_one_that_makes_no_group_are_named(folder: Path) -> None:
+    """Ranks that miss another one say so, so the one that ended first is told even if it is noticed later."""
+    (folder / "rank.py").write_text(SILENT)
+    (folder / "spec.yaml").write_text(SPEC)
+    arms = "arms=[{topology: star(hosts=2), scheme: ring}, {topology: star(hosts=3), scheme: ring}]"
+    done = call(folder, "run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", arms)
+    assert done.returncode == 1
+    assert "ring-star2: FAILED: h0 made no process group, so nothing of its script went along ring\n" in done.stdout
+    assert "ring-star3: FAILED: rank 1 on h1 ended with exit status 1\n    | no such shard\n" in done.stdout
