@@ -26,8 +26,8 @@ class Call:
         nbytes: of the whole array: what each rank adds to, or has in the end, whichever is more.
         asked_s: when the script called it.
         done_s: when this rank had the result.
-        waited_s: for how long a thread of the script waited for it; None if that is not seen, as where PyTorch waits for
-            a future within DDP.
+        waited_s: for how long a thread of the script waited for it; None if that is not seen, as where PyTorch waits
+            for a future within DDP.
         by: who moved it: ``scheme``, ``ring`` for a group that the scheme cannot serve, ``gloo``, or ``direct`` between
             two hosts.
         ranks: how many are in the group.
