@@ -156,6 +156,11 @@ class Spec(_WithLabs):
         return self.lab_settings and self.lab_settings.made()
 
     @property
+    def meets_anywhere(self) -> bool:
+        """Whether processes connect at any address of a host, as ranks of scripts do: their rendezvous knows one."""
+        return bool(self.workload.carries) and any(arm.scheme for arm in self.arms)
+
+    @property
     def of_other_labs(self) -> set[str]:
         """Keys that only other labs have, which installed packages add: the spec means the same without them."""
         return set(LAB_OPTIONS) - OF_BUILT_IN - {self.lab}
