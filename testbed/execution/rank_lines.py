@@ -40,6 +40,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "log": {"iteration": COUNT, "time": _MOMENT, "values": {EACH: _VALUE}},
     "check": {"group": COUNT, "seq": COUNT, "dtype": _WORD, "largest_relative": _RATIO},
     "nonfinite": {"group": COUNT, "seq": COUNT, "where": _WORD, "count": COUNT},
+    "pace": {"time": _MOMENT, "overrun_s": _SPAN},
     "shape": {},  # told for people who read the file
     "done": {
         "wire_bytes": COUNT,
@@ -57,6 +58,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "call": ("seq", "group", "op", "dtype", "bytes", "asked_s", "done_s", "by", "ranks"),
     "mark": ("time",),
     "log": ("time", "values"),
+    "pace": ("time", "overrun_s"),
     "check": ("group", "seq", "dtype", "largest_relative"),
     "nonfinite": ("group", "seq", "where"),
     "done": ("max_rss_bytes",),
@@ -125,6 +127,7 @@ def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows |
         compared=[
             Compared(line["group"], line["seq"], line["dtype"], float(line["largest_relative"])) for line in by["check"]
         ],
+        overruns=[(line["time"], line["overrun_s"]) for line in by["pace"]],
         nonfinite=[(line["group"], line["seq"], line["where"]) for line in by["nonfinite"]],
     )
 

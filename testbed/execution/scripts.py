@@ -18,7 +18,7 @@ from testbed.trial.model import Trial
 from topologies.addressing import Addresses, plan
 from workloads import kinds
 from workloads.buckets import Gradient
-from workloads.job import Compute, Replay, WorkerJob
+from workloads.job import Compute, Replay, Task, WorkerJob
 from workloads.rank_job import RankJob
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Ad
         timeout_s=spec.timeout_s,
         samples=str(files.samples(name)),
         check=read.check,
+        pace_s=read.pace_s,
         library=job.kind.library(job.plan),
     )
 
@@ -124,6 +125,10 @@ class AsRun(Synchronised):
     model: str = "script"
     scale: float = 1.0
 
+    def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
+        """None of ours; for predictions, which have none of scripts."""
+        return Replay(self.iterations, seed, ())
+
 
 @dataclass(frozen=True)
 class Accounted:
@@ -160,7 +165,7 @@ def account(trial: Trial, files: Files) -> Accounted | None:
     logged = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
     found = with_logged(found, logged)
     record = {"collectives": list(found.collectives), "logged": logged}
-    as_run = replace(trial, jobs=(_as_run(job, found),)) if found.samples is not None else trial
+    as_run = replace(trial, jobs=(_as_run(job, found, read.pace_s),)) if found.samples is not None else trial
     return Accounted(found, as_run, lines, record)
 
 
@@ -184,7 +189,7 @@ def with_logged(found: Account, logged: Mapping[str, Sequence[Sequence[float]]])
     return replace(found, samples=samples, metrics=metrics)
 
 
-def _as_run(job: Job, found: Account) -> Job:
+def _as_run(job: Job, found: Account, pace_s: float) -> Job:
     """The job with the iterations that it did. Sums that are asked for one by one overlap."""
     assert found.samples is not None
     assert found.cost is not None
@@ -195,6 +200,7 @@ def _as_run(job: Job, found: Account) -> Job:
             "iterations": int(found.samples["iteration"].max()) + 1,
             "warmup": found.warmup,
             "overlap": "none" if found.buckets == 1 else "layer",
+            **({"compute": {"mode": "paced", "pace": {1: f"{pace_s:.9f} s"}}} if pace_s else {}),
         }
     )
     floats = -(-found.gradient_bytes // 4)

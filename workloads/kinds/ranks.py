@@ -78,6 +78,7 @@ class RankRows:
         met_s: when its process group was made (s).
         marks_s: when it ended an iteration, if the script says so.
         groups: by number, the ranks of groups that are not of all.
+        overruns: (moment, by how much), in seconds, of backward passes that were to keep a pace.
         nonfinite: (group, sequence, where) of arrays with numbers that are not finite: ``input`` or ``sum``.
     """
 
@@ -89,6 +90,7 @@ class RankRows:
     logged: Sequence[Logged] = ()
     groups: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     compared: Sequence[Compared] = ()
+    overruns: Sequence[tuple[float, float]] = ()
     nonfinite: Sequence[tuple[int, int, str]] = ()
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from testbed.base.groups import Size, Whole, listed, refuse
+from testbed.base.groups import Size, Time, Whole, listed, refuse
 from testbed.spec.workload.base import Program, Reading, Workload
 
 MOST_INPUTS = 50
@@ -60,7 +60,7 @@ class Command(Workload):
 
     brings: ClassVar[str] = "command"
     carries: ClassVar[str] = "script"
-    of_schemes: ClassVar[frozenset[str]] = frozenset({"warmup", "chunk_bytes", "check", "metrics"})
+    of_schemes: ClassVar[frozenset[str]] = frozenset({"warmup", "chunk_bytes", "check", "pace_s", "metrics"})
     kind: Literal["command"]
     command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(words)] = Field(
         examples=["python train.py --epochs 2"]
@@ -80,6 +80,9 @@ class Command(Workload):
     check: Whole = Field(0, ge=0, examples=["50"])
     """Of arms with a scheme: every sum with a number that this divides is compared with Gloo's sum of the same arrays,
     outside of the measured time. The default, 0, compares none."""
+    pace_s: Time | None = Field(None, alias="pace", gt=0, examples=["0.3 s"])
+    """Of arms with a scheme: how long each backward pass takes at least, as on a device of that speed. Sums are asked
+    for evenly in that time. By default it takes as long as it takes on this machine."""
     metrics: dict[Metric, Pattern] = Field({}, max_length=MOST_METRICS, examples=["{loss: 'loss ([0-9.]+)'}"])
     """Of arms with a scheme: numbers that the script prints, by name. Each regular expression has one group, around the
     number. ``loss`` is the training loss, which must be printed in each iteration, and ``samples_per_s`` the throughput
@@ -91,7 +94,7 @@ class Command(Workload):
 
     @property
     def reading(self) -> Reading:
-        return Reading(self.warmup, self.chunk_bytes, self.check, dict(self.metrics))
+        return Reading(self.warmup, self.chunk_bytes, self.check, self.pace_s or 0.0, dict(self.metrics))
 
     @model_validator(mode="after")
     def _whole_numbers_in_a_chunk(self) -> Self:

@@ -86,7 +86,7 @@ def _samples(plan: Forest, rows: RankRows, each: Sequence[Round]) -> pd.DataFram
             "sum_s": sums_s,
             "end_s": ends_s,
             "loss": _losses(rows, ends_s),
-            "overrun_s": 0.0,
+            "overrun_s": _overruns(rows, ends_s),
             **_exposed([of[i] for i in range(len(each))]),
             "sum_error": [errors.get(i, np.nan) for i in range(len(each))],
             "nonfinite": [odd.get(i, 0) for i in range(len(each))],
@@ -120,6 +120,16 @@ def _losses(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
             # Without marks an iteration ends with its last sum, and its loss is told after it.
             at = at if rows.marks_s else at - 1
             found[min(max(at, 0), len(found) - 1)] = one.values["loss"]
+    return found
+
+
+def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
+    """By how much the backward passes of each iteration were longer than their pace; 0 without one."""
+    found = [0.0] * len(ends_s)
+    for at_s, overrun_s in rows.overruns:
+        at = bisect_left(ends_s, at_s)
+        if at < len(found):
+            found[at] += overrun_s
     return found
 
 

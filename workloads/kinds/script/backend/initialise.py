@@ -19,6 +19,8 @@ import torch.distributed as dist
 
 from testbed.base import marks
 from testbed.base.errors import NeighbourError, SpecError, TestbedError
+from workloads.kinds.ranks import SUMS
+from workloads.kinds.script.backend.pace import Pace
 from workloads.kinds.script.backend.rows import Rows
 from workloads.rank_job import RankJob
 
@@ -74,6 +76,7 @@ def wrap() -> None:
         dist.Backend._plugins[NAME.upper()] = dist.Backend._plugins[NAME.upper()]._replace(creator_fn=rank.group)
         marks.sink = rank.rows
         _tell_errors(rank.rows)
+        _keep_pace(job, rank.rows)
         atexit.register(_leave, rank)
         named.setdefault("timeout", timedelta(seconds=job.timeout_s))
         theirs(NAME, *arguments, **named)
@@ -124,6 +127,14 @@ def _leave(rank: _Rank) -> None:
         with suppress(Exception):  # the process ends anyway
             dist.destroy_process_group()
     rank.rows.close(**(rank.engine.totals() if rank.engine is not None else {}))
+
+
+def _keep_pace(job: RankJob, rows: Rows) -> None:
+    """Slow backward passes down, if the spec has a pace."""
+    if job.pace_s > 0:
+        pace = Pace(job.pace_s, lambda late_s: rows.say("pace", time=time.monotonic(), overrun_s=late_s))
+        pace.wrap()
+        rows.asks = lambda op, nbytes: pace.ask(nbytes) if op in SUMS else None
 
 
 def _tell_errors(rows: Rows) -> None:

@@ -13,7 +13,7 @@ import resource
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,8 @@ class Rows:
         self._counts: Counter[int] = Counter()
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
+        self.asks: Callable[[str, int], None] | None = None
+        """Is called before a collective is asked for, with its kind and size, and may wait."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._ended = threading.Event()
@@ -94,6 +96,8 @@ class Rows:
 
     def call(self, op: str, dtype: str, nbytes: int, ranks: int, **more: Any) -> Row:
         """The script asks for a collective now; ``more`` are ``group`` (0 unless given), ``by`` and ``root``."""
+        if self.asks is not None:
+            self.asks(op, nbytes)
         row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})
         with self._lock:
             row.number(self._counts[row.group])
