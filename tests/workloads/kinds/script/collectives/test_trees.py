@@ -207,7 +207,7 @@ def test_what_does_not_deliver_is_told() -> None:
     broken[1, 0] = ABSENT
     assert delivers(replace(ring, reduce=broken), call) == "class 1 misses h0, h2"
     circle = ring.broadcast.copy()
-    circle[0] = [1, 2, 0]
+    circle[0] = [1, 2, 0, ABSENT]
     assert delivers(replace(ring, broadcast=circle), call) == "class 0 misses h0, h1, h2"
 
 
