@@ -13,6 +13,7 @@ from analysis.recorded import (
     Accuracy,
     Attempt,
     Checkpoints,
+    Collective,
     Event,
     LinkCount,
     Loss,
@@ -204,6 +205,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
             losses=tuple(_known(Loss, one) for one in (raw.get("failover") or {}).get("losses", ())),
             pairs=tuple(map(_pair, raw.get("pairs") or ())),
             checkpoints=_known(Checkpoints, wrote) if (wrote := raw.get("checkpoints")) else None,
+            collectives=tuple(_known(Collective, one) for one in raw.get("collectives") or ()),
             stored=(run_dir, path.stem),
         )
     except KeyError as error:
