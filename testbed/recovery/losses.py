@@ -31,6 +31,9 @@ from testbed.recovery.deaths import Course, Loss, Noticed, undisturbed
 from testbed.trial.job import Job
 from topologies.model import Topology
 
+_CLOCKS_S = 0.05
+"""By how much the clocks of two machines may differ at most."""
+
 
 class Bystander:
     """Watches over the processes of one job that survives losses, as a controller in the thread that waits for them."""
@@ -119,7 +122,8 @@ class Bystander:
         hows = {exit.process: self._how(exit) for exit in exits}
         told = next((one for one in self._noticed if one.node == node), None)
         at_s = min((exit.ended_s for exit in exits), default=None)
-        hit = hit_s(records, self._job.network.topology, node, hows) if told or exits else None
+        before_s = told.at_s + _CLOCKS_S if told else math.inf
+        hit = hit_s(records, self._job.network.topology, node, hows, before_s) if told or exits else None
         return Loss(node, hows, at_s, hit, told)
 
     def _how(self, exit: Exit) -> str:
@@ -155,9 +159,11 @@ def _is_right(line: Mapping[str, Any]) -> bool:
     return line.get("time") is not None and line.get("clock_s") is not None
 
 
-def hit_s(records: Sequence[Record], topology: Topology, node: int, processes: Collection[str]) -> float | None:
-    """When something was last done that ends the processes of a node, or lets them stand still, or cuts the node off;
-    None if nothing was."""
+def hit_s(
+    records: Sequence[Record], topology: Topology, node: int, processes: Collection[str], before_s: float
+) -> float | None:
+    """When something was last done, no later than ``before_s``, that ends the processes of a node, or lets them stand
+    still, or cuts the node off; None if nothing was. A process that had ended by itself may be hit later."""
     names = {topology.nodes[node].name, *processes}
     ports = topology.ports[node]
     links = {*ports, *(link ^ 1 for link in ports)}
@@ -165,6 +171,7 @@ def hit_s(records: Sequence[Record], topology: Topology, node: int, processes: C
         record.begun_s
         for record in records
         if record.begun_s is not None
+        and record.begun_s <= before_s
         and (
             not names.isdisjoint({*record.kills, *record.stops})
             or any(change.blocked and change.directed_link in links for change in record.links)

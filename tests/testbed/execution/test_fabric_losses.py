@@ -54,7 +54,7 @@ arms:
     scheme: mlfabric_a(delay_bound=12,aggregators=3)
     label: returns
     checkpoint: {{every: 4, rate: 180 MB/s}}
-    perturb: [{{kind: kill, nodes: [h6], at: 0.7 s}}, {{kind: kill, nodes: [h6], at: 1.5 s}}]
+    perturb: [{{kind: kill, nodes: [h6], at: 0.7 s}}, {{kind: kill, nodes: [h6], at: 1.2 s}}]
 failover: {FAILOVER_S} s
 {SETTINGS}
 """
@@ -104,7 +104,7 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
     assert 2 in killed.job.plan.aggregators  # so updates of others are lost with h2.daemon, and are sent again
     outcomes = {one.record["label"]: one for one in bench.run(SPEC, tmp_path)}
     records = {label: one.record for label, one in outcomes.items()}
-    hits_s = {"killed": {"h0": 0.4, "h2": 0.7, "h7": 1.0}, "silent": {"h3": 0.4, "h7": 2.2}, "returns": {"h6": 1.5}}
+    hits_s = {"killed": {"h0": 0.4, "h2": 0.7, "h7": 1.0}, "silent": {"h3": 0.4, "h7": 2.2}, "returns": {"h6": 1.2}}
     assert {label: record["error"] for label, record in records.items()} == dict.fromkeys(hits_s)
     for label, record in records.items():
         losses: dict[str, dict[str, Any]] = {loss["node"]: loss for loss in record["failover"]["losses"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,9 @@ from testbed.base.errors import WorkerError
 from testbed.control.feed import Feed
 from testbed.execution import job_files
 from testbed.lab.programs import Exit, Launch
-from testbed.recovery.losses import Bystander, noticed
+from testbed.perturb.conductor import Record
+from testbed.recovery.losses import Bystander, hit_s, noticed
+from topologies.build import build
 
 PROCESSES = {"h0": 0, "h1": 1, "h0.daemon": 0, "h1.daemon": 1, "h2": 2, "h3": 3}
 
@@ -142,3 +145,11 @@ def test_lost_updates_are_told() -> None:
     (found,) = noticed([DONE | {"lost": [[2, 5.0, 5.5, [[0, 3], [1, 4]]]]}])
     assert found.updates == ((0, 3), (1, 4))
     assert noticed([DONE | {"lost": [[2, 5.0, 5.5, [[0, -3]]]]}]) == []
+
+
+def test_a_process_that_was_lost_is_not_hit_again_by_what_comes_after() -> None:
+    """It may have been started again, and have ended well by then."""
+    star = build("star(hosts=3)", rate_bps=10**8)
+    kills = [Record("kill", "kill h2", begun_s=moment_s, kills=("h2",)) for moment_s in (1.0, 3.0, 5.0)]
+    assert [hit_s(kills, star, 2, ["h2"], before_s) for before_s in (0.5, 3.5, math.inf)] == [None, 3.0, 5.0]
+    assert hit_s(kills, star, 1, ["h1"], math.inf) is None
