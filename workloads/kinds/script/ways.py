@@ -21,6 +21,7 @@ from workloads.sync.forest import Forest
 DIRECT = frozenset({"send", "recv", "gather", "scatter", "all_to_all"})
 """Collectives that go from rank to rank. A call says what its rank sends in it to all others together."""
 BY_GLOO = "gloo"
+"""Whose sums go around a ring; what else it does is not known."""
 HALVES = frozenset({"float16", "bfloat16"})
 """Types that take twice the bytes where switches add, as 32-bit integers."""
 
@@ -46,7 +47,7 @@ class Ways:
         return links, wire
 
     def _load(self, group: int, op: str, dtype: str, nbytes: int, by: str, root: int | None) -> Loads:
-        if by == BY_GLOO or nbytes == 0 or op in DIRECT:
+        if nbytes == 0 or op in DIRECT or (by == BY_GLOO and op != "allreduce"):
             return self._none, 0.0
         call = _call(op, dtype, nbytes, -1 if root is None else root)
         forest = self._forest(group, call, by)
@@ -61,7 +62,7 @@ class Ways:
         """The trees of its group's allreduce."""
         members = self._groups.get(group)
         nodes = [self._plan.workers[rank] for rank in members] if members else list(self._plan.workers)
-        if by == "ring" or too_wide(self._plan, call):
+        if by in ("ring", BY_GLOO) or too_wide(self._plan, call):
             return ring_of(self._plan, nodes)
         return of_group(self._plan, nodes)[0] if members else self._plan
 

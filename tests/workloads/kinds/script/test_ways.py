@@ -45,8 +45,9 @@ def test_a_barrier_takes_next_to_nothing() -> None:
     assert sent(call(0, 4, 1.0, op="barrier", dtype="int32", ranks=4)) < 100
 
 
-def test_what_gloo_moves_is_not_known() -> None:
-    assert sent(call(0, SIZE, 1.0, by="gloo", ranks=4)) == 0
+def test_of_what_gloo_moves_only_sums_are_known() -> None:
+    assert sent(call(0, SIZE, 1.0, by="gloo", ranks=4)) == pytest.approx(6.0 * SIZE)
+    assert sent(call(0, SIZE, 1.0, op="broadcast", root=0, by="gloo", ranks=4)) == 0
 
 
 def test_a_group_of_two_has_a_ring_of_its_own() -> None:
