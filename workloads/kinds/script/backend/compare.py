@@ -15,6 +15,8 @@ from workloads.kinds.script.backend.tensors import Array
 
 MOST_BYTES = 2**28
 """Of what is kept; later sums are not compared."""
+HALVES = (torch.float16, torch.bfloat16)
+"""Types that Gloo would round anew in each addition."""
 MOST = 1e300
 """What is told of a difference that is not finite."""
 
@@ -52,7 +54,7 @@ class Comparison:
     def compare(self, gloo: Callable[[], Any], world: int) -> None:
         """Have Gloo make the same sums, on all ranks, and tell the differences."""
         for one in self._kept:
-            wide = one.own.to(torch.float64) if one.own.is_floating_point() else one.own
+            wide = one.own.to(torch.float32) if one.own.dtype in HALVES else one.own
             gloo().allreduce([wide], dist.AllreduceOptions()).wait()
             expected = wide / world if one.divided else wide
             if one.found is not None and one.row is not None:
