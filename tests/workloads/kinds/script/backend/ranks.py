@@ -1,4 +1,4 @@
-"""Ranks of a script on this machine, each with a loopback address of its own, and the servers of a scheme beside them."""
+"""Ranks of a script on this machine, each with a loopback address of its own, and the servers of a scheme."""
 
 from __future__ import annotations
 
