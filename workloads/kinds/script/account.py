@@ -281,7 +281,7 @@ def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Rou
     groups = {number: members for rows in ranks for number, members in rows.groups.items()}
     ways = Ways(plan, topology, groups)
     links, wire = ways.moved(_once(ranks))
-    sums, _ = ways.moved(last)
+    sums, _ = ways.moved((0, call) for call in last)
     unit = _unit(plan, topology)
     return ScriptCost(
         rounds=unit.rounds,
@@ -293,8 +293,12 @@ def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Rou
     )
 
 
-def _once(ranks: Sequence[RankRows]) -> list[Call]:
-    """Each collective once; of those that go directly, what each rank sends."""
-    found = {(call.group, call.sequence, call.op): call for rows in reversed(ranks) for call in rows.calls}
-    together = [call for call in found.values() if call.op not in DIRECT]
-    return together + [call for rows in ranks for call in rows.calls if call.op in DIRECT]
+def _once(ranks: Sequence[RankRows]) -> list[tuple[int, Call]]:
+    """Each collective once, with the first rank that told of it; of those that go directly, each rank's own."""
+    found = {
+        (call.group, call.sequence, call.op): (rows.rank, call)
+        for rows in reversed(ranks)
+        for call in rows.calls
+        if call.op not in DIRECT
+    }
+    return [*found.values(), *((rows.rank, call) for rows in ranks for call in rows.calls if call.op in DIRECT)]

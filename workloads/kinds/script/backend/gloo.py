@@ -54,10 +54,19 @@ class Told(dist.Work):
 class Gloo(dist.ProcessGroup):
     """A group whose collectives are Gloo's."""
 
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta, rows: Rows, group: int) -> None:
+    def __init__(
+        self,
+        place: tuple[Store, int, int, timedelta],
+        rows: Rows,
+        group: int,
+        carries: frozenset[str] = frozenset({"allreduce"}),
+    ) -> None:
+        """``place`` is what any group is made of: its store, this rank in it, its size, and its timeout. The rows of
+        collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known."""
+        store, rank, size, timeout = place
         super().__init__(rank, size)  # type: ignore[call-arg]  # as C++ has it
         self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
-        self._rows, self._group = rows, group
+        self._rows, self._group, self._carries = rows, group, carries
 
     def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
         return "testbed"  # DDP looks into a group called gloo for a part that this one has not
@@ -74,8 +83,7 @@ class Gloo(dist.ProcessGroup):
         nbytes = sum(one.numel() * one.element_size() for one in tensors)
         dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "other"
         more = {} if root is None else {"root": root}
-        # What Gloo's allreduce moves is known; what it moves otherwise is not.
-        by = "scheme" if op == "allreduce" else "gloo"
+        by = "scheme" if op in self._carries else "gloo"
         return self._rows.call(op, dtype, nbytes, self.size(), group=self._group, by=by, **more)
 
 
@@ -150,8 +158,3 @@ for _name, (_op, _sized) in CALLS.items():
     setattr(Gloo, _name, _around(_name, _op, _sized))
 for _newer, _name in SAME.items():
     setattr(Gloo, _newer, _around(_name, *CALLS[_name]))
-
-
-def create(store: Store, rank: int, size: int, timeout: timedelta, rows: Rows, group: int) -> Gloo:
-    """A group of some ranks."""
-    return Gloo(store, rank, size, timeout, rows, group)

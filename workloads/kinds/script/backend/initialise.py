@@ -32,30 +32,42 @@ LOST = ("connection closed by peer", "connection reset", "timed out", "socket ti
 """What Gloo says when another rank is the cause."""
 
 
-class _Rank:
+class Rank:
     """This process's rank, once its group is made."""
 
     def __init__(self, job: RankJob) -> None:
         self.job = job
         self.rows = Rows(job)
         self.engine: Any = None
+        self.watch: Any = None
+        self.error: BaseException | None = None
 
     def group(self, options: Any, _: Any) -> dist.ProcessGroup:
         """A process group of all ranks or some (``torch.distributed.distributed_c10d._DistributedBackendOptions``)."""
         members = list(options.global_ranks_in_group) or list(range(self.job.world))
         is_whole = len(members) == self.job.world
-        number = 0 if is_whole and not dist.is_initialized() else zlib.crc32(str(options.group_id).encode()) % 4095 + 1
+        number = 0 if is_whole and not dist.is_initialized() else _number(str(options.group_id))
         if number:
             self.rows.say("group", group=number, ranks=members)
         place = (options.store, options.group_rank, options.group_size, options.timeout)
         if self.job.library:
-            from workloads.kinds.script.backend.gloo import create
+            from workloads.kinds.script.backend.gloo import Gloo
 
-            return create(*place, self.rows, number)
-        from workloads.kinds.script.backend.group import create as create_ours
+            return Gloo(place, self.rows, number)
+        from workloads.kinds.script.backend.group import create
 
-        group: dist.ProcessGroup = create_ours(*place, self, number, members)
-        return group
+        return create(place, self, number, members)
+
+
+MOST_GROUPS = 4096
+"""Numbers of groups, of which 0 is that of all ranks."""
+
+
+def _number(name: str) -> int:
+    """The number of another group: PyTorch counts them, alike on all ranks, or makes a name of their members."""
+    if name.isdecimal() and 0 < int(name) < MOST_GROUPS:
+        return int(name)
+    return zlib.crc32(name.encode()) % (MOST_GROUPS - 1) + 1
 
 
 def wrap() -> None:
@@ -69,13 +81,13 @@ def wrap() -> None:
         if dist.is_initialized():
             raise SpecError("the script makes its default process group twice", fix="call init_process_group() once")
         _check(backend, job, named)
-        rank = _Rank(job)
+        rank = Rank(job)
         rank.rows.say("hello", **_hello(job))
         with suppress(AttributeError, RuntimeError):  # made before, by a group that was destroyed since
             dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
         dist.Backend._plugins[NAME.upper()] = dist.Backend._plugins[NAME.upper()]._replace(creator_fn=rank.group)
         marks.sink = rank.rows
-        _tell_errors(rank.rows)
+        _tell_errors(rank)
         _keep_pace(job, rank.rows)
         atexit.register(_leave, rank)
         named.setdefault("timeout", timedelta(seconds=job.timeout_s))
@@ -120,7 +132,7 @@ def _congestion_control(job: RankJob) -> str:
     return _DEFAULT.read_text().strip() if job.library else job.congestion_control
 
 
-def _leave(rank: _Rank) -> None:
+def _leave(rank: Rank) -> None:
     """At the end of the script: leave the group if it is still in it, and write the last rows."""
     marks.sink = None
     if dist.is_initialized():
@@ -137,13 +149,14 @@ def _keep_pace(job: RankJob, rows: Rows) -> None:
         rows.asks = lambda op, nbytes: pace.ask(nbytes) if op in SUMS else None
 
 
-def _tell_errors(rows: Rows) -> None:
+def _tell_errors(rank: Rank) -> None:
     """Have an exception that ends the script told beside its traceback."""
     before = sys.excepthook
 
     def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         with suppress(Exception):
-            rows.fail(*_said(error), elsewhere=_is_elsewhere(error))
+            cause = rank.error or error  # C++ makes another one of it
+            rank.rows.fail(*_said(cause), elsewhere=_is_elsewhere(cause))
         before(kind, error, trace)
 
     sys.excepthook = told

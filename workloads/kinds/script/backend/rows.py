@@ -39,6 +39,11 @@ class Row:
         """The number of its group."""
         return int(self._fields["group"])
 
+    @property
+    def sequence(self) -> int:
+        """Which of its group's collectives it is."""
+        return int(self._fields["seq"])
+
     def number(self, sequence: int) -> None:
         """It is that one of its group's collectives."""
         self._fields["seq"] = sequence
