@@ -1,8 +1,8 @@
 """One process's connections, over which many calls are on their way at once. One thread, no locks.
 
-Problem: in a script, rank A may wait for call n before it makes call n + 1, while rank B has made both. If A left what B
-sends for n + 1 in its connection, what B sends for n behind it would never come. If A read it, it would have to keep it,
-without bound.
+Problem: in a script, rank A may wait for call n before it makes call n + 1, while rank B has made both. If A left what
+B sends for n + 1 in its connection, what B sends for n behind it would never come. If A read it, it would have to keep
+it, without bound.
 
 Chosen: a process tells each neighbour in a call that it has made it (*begin*, ahead of all that waits to be sent), and
 is sent the call's chunks only then. So whatever comes has a place. Small calls do not wait for that: their chunks leave
@@ -96,7 +96,7 @@ class Carrier(Loop):
         """Nodes that have said that they leave."""
         self._into: dict[Connection, memoryview] = {}
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
-        self._scratch_bytes = memoryview(self._scratch)
+        self._scratch_bytes = self._scratch.data
         self._inbox: deque[Callable[[], None]] = deque()
         self._bell = _Bell()
         self._by_descriptor[self._bell.descriptor] = self._bell  # type: ignore[assignment]
@@ -257,7 +257,7 @@ class Carrier(Loop):
         return WorkerError(
             f"call {op.key[1]} of group {op.key[0]} is {op.shape.call.describe()} on {self._name}, and {theirs} on "
             f"{self._names[node]}",
-            fix="let all ranks of a group make the same calls, in the same order, with arrays of the same size and type",
+            fix="let all ranks of a group make the same calls, in the same order, with arrays of one size and type",
         )
 
     def _send(self, op: Operation, node: int, phase: int, k: int) -> None:
@@ -489,10 +489,7 @@ class Carrier(Loop):
             if not op.takes(k, self._is_queued):
                 return False
             connection.admitted = True
-        if phase:
-            came = connection.read_payload(op.views[k][-connection.left :]) > 0
-        else:
-            came = self._add(connection, op, k)
+        came = self._copy(connection, op, k) if phase else self._add(connection, op, k)
         if connection.left == 0:
             connection.word, connection.admitted = None, False
             self._came(op, connection.name, k, phase)
@@ -500,6 +497,11 @@ class Carrier(Loop):
         if connection.closed:
             raise lost(connection, "it was closed within a message")
         return came
+
+    @staticmethod
+    def _copy(connection: Connection, op: Operation, k: int) -> bool:
+        """Read some of a sum; returns whether anything came."""
+        return connection.read_payload(op.views[k][-connection.left :]) > 0
 
     def _is_queued(self, part: Numbers) -> bool:
         return any(connection.queues(part) for connection in self._connections)

@@ -17,10 +17,11 @@ def dtype_of(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
     return np.dtype(np.uint8 if name == "other" else name)
 
 
 def raw(numbers: Numbers) -> memoryview:
     """The bytes of an array; types that numpy does not know itself have no buffer of their own."""
-    return memoryview(numbers.view(np.uint8)) if numbers.size else memoryview(bytearray())
+    return numbers.view(np.uint8).data if numbers.size else memoryview(bytearray())

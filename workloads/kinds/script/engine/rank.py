@@ -1,4 +1,4 @@
-"""The engine of a rank: a thread that moves bytes while the script computes, and what the script's threads ask it for."""
+"""The engine of a rank: a thread that moves bytes while the script computes, and what it is asked for."""
 
 from __future__ import annotations
 

@@ -200,12 +200,14 @@ def test_messages_between_any_two(run: Run) -> None:
     """A ring of five has no connection between h0 and h2 before they need one."""
 
     def script(rank: Rank) -> None:
-        waits = []
-        for other in range(rank.world):
-            for tag in (0, 1) if other != rank.rank else ():
-                waits.append(rank.directly("send", other, tag, numbers(rank.rank, 40_000 + tag, "float32", other)))
-        for other in reversed(range(rank.world)):
-            for tag in (1, 0) if other != rank.rank else ():
+        others = [other for other in range(rank.world) if other != rank.rank]
+        waits = [
+            rank.directly("send", other, tag, numbers(rank.rank, 40_000 + tag, "float32", other))
+            for other in others
+            for tag in (0, 1)
+        ]
+        for other in reversed(others):
+            for tag in (1, 0):
                 array = np.zeros(40_000 + tag, np.float32)
                 rank.directly("receive", other, tag, array)()
                 assert (array == numbers(other, 40_000 + tag, "float32", rank.rank)).all()
