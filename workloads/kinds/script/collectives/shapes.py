@@ -17,7 +17,7 @@ from workloads.kinds.script.collectives.calls import Call, What
 from workloads.kinds.script.collectives.trees import delivers, trees
 from workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
 from workloads.sync.flows import neighbours
-from workloads.sync.forest import Forest
+from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.plan import Plan, plan
 
 LEAST_BYTES = 2048
@@ -58,12 +58,27 @@ def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
     if call.nbytes > MOST_BYTES:
         raise SchemeError(f"{call.describe()} is too large", fix="split it")
     made = fewer(trees(forest, call), call)
+    if made.fixed is not None and call.dtype != "float32":
+        made = replace(made, fixed=None)  # switches add whole numbers as they are
     if wrong := delivers(made, call):
         raise SchemeError(f"scheme {forest.scheme}, {call.describe()}: {wrong}", fix="report it: this is a mistake")
     table = cut(made, call.count, [(0, call.count)], max(1, chunk_bytes // call.itemsize) * FLOAT_BYTES)
     return Shape(
         call, made, table, plan(node, made, table), neighbours(made, node), is_eager=call.nbytes <= EAGER_BYTES
     )
+
+
+def direct(names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes: int, node: int) -> Shape:
+    """The shape of what one of two nodes sends the other; ``ends`` are sender and receiver."""
+    source, target = ends
+    up = np.full((1, len(names)), ABSENT, np.int32)
+    down = up.copy()
+    up[0, source] = down[0, source] = ROOT
+    down[0, target] = source
+    made = Forest("direct", tuple(names), ends, np.ones(1, np.int64), up, down)
+    table = cut(made, call.count, [(0, call.count)], max(1, chunk_bytes // call.itemsize) * FLOAT_BYTES)
+    other = target if node == source else source
+    return Shape(call, made, table, plan(node, made, table), [other], is_eager=call.nbytes <= EAGER_BYTES)
 
 
 def fewer(forest: Forest, call: Call) -> Forest:
@@ -104,4 +119,4 @@ def _kept(forest: Forest, classes: Sequence[int]) -> Forest:
     )
 
 
-__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "fewer", "shape"]
+__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "direct", "fewer", "shape"]
