@@ -17,6 +17,7 @@ from workloads.kinds.ranks import Call, RankRows
 SCALAR_BYTES = 64
 """A sum of at most so many bytes is a loss or a count that a script adds up over ranks, unless all its sums are."""
 
+BY_GLOO = "gloo"
 MOST_AFTER = 8
 """Sums that a script may ask for after its last iteration, such as those of a test."""
 
@@ -25,8 +26,10 @@ Round = tuple[Call, ...]
 
 
 def gradients(rows: RankRows, world: int) -> list[Call]:
-    """The sums of gradients that a rank asked for with all others, in their order."""
-    sums = sorted((call for call in rows.calls if call.adds and call.ranks == world), key=lambda call: call.asked_s)
+    """The sums of gradients that a rank asked for with all others, in their order; not those that Gloo makes beside the
+    scheme, such as comparisons."""
+    some = (call for call in rows.calls if call.adds and call.ranks == world and call.by != BY_GLOO)
+    sums = sorted(some, key=lambda call: call.asked_s)
     large = [call for call in sums if call.nbytes > SCALAR_BYTES]
     return large or sums
 

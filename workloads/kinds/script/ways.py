@@ -83,7 +83,9 @@ class Ways:
         """The trees of its group's allreduce."""
         members = self._groups.get(group)
         nodes = [self._plan.workers[rank] for rank in members] if members else list(self._plan.workers)
-        if by in ("ring", BY_GLOO) or too_wide(self._plan, call):
+        if by == BY_GLOO:  # whose ranks send to the one before
+            return ring_of(self._plan, nodes[::-1])
+        if by == "ring" or too_wide(self._plan, call):
             return ring_of(self._plan, nodes)
         return of_group(self._plan, nodes)[0] if members else self._plan
 

@@ -52,6 +52,12 @@ def test_sums_of_some_ranks_are_no_gradients() -> None:
     assert sizes(rounds(ranks([*sums([700, 700]), *among_some]))) == [[700], [700]]
 
 
+def test_sums_that_gloo_makes_beside_the_scheme_are_no_gradients() -> None:
+    """As those with which every so-many-th sum is compared, at the end."""
+    asked = [*sums([700] * 3), call(3, 700, 9.0, by="gloo")]
+    assert sizes(rounds(ranks(asked))) == [[700]] * 3
+
+
 def test_only_iterations_that_all_ranks_have_done_count() -> None:
     first, second = ranks(sums([700] * 5))
     assert [len(one) for one in rounds([first, replace(second, calls=second.calls[:3])])] == [3, 3]

@@ -1,5 +1,5 @@
-"""A script that asks for random collectives and knows what must come of each. Its arguments are how many, a seed, and by
-how much floats may be off where switches add in fixed point.
+"""A script that asks for random collectives and knows what must come of each. Its arguments are how many, a seed, and
+by how much floats may be off where switches add in fixed point.
 
 Every rank draws the same collectives, and knows the numbers of all ranks, so nothing is compared over the network.
 """
