@@ -23,13 +23,14 @@ PATIENCE_S = 300
 
 
 def address(node: int) -> str:
-    """Loopback has 16 million."""
-    return f"127.0.0.{node + 1}"
+    """One that no other process's tests use, for ranks listen at ports that are given."""
+    number = os.getpid()
+    return f"127.{1 + number % 250}.{number // 250 % 256}.{node + 1}"
 
 
 def port_base() -> int:
     """From which on a few ports are free, most likely."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((address(0), 0)) as server:
         return int(server.getsockname()[1])
 
 
@@ -89,7 +90,7 @@ class Ranks:
         )
         path = self.folder / f"{job.name}.json"
         path.write_text(job.text())
-        environment = {**os.environ, **rank_environment(rank, self.world, "127.0.0.1"), VARIABLE: str(path)}
+        environment = {**os.environ, **rank_environment(rank, self.world, address(0)), VARIABLE: str(path)}
         environment |= {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(self.master)}
         return _started(words, environment)
 
