@@ -59,8 +59,18 @@ METRICS: Mapping[str, Field] = {
     "iteration_median_s": Field(NUMBER, "s", "median time of an iteration after the warm-up"),
     "iteration_p99_s": Field(NUMBER, "s", "99th percentile of the time of an iteration after the warm-up"),
     "throughput_sps": Field(
-        NUMBER, "samples/s", "samples that were trained on, per second of JCT; LDA: shards that were sampled"
+        NUMBER,
+        "samples/s",
+        "samples that were trained on, per second of JCT; LDA: shards that were sampled; scripts: samples that they "
+        "told of, per second after the warm-up",
     ),
+    "exposed_s": Field(
+        NUMBER,
+        "s",
+        "of an iteration of a script, the time that it waited for collectives: mean over the ranks, median over the "
+        "iterations after the warm-up",
+    ),
+    "hidden_s": Field(NUMBER, "s", "the same for the time that collectives were on their way and it did not wait"),
     "wire_bytes": Field(COUNT, "B", "bytes of gradients and chunk headers that all processes sent; null if not known"),
     "wire_bytes_theory": Field(NUMBER, "B", "what these are by the scheme's plan"),
     "algbw_bps": Field(NUMBER, "bit/s", "algorithm bandwidth, as nccl-tests: size of the gradient over median GST"),
@@ -182,6 +192,23 @@ _LINK: Mapping[str, Field] = {
     "theory_bytes": Field(NOT_NEGATIVE, "B", "what the scheme's plan says for `bytes`"),
     "extra_bytes": Field(COUNT, "B", "what TCP may have added: acknowledgements, and what it sent again"),
 }
+_COLLECTIVE: Mapping[str, Field] = {
+    "op": Field(NAME, NO_UNIT, "kind of collective that a script asked for, such as `allreduce`"),
+    "dtype": Field(NAME, NO_UNIT, "type of its numbers"),
+    "bytes": Field(COUNT, "B", "size of the whole array"),
+    "by": Field(
+        NAME,
+        NO_UNIT,
+        "what moved it: `scheme`, `ring` where the scheme cannot, `gloo`, or `direct` from rank to rank",
+    ),
+    "ranks": Field(COUNT, "ranks", "number of ranks in its group"),
+    "count": Field(COUNT, NO_UNIT, "how many of them there were"),
+    "median_s": Field(NUMBER, "s", "median time from the last rank that asked for it to the last rank that had it"),
+    "waited_s": Field(NUMBER, "s", "mean time that a rank waited for it; null if that is not seen"),
+    "algbw_bps": Field(NUMBER, "bit/s", "size over median time; null without bytes"),
+    "busbw_bps": Field(NUMBER, "bit/s", "the same times the factor that nccl-tests has for its kind"),
+    "least_s": Field(NUMBER, "s", "time that its busiest link takes for its bytes; null if not known"),
+}
 _PAIR: Mapping[str, Field] = {
     "from": Field(NAME, NO_UNIT, "server that sent"),
     "to": Field(NAME, NO_UNIT, "server that received"),
@@ -266,14 +293,16 @@ RECORD: Mapping[str, Field] = {
     "topology": Field(NAME, NO_UNIT, "the network, as an expression"),
     "scheme": Field(NAME, NO_UNIT, "the synchronisation scheme, as an expression"),
     "kind": Field(NAME, NO_UNIT, "kind of workload: `train`, `profile`, `lda` or `command`"),
-    "moves": Field(NAME, NO_UNIT, "kind of trial: `forest`, `library`, `asynchronous`, `command`, or an added one"),
+    "moves": Field(
+        NAME, NO_UNIT, "kind of trial: `forest`, `library`, `command`, `script`, another one, or an added one"
+    ),
     "model": Field(NAME, NO_UNIT, "model that was trained or played back"),
     "scale": Field(NUMBER, "ratio", "by what a profile's bytes and the links' rates were divided"),
     "batch": Field(COUNT, "samples", "batch size of each worker in an iteration"),
     "repeat": Field(COUNT, NO_UNIT, "which round it ran in, from 0 on"),
     "point.*": Field(PLAIN, "base unit", "by field that a sweep varies, its value: bit/s, B, s or a plain number"),
     "at": Field(NAME, NO_UNIT, "the same for people"),
-    "iterations": Field(COUNT, "iterations", "number of iterations that the spec asks for"),
+    "iterations": Field(COUNT, "iterations", "number of iterations that the spec asks for; that a script did"),
     "world": Field(COUNT, "workers", "number of workers that began"),
     "status": Field(NAME, NO_UNIT, "`done` or `failed`"),
     "error": Field(TEXT, NO_UNIT, "why it failed"),
@@ -299,6 +328,10 @@ RECORD: Mapping[str, Field] = {
     **_below("links[].", _LINK),
     **_below("pairs[].", _PAIR),
     **_below("critical_path[].", _STAGE),
+    **_below("collectives[].", _COLLECTIVE),
+    "logged.*[][]": Field(
+        NUMBER, "as printed", "by metric of the spec and rank, the numbers that were found in its log"
+    ),
     "links_settings.rate_bps": Field(NUMBER, "bit/s", "rate of a link"),
     "links_settings.delay_s": Field(NUMBER, "s", "delay of a link, one way"),
     "links_settings.jitter_s": Field(NUMBER, "s", "jitter of the delay"),
@@ -365,6 +398,12 @@ SAMPLES: Mapping[str, Field] = {
     "staleness": Field(
         COUNT, "updates", "updates of others that the server applied in between; with several, of the most stale part"
     ),
+    "exposed_s": Field(NUMBER, "s", "for how long a script waited for collectives; scripts only, as the next three"),
+    "hidden_s": Field(NUMBER, "s", "for how long collectives were on their way while it did not wait"),
+    "sum_error": Field(
+        NUMBER, "ratio", "largest difference of a sum from Gloo's, over what rounding allows; null if none was compared"
+    ),
+    "nonfinite": Field(COUNT, "arrays", "arrays with numbers that are not finite"),
     "held_s": Field(NUMBER, "s", "for how long the servers made the worker wait for weights"),
     "mp_wait_forward_s": Field(
         NUMBER,

@@ -13,6 +13,7 @@ from analysis.recorded import (
     Accuracy,
     Attempt,
     Checkpoints,
+    Collective,
     Event,
     LinkCount,
     Loss,
@@ -206,6 +207,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
             pairs=tuple(map(_pair, raw.get("pairs") or ())),
             critical_path=tuple(map(_stage, raw.get("critical_path") or ())),
             checkpoints=_known(Checkpoints, wrote) if (wrote := raw.get("checkpoints")) else None,
+            collectives=tuple(_known(Collective, one) for one in raw.get("collectives") or ()),
             stored=(run_dir, path.stem),
         )
     except KeyError as error:

@@ -44,6 +44,10 @@ class Metrics:
     iteration_median_s: float | None = None
     iteration_p99_s: float | None = None
     throughput_sps: float | None = None
+    exposed_s: float | None = None
+    """Of an iteration of a script, the time that it waited for collectives, and the time that they were on their way
+    while it did not; None of other kinds."""
+    hidden_s: float | None = None
     wire_bytes: float | None = None
     wire_bytes_theory: float | None = None
     algbw_bps: float | None = None
@@ -184,6 +188,30 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Collective:
+    """A kind, type and size of collective that a script asked for ``count`` times; times in seconds.
+
+    Attributes:
+        bytes: of the whole array.
+        by: what moved it: the scheme, a ring, Gloo, or ``direct`` from rank to rank.
+        median_s: from the last rank that asked for it to the last rank that had it.
+        least_s: what its busiest link takes for its bytes; None if not known.
+    """
+
+    op: str
+    dtype: str
+    bytes: int
+    by: str
+    ranks: int
+    count: int
+    median_s: float
+    waited_s: float | None = None
+    algbw_bps: float | None = None
+    busbw_bps: float | None = None
+    least_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Event:
     """Something that was done to a trial; times in seconds from its start, None where that did not come. ``takes_s`` is
     how long it was meant to take, ``free_s`` from when on it could begin, if that was later than planned."""
@@ -296,6 +324,8 @@ class Trial:
     """Of kinds that count bytes by pair of servers."""
     critical_path: tuple[Stage, ...] = ()
     """Of the predicted iteration, from its start to its end; empty where nobody predicts it."""
+    collectives: tuple[Collective, ...] = ()
+    """Of scripts under a scheme."""
     stored: tuple[Path, str] | None = None
     """The run directory that it was read from, and its files' name there."""
 

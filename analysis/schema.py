@@ -101,6 +101,11 @@ _EXCHANGED: Shape = {
     **dict.fromkeys(("bytes", "theory_bytes", "mp_bytes"), COUNT),
 }
 _STAGE: Shape = {**dict.fromkeys(("what", "where"), TEXT), **dict.fromkeys(("start_s", "end_s"), NOT_NEGATIVE)}
+_COLLECTIVE: Shape = {
+    **dict.fromkeys(("op", "dtype", "by"), NAME),
+    **dict.fromkeys(("bytes", "ranks", "count"), COUNT),
+    **dict.fromkeys(("median_s", "waited_s", "algbw_bps", "busbw_bps", "least_s"), NOT_NEGATIVE),
+}
 _EVENT: Shape = {
     **dict.fromkeys(("kind", "what", "error"), TEXT),
     **dict.fromkeys(("planned_s", "begun_s", "done_s", "takes_s", "free_s"), NUMBER),
@@ -140,6 +145,7 @@ _RESULTS: Mapping[str, Shape] = {
     "fidelity": {"verdict": NAME, "checks": [_CHECK]},
     "pairs": [_EXCHANGED],
     "critical_path": [_STAGE],
+    "collectives": [_COLLECTIVE],
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},
     "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from testbed import errors as errors
+from testbed.base.marks import log, mark
 
 if TYPE_CHECKING:
     from testbed.api.comparison import Comparison, compare
@@ -65,6 +66,8 @@ __all__ = [
     "find",
     "forest",
     "load",
+    "log",
+    "mark",
     "run",
     "topology",
     "up",

@@ -58,4 +58,4 @@ def opener(opening: Opening, spec: Spec) -> Callable[[], Lab]:
     from testbed.lab import choice
 
     lab_named(spec.lab, opening.inventory)
-    return choice.opener(spec.lab, replace(opening, options=spec.lab_options))
+    return choice.opener(spec.lab, replace(opening, options=spec.lab_options, every_address=spec.meets_anywhere))

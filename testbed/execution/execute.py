@@ -33,6 +33,7 @@ from testbed.execution import (
     programs,
     queues,
     results,
+    scripts,
     several,
     supervise,
     transfers,
@@ -60,6 +61,8 @@ from testbed.trial.network import link_settings
 from workloads.kinds.base import Told
 
 Lines = list[dict[str, Any]]
+COMMAND = "command"
+"""The kind of trial as which a script is told that shows no iterations."""
 Tick = Callable[[int, SoFar], object]
 """Is told how many iterations the first worker has done, and may ask what else is known by now."""
 
@@ -137,7 +140,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                     found, of_jobs = _of_jobs(trial, seen, referee, files)
                 record |= found
                 waited = queues.table(seen.queues, *several.window(of_jobs.values()))
-            elif trial.job.kind.writes_samples:
+            elif trial.job.is_synchronised:
                 seen = observe(trial, lab, files, congestion_control, tick)
                 described = seen.lab
                 with _told_by_workers():
@@ -153,7 +156,9 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
             else:
                 ran = programs.observe(trial, lab, files, congestion_control)
                 described = ran.observed.lab
-                record |= programs.summary(trial, ran)
+                with _told_by_workers():
+                    found, samples = _of_program(trial, ran, files)
+                record |= found
                 waited = queues.table(ran.observed.queues, *programs.window(ran))
             record["status"] = "done"
         except DiskFullError:
@@ -165,6 +170,34 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
     check_unchanged(trial)
     record["duration_s"] = round(time.monotonic() - began_s, 3)
     return Outcome(record, samples, described, waited, carried, of_jobs)
+
+
+def _of_program(trial: Trial, ran: programs.Ran, files: Files) -> tuple[dict[str, Any], pd.DataFrame | None]:
+    """The results of a trial whose ranks are a program's, and its samples, if they told of iterations."""
+    account = scripts.account(trial, files)
+    if account is None or account.found.samples is None:
+        told = {} if account is None else account.record
+        return {**programs.summary(trial, ran), **told, "moves": COMMAND}, None
+    done = account.as_run
+    around = ran.observed
+    seen = Observed(
+        lines=account.lines,
+        counters=around.counters,
+        cpu=around.cpu,
+        lab=around.lab,
+        idle=ran.idle,
+        differs=around.differs,
+        readings=around.readings,
+        events=around.events,
+        background=around.sent,
+        courses={done.job.name: undisturbed(done.job)},
+        circuits=around.history,
+        queues=around.queues,
+        before=ran.probes,
+    )
+    record = summary(done, done.job, seen, Told(account.found.samples))
+    metrics = {**record["metrics"], **account.found.metrics}
+    return {**record, **account.record, "metrics": metrics, "iterations": done.iterations}, account.found.samples
 
 
 def _of_jobs(
@@ -250,8 +283,8 @@ def blank(trial: Trial) -> dict[str, Any]:
         "scheme": ", ".join(dict.fromkeys(one.scheme_text for one in trial.jobs)),
         "kind": job.workload.kind,
         "moves": job.kind.name,
-        "model": job.work.model if job.kind.writes_samples else None,
-        "scale": job.work.scale if job.kind.writes_samples else None,
+        "model": job.work.model if job.is_synchronised else None,
+        "scale": job.work.scale if job.is_synchronised else None,
         "batch": trial.batch,
         "repeat": trial.repeat,
         "point": dict(trial.point),

@@ -29,6 +29,8 @@ class Files:
     logs: Path
     homes: Mapping[str, str] = field(default_factory=dict)
     """By process, its node's name; one that is missing is its node's own, and has its name."""
+    stage: str = ""
+    """Where processes of the same name run one after the other, what tells the files of those that run later."""
 
     def home(self, process: str) -> str:
         """The name of the node on which a process runs."""
@@ -44,6 +46,7 @@ class Files:
 
     def _written(self, process: str, name: str) -> Path:
         """A file of that kind which a process writes."""
+        name = f"{self.stage}-{name}" if self.stage else name
         return self.own(process) / (name if self.home(process) == process else f"{file_name(process)}.{name}")
 
     def make(self, topology: Topology) -> None:
@@ -53,7 +56,7 @@ class Files:
                 self.own(node.name).mkdir(0o700)
 
     def job(self, process: str) -> Path:
-        return self.work / f"{file_name(process)}.json"
+        return self.work / f"{file_name(process)}{f'.{self.stage}' if self.stage else ''}.json"
 
     def samples(self, process: str) -> Path:
         return self._written(process, SAMPLES)

@@ -79,7 +79,7 @@ def observe(
             found = work(feed, checks.readings)
         except TrialError as error:
             feed.look()  # the record tells when things happened after the trial began
-            instead = "" if trial.goes_on or not all(job.kind.writes_samples for job in trial.jobs) else ANOTHER
+            instead = "" if trial.goes_on or not all(job.is_synchronised for job in trial.jobs) else ANOTHER
             goes_on = trial.does_without(conductor.kills)
             told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=goes_on, instead=instead)
             raise told from error

@@ -1,4 +1,5 @@
 """A trial whose workload is a command: a rank a host, started as torchrun would start it, and nothing of it changed.
+Under a scheme, ranks are told of it, and processes of ours that only add run beside them (:mod:`.scripts`).
 
 Every rank's environment has what torchrun sets (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ...), and the
 interface that Gloo is to take. Links are measured before the ranks start, and counted while they run.
@@ -18,7 +19,7 @@ from testbed.control.feed import Feed
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import bursts, job_files, link_load, observing, queues, results, supervise
+from testbed.execution import bursts, job_files, link_load, observing, queues, results, scripts, supervise
 from testbed.execution.files import Files
 from testbed.execution.observing import Observation
 from testbed.execution.search import search_path
@@ -27,9 +28,11 @@ from testbed.lab.base import Lab
 from testbed.lab.programs import Exit, Launch, Program
 from testbed.perturb.conductor import timeline
 from testbed.recovery.deaths import undisturbed
+from testbed.spec.workload.launchers import Started, without_launcher
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from topologies.addressing import plan
+from workloads.rank_job import VARIABLE
 
 MASTER_PORT = 29500
 """What torchrun takes unless told otherwise."""
@@ -59,34 +62,42 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Ra
     settings = link_settings(trial.spec, congestion_control)
     lab.up(topology, settings, job_files.host_pairs(trial))
     with named_errors(files.work):
-        probers, ranks = bursts.probers(trial, files, congestion_control), launches(trial, files)
+        probers = bursts.probers(trial, files, congestion_control)
+        later = scripts.later(files)
+        ranks = launches(trial, later)
+        servers = scripts.write(trial, later, congestion_control) if trial.network.arm.scheme else []
     idle = calibration.measure(topology, lab, settings)
     probes = bursts.measured(trial, lab, files, probers)  # now, for ranks can write to the same folders
 
     def run(feed: Feed, _: Readings) -> list[Exit]:
-        lab.launch(ranks)
+        lab.launch([*servers, *ranks])
         feed.begin()
-        return _wait(lab, feed, ranks, files, trial.spec.timeout_s)
+        return _wait(lab, feed, [*ranks, *servers], later, trial.spec.timeout_s)
 
-    exits, observed = observing.observe(trial, lab, files, run, {one.process: None for one in ranks})
+    processes = [one.process for one in (*ranks, *servers)]
+    exits, observed = observing.observe(trial, lab, files, run, dict.fromkeys(processes))
     lab.down()
-    return Ran(exits, probes, idle, observed)
+    of_ranks = [one for one in exits if one.process in {rank.process for rank in ranks}]
+    return Ran(of_ranks, probes, idle, observed)
 
 
 def launches(trial: Trial, files: Files) -> list[Launch]:
-    """The command, once a host."""
-    topology, program = trial.network.topology, trial.spec.workload.program
+    """The command, once a host that has a rank."""
+    topology, program, nodes = trial.network.topology, trial.spec.workload.program, trial.job.plan.workers
     assert program is not None  # or nothing would tell of iterations
-    addresses = plan(topology)
+    addresses, is_scripted = plan(topology), bool(trial.network.arm.scheme)
+    started = without_launcher(program.words, len(nodes)) if is_scripted else Started(program.words)
     found = []
-    for rank in topology.hosts:
+    for rank, node in enumerate(nodes):
+        name, first = topology.nodes[node].name, addresses.flow(node, nodes[0])[1] if rank else addresses.of(node, 0)
         environment = {
-            **rank_environment(rank, topology.host_count, addresses.of(0, 0)),
-            **{variable: f"eth{topology.port_at_tail(topology.ports[rank][0])}" for variable in INTERFACES},
+            **rank_environment(rank, len(nodes), first),
+            **{variable: f"eth{topology.port_at_tail(topology.ports[node][0])}" for variable in INTERFACES},
+            **started.environment,
+            **({VARIABLE: str(files.job(name))} if is_scripted else {}),
         }
-        started = Program(program.words, environment, str(trial.network.folder.resolve()))
-        name = topology.nodes[rank].name
-        found.append(Launch(name, rank, "", str(files.log(name)), started))
+        one = Program(started.words, environment, str(trial.network.folder.resolve()))
+        found.append(Launch(name, node, str(files.job(name)) if is_scripted else "", str(files.log(name)), one))
     return found
 
 
@@ -113,14 +124,17 @@ def rank_environment(rank: int, world: int, master: str) -> dict[str, str]:
 
 
 def _wait(lab: Lab, feed: Feed, ranks: Sequence[Launch], files: Files, timeout_s: float) -> list[Exit]:
-    """Until every rank has ended well.
+    """Until every process has ended well: ``ranks`` in their order, and then those of ours.
 
     Raises:
         WorkerError: one ended otherwise; names it, with the end of its log.
         TrialTimeoutError: no log grew and no link carried anything for ``timeout_s``.
         TrialError: a controller failed.
     """
-    called = {one.process: f"rank {one.node} on {one.process}" for one in ranks}
+    called = {
+        one.process: f"rank {rank} on {one.process}" if one.program else files.called(one.process)
+        for rank, one in enumerate(ranks)
+    }
     ended: list[Exit] = []
     seen, moved_s = _signs(lab, ranks), time.monotonic()
     looked_s = moved_s

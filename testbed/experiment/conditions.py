@@ -30,7 +30,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {"_s": time_text, "_bps": rate_text, "
 def met(trial: Trial) -> dict[str, Any]:
     """What a trial meets, in base units; of programs that synchronise by themselves, what is known."""
     links, job = trial.spec.links, trial.jobs[0]
-    known = job.kind.writes_samples
+    known = job.is_synchronised
     return {
         "warmup": job.work.warmup if known else None,
         "perturbations": [perturbation_text(one) for one in trial.network.perturbations],
@@ -93,7 +93,7 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
 def _is_small(trial: Trial) -> bool:
     """Whether the burst that a link lets pass weighs much in the least GST of a job."""
     at_rate = Shaper(trial.network.goodput)
-    known = [job for job in trial.jobs if job.kind.writes_samples and job.knows_bytes]
+    known = [job for job in trial.jobs if job.is_synchronised and job.knows_bytes]
     return any(job.gst_theory_s < (1 - MOST_AT_ONCE) * job.cost.bound_s(at_rate) for job in known)
 
 
@@ -103,7 +103,7 @@ def _has_few_chunks(trial: Trial) -> bool:
     topology = trial.topology
     if topology.panels is None:
         return False
-    known = [job for job in trial.jobs if job.kind.writes_samples and job.kind.parallel_connections]
+    known = [job for job in trial.jobs if job.is_synchronised and job.kind.parallel_connections]
     return any(_leaves_circuits_idle(job, topology) for job in known)
 
 
@@ -117,8 +117,8 @@ def _computing(trial: Trial) -> int:
     """How many processes compute at once on this machine."""
     if not trial.spec.place.is_here:
         return 0
-    return sum(job.world for job in trial.jobs if not job.kind.writes_samples or job.compute.mode == "real")
+    return sum(job.world for job in trial.jobs if not job.is_synchronised or job.compute.mode == "real")
 
 
 def _has_one_iteration(trial: Trial) -> bool:
-    return any(job.kind.writes_samples and job.iterations - job.work.warmup == 1 for job in trial.jobs)
+    return any(job.is_synchronised and job.iterations - job.work.warmup == 1 for job in trial.jobs)

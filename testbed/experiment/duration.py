@@ -24,7 +24,7 @@ UNKNOWN_COMPUTE_S = 0.5
 def expected_s(trial: Trial) -> float:
     """How long a trial takes, as far as that is known before any has run."""
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links)
-    if not trial.jobs[0].kind.writes_samples:
+    if not trial.jobs[0].is_synchronised:
         return COMMAND_S + overhead_s
     return max(job.planned_s + job_s(job) for job in trial.jobs) + overhead_s
 

@@ -26,6 +26,7 @@ from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text
 from testbed.spec.jobs import JobKeys
 from testbed.spec.workload.base import Synchronised
+from testbed.spec.workload.launchers import without_launcher
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
 from testbed.trial.model import Trial
@@ -116,10 +117,10 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
             raise SpecError(f"a {spec.workload.kind} writes its own checkpoints", fix="remove checkpoint")
         if arm.strategy is not None:
             raise SpecError(f"a {spec.workload.kind} has no operators to place", fix="remove strategy")
-        plan = kinds.named(spec.workload.brings).own_plan(topology)
+        scheme_text, plan = _of_program(network, folder, built)
         check_perturbations(arm, spec, topology, plan, folder)
         least = kinds.cost(plan, topology, 0.0)
-        return Job("", network, plan.scheme, plan, least, NOTHING, spec.workload)
+        return Job("", network, scheme_text, plan, least, NOTHING, spec.workload)
     scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
     _check_samples(arm, topology, work.iterations)
     if arm.strategy is None:
@@ -145,19 +146,44 @@ def _check_size(cell: PlannedCell, job: Job) -> None:
         check_memory(cell.arm, job.work, cell.batch, job.network.topology.host_count)
 
 
+def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan]:
+    """The plan of a program's ranks, and the expression that builds it: the scheme's, or their own.
+
+    Raises:
+        SpecError: the scheme, or the topology, is not for ranks of a program.
+    """
+    arm, spec, topology = network.arm, network.spec, network.topology
+    if not arm.scheme:
+        own: Plan = kinds.named(spec.workload.brings).own_plan(topology)
+        return own.scheme, own
+    program = spec.workload.program
+    assert program is not None
+    scheme_text = locate(arm.scheme, folder)
+    scheme, _ = built.plan(scheme_text, network.topology_text, spec, ANY)
+    plan: Plan = kinds.of(scheme).for_scripts(scheme, topology)
+    _check_several(plan, arm)
+    _check_connections(plan, topology)
+    check_program(without_launcher(program.words, len(plan.workers)).words, folder)
+    return scheme_text, plan
+
+
 def _check_plan(job: Job, own: Prepared | None) -> None:
     """
     Raises:
         SpecError: what a job's plan does makes no sense for what its workers do.
     """
     network, plan, work = job.network, job.plan, job.work
-    if len(plan.workers) == 1:
-        where = "it" if network.arm.jobs else network.arm.topology
-        raise SpecError(f"{where} has only one worker; synchronisation needs two", fix="give it two hosts")
+    _check_several(plan, network.arm)
     work.refuse(own, len(plan.workers))
     job.kind.refuse(plan, network.topology, _asked(network.spec, work, own))
     _check_connections(plan, network.topology)
     job.kind.chunks(plan, job.gradient, work.chunk_bytes)  # refused where some have nothing
+
+
+def _check_several(plan: Plan, arm: Arm) -> None:
+    if len(plan.workers) == 1:
+        where = "it" if arm.jobs else arm.topology
+        raise SpecError(f"{where} has only one worker; synchronisation needs two", fix="give it two hosts")
 
 
 Brought = Callable[[Synchronised], tuple[Gradient, Prepared | None]]
@@ -205,6 +231,8 @@ def _check_connections(plan: Plan, topology: Topology) -> None:
             )
 
 
+ANY = Gradient((1,), (range(1),), ((0, 1),))
+"""What a scheme's trees are built for where arrays of any size come."""
 NOTHING = Gradient((), (), ())
 """What is synchronised where nobody knows it."""
 
@@ -357,7 +385,8 @@ class _Cells:
             self._said(key, at, partial(spec.place.limits.check_rate, round(rate_bps / spec.workload.scale)))
         folder, program, sent, own = self._source.folder, spec.workload.program, None, None
         if program:
-            self._said("workload.command", at, partial(check_program, program.words, folder))
+            if not all(cell.arm.scheme for cell in group):  # or a launcher is left out, which need not be installed
+                self._said("workload.command", at, partial(check_program, program.words, folder))
             if self._said("workload.inputs", at, partial(self._inputs.of_program, program)) is None:
                 return []
         else:

@@ -56,7 +56,7 @@ def predict(trial: Trial) -> dict[str, Any]:
     Of programs that synchronise by themselves, only what would be built is known.
     """
     network, topology, job = trial.network, trial.topology, trial.jobs[0]
-    program, known, alone = job.workload.program, job.kind.writes_samples, not trial.is_shared
+    program, known, alone = job.workload.program, job.is_synchronised, not trial.is_shared
     return {
         "trial": trial.id,
         "label": trial.label,

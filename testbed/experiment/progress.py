@@ -77,11 +77,13 @@ def _carried(links: Sequence[LinkRecord]) -> str:
 def _trained(record: Mapping[str, Any]) -> str:
     found = record["metrics"]
     over = "" if found["gst_ratio"] is None else f" ({found['gst_ratio']:.3f} of its bound)"
-    return (
-        f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)}{over}, "
-        f"JCT {time_text(found['jct_s'], measured=True)}, {found['throughput_sps']:.0f} samples/s, "
-        f"{_learnt(record)}, {_survived(record)}"
-    )
+    told = [
+        f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)}{over}",
+        f"JCT {time_text(found['jct_s'], measured=True)}",
+        *([] if found["throughput_sps"] is None else [f"{found['throughput_sps']:.0f} samples/s"]),
+        *_learnt(record),
+    ]
+    return f"{', '.join(told)}, {_survived(record)}"
 
 
 def _survived(record: Mapping[str, Any]) -> str:
@@ -98,11 +100,12 @@ def _survived(record: Mapping[str, Any]) -> str:
     return "".join(f"{one}, " for one in told)
 
 
-def _learnt(record: Mapping[str, Any]) -> str:
-    """What the gradients were good for: the loss they lowered, or sums that were checked."""
+def _learnt(record: Mapping[str, Any]) -> list[str]:
+    """What the gradients were good for: the loss they lowered, or sums that were checked; nothing of a script that
+    tells no loss."""
     if record["loss"]:
-        return f"loss {record['loss'][0]:.2f} to {record['loss'][1]:.2f}"
-    return f"{record['sums']['checked_elements']:,} elements of sums right"
+        return [f"loss {record['loss'][0]:.2f} to {record['loss'][1]:.2f}"]
+    return [f"{record['sums']['checked_elements']:,} elements of sums right"] if record["sums"] else []
 
 
 def first_line(trials: Sequence[Trial], advice: str = "") -> str:

@@ -81,7 +81,9 @@ class Experiment:
         self.congestion_controls = list(
             dict.fromkeys(provenance.congestion_control(trial.spec) for trial in self._plan.firsts)
         )
-        self._open_lab = open_lab or opener(source.spec.lab, Opening(source.spec.lab_options))
+        self._open_lab = open_lab or opener(
+            source.spec.lab, Opening(source.spec.lab_options, every_address=source.spec.meets_anywhere)
+        )
         self._lab = self._open_lab()
         self._lab_is_spent = False
         try:

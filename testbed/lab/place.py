@@ -24,7 +24,8 @@ class Opening:
 
     Attributes:
         options: what the spec says under the lab's name, an instance of :attr:`Place.options`; None takes defaults.
-        every_address: whether hosts should reach each other at all their addresses, for people who try things.
+        every_address: whether hosts should reach each other at all their addresses, for people who try things, and for
+            scripts, whose rendezvous knows one address of a host.
         inventory: the Ansible inventory, for a lab that takes one.
         allow_missing: leave out machines that cannot be reached, rather than refuse.
         tell: takes a line of progress.

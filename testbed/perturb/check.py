@@ -42,8 +42,7 @@ def check(
             background_pairs([one], topology)
             one.step_sigma_s(topology)
             schedule([one], Context(topology, spec.workload.scale, LinkSettings(), spec.place.limits, spec.seed, known))
-            if kinds.of(plan).writes_samples:
-                assert isinstance(spec.workload, Synchronised)
+            if isinstance(spec.workload, Synchronised):
                 draw([one], topology, plan.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:
             raise SpecError(f"{where}: {error.problem}", fix=error.fix) from None
@@ -70,9 +69,8 @@ def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
         raise cannot[effect].error()
     if "iterations" in cannot and any(moment.iteration is not None for moment in one.moments):
         raise cannot["iterations"].error()
-    if not kinds.of(plan).writes_samples:
+    if not isinstance(work, Synchronised):
         return
-    assert isinstance(work, Synchronised)
     if one.multiplies_computing and work.compute.mode == "none":
         fix = "give a pace: compute: {mode: paced, ...}"
         raise SpecError("compute: none takes no time, so no worker can be slow", fix=fix)

@@ -107,7 +107,7 @@ class Spec(_WithLabs):
     def _schemes_where_needed(self) -> Spec:
         brings = self.workload.brings
         for i, arm in enumerate(self.arms):
-            if brings and arm.scheme:
+            if brings and arm.scheme and not self.workload.carries:
                 raise refuse(f"arms.{i} has a scheme, and a {brings} synchronises by itself", "remove the scheme")
             if brings and arm.jobs:
                 problem = f"arms.{i} has jobs, and a {brings} is one program on all hosts"
@@ -154,6 +154,11 @@ class Spec(_WithLabs):
     def lab_options(self) -> Any:
         """The same as the lab takes them (:attr:`testbed.lab.place.Opening.options`)."""
         return self.lab_settings and self.lab_settings.made()
+
+    @property
+    def meets_anywhere(self) -> bool:
+        """Whether processes connect at any address of a host, as ranks of scripts do: their rendezvous knows one."""
+        return bool(self.workload.carries) and any(arm.scheme for arm in self.arms)
 
     @property
     def of_other_labs(self) -> set[str]:

@@ -39,7 +39,7 @@ def identity(trial: Trial) -> str:
         # A scheme of one's own as the spec names it: from elsewhere, its file has another path.
         plan = job.plan.built_by(job.written_scheme)
         arrays = job.kind.encode(plan) | {"routes": job.cost.link_bytes}
-        if job.kind.writes_samples and job.stragglers is not None:
+        if job.is_synchronised and job.stragglers is not None:
             arrays |= vars(job.stragglers)
         for name, array in arrays.items():
             _add(digest, of_job(job.name, name), array)
@@ -51,6 +51,9 @@ def _settings(trial: Trial) -> dict[str, Any]:
     spec, arm = trial.spec, trial.network.arm
     settings: dict[str, Any] = spec.model_dump(exclude=OF_NO_CONCERN | OF_SOME)
     settings["arm"] = [arm.topology, arm.scheme]
+    if not arm.schemes:
+        for key in spec.workload.of_schemes:
+            del settings["workload"][key]
     settings["perturb"] = [one.model_dump() for one in trial.network.perturbations]
     if arm.checkpoint:
         settings["checkpoint"] = arm.checkpoint.model_dump()
@@ -62,7 +65,7 @@ def _settings(trial: Trial) -> dict[str, Any]:
     for job in trial.jobs:
         if job.slot is not None:
             settings[of_job(job.name, "slot")] = asdict(job.slot)
-        if job.kind.writes_samples:
+        if job.is_synchronised:
             training = {key: value for key, value in asdict(job.training).items() if key not in OF_OWN}
             of_this = (
                 settings["workload"] if job.slot is None else settings.setdefault(of_job(job.name, "workload"), {})

@@ -90,6 +90,12 @@ class Job:
         return len(self.plan.workers)
 
     @property
+    def is_synchronised(self) -> bool:
+        """Whether its workers do what the spec says in full; otherwise its ranks are a program's, which knows by itself
+        how many iterations it does."""
+        return isinstance(self.workload, Synchronised)
+
+    @property
     def work(self) -> Synchronised:
         """What our workers do."""
         return synchronised(self.workload)
@@ -97,7 +103,7 @@ class Job:
     @property
     def iterations(self) -> int:
         """0 where they are the affair of processes that tell of none."""
-        return self.work.iterations if self.kind.writes_samples else 0
+        return self.work.iterations if self.is_synchronised else 0
 
     @property
     def written_scheme(self) -> str:
@@ -214,7 +220,7 @@ class Job:
         """The least that the whole job can take (s): of a synchronous scheme, for each iteration the paced computing
         time and the least GST, or, where they overlap, the longer of the two; None where computing time is not known.
         """
-        if not self.kind.writes_samples or self.compute.mode == "real":
+        if not self.is_synchronised or self.compute.mode == "real":
             return None
         return self.kind.least_jct_s(self.cost, self.network.shaper, self.pace_s, self.work.overlap)
 
@@ -226,7 +232,7 @@ class Job:
     def predicted(self) -> Mapping[str, float]:
         """Numbers of the whole job on links that nothing disturbs, as its kind plays it; empty if it does not, or if
         nobody knows how long computing takes."""
-        if not self.kind.writes_samples or self.compute.mode == "real":
+        if not self.is_synchronised or self.compute.mode == "real":
             return {}
         task, work = self.training, self.work
         demand = Demand(
@@ -245,7 +251,7 @@ class Job:
     @property
     def iteration_predicted_s(self) -> float | None:
         """The time of an iteration, if its kind predicts one; None if workers compute for times of their own."""
-        if not self._keeps_pace:
+        if not self.is_synchronised or not self._keeps_pace:
             return None
         network = self.network
         return self.kind.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)

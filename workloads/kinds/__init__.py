@@ -23,7 +23,12 @@ from workloads.sync.cost import Cost
 if TYPE_CHECKING:
     from workloads.kinds.measures import Measures  # whose module imports pandas, which planning has no use for
 
-BUILT_IN = ("forest", "library", "asynchronous", "command", "fabric", "fabric_sync", "hybrid")
+BUILT_IN = {
+    **{name: name for name in ("forest", "library", "asynchronous")},
+    **{"command": "script.command", "fabric": "fabric", "fabric_sync": "fabric_sync", "hybrid": "hybrid"},
+    "script": "script",
+}
+"""Ours, by name, and where each is: a command is a script without a scheme."""
 
 
 @cache
@@ -45,7 +50,7 @@ def named(name: str) -> AnyKind:
         MissingToolError, UsageError: as :func:`testbed.base.plugins.plugged`.
     """
     if name in BUILT_IN:
-        found: AnyKind = import_module(f"{__name__}.{name}").KIND
+        found: AnyKind = import_module(f"{__name__}.{BUILT_IN[name]}").KIND
         return found
     if name not in kinds():
         raise OutputError(
@@ -67,7 +72,7 @@ def of_record(record: Mapping[str, Any]) -> AnyKind:
     """
     if record.get("moves"):
         return named(record["moves"])
-    return next((kind for kind in map(named, BUILT_IN) if kind.wrote(record)), named(BUILT_IN[0]))
+    return next((kind for kind in map(named, BUILT_IN) if kind.wrote(record)), named("forest"))
 
 
 def measures_of(columns: Iterable[str]) -> Measures:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
+from testbed.base.errors import SchemeError
 from topologies.model import Topology
 from topologies.part import Part
 from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from workloads.job import WorkerJob
     from workloads.kinds.measures import Measures
+    from workloads.kinds.ranks import Account, RankRows
     from workloads.replay import Values
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
@@ -64,6 +66,7 @@ class Kind(Generic[P]):
         run_by: the type of :attr:`Forest.run_by` of its plans; None where that is None.
         writes_samples: whether its processes tell of their iterations. Otherwise they are programs of which nothing is
             known but when they began and ended, and what the links carried meanwhile.
+        no_trees: why collectives of a script cannot go as its plans say (:meth:`for_scripts`), to go after the scheme.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
@@ -85,6 +88,7 @@ class Kind(Generic[P]):
     name: str
     run_by: type[RunBy] | None = None
     writes_samples = True
+    no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
     runs_our_engine = True
     tells_resent = True
@@ -107,6 +111,17 @@ class Kind(Generic[P]):
             SchemeError: it cannot use this topology.
         """
         raise NotImplementedError
+
+    def for_scripts(self, plan: P, topology: Topology) -> Forest:
+        """The plan by which the collectives of a script move along the same trees.
+
+        Raises:
+            SchemeError: it has none for them.
+        """
+        raise SchemeError(
+            f"scheme {plan.scheme} cannot carry a script: {self.no_trees}",
+            fix="take a synchronous scheme, such as ring, ps or rina",
+        )
 
     def check_form(self, plan: P, topology: Topology) -> None:
         """Return only if the plan can be shown: it is for this topology, and its parts fit each other.
@@ -357,6 +372,16 @@ class Kind(Generic[P]):
         """
         raise NotImplementedError
 
+    def library(self, plan: P) -> str:
+        """Whose backend carries the collectives of a script under this plan; empty for ours."""
+        return ""
+
+    def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
+        """What the ranks of a script have told, put together; of a kind whose ranks are programs that tell something.
+        ``warmup`` is how many iterations medians are to leave out, and ``shaper`` what links let pass before their
+        rates count."""
+        raise NotImplementedError
+
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         """The cost of an average synchronisation, if that is known only now; otherwise None."""
         return None
@@ -422,14 +447,17 @@ class KindOfForests(Kind[Forest]):
 AnyKind: TypeAlias = Kind[Any]
 
 
+IN_EVERY_PLAN = ("library", "asynchronous")
+"""The kinds of which each plan says whether it is of them. Identities of trials depend on that, so kinds that came
+later are named in their own plans only."""
+
+
 def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:
     """By kinds that have one, who runs the plan."""
-    from workloads.kinds import BUILT_IN, named
-
     told = None if plan.run_by is None else asdict(plan.run_by)  # type: ignore[call-overload]
     if told:  # what a plan may have, and has not, does not make it another one than before there was such a thing
         told = {name: value for name, value in told.items() if value != ()}
-    ours: dict[str, dict[str, Any] | None] = dict.fromkeys(name for name in BUILT_IN if _tells(named(name).run_by))
+    ours: dict[str, dict[str, Any] | None] = dict.fromkeys(IN_EVERY_PLAN)
     return ours | {plan.kind: told} if told else ours
 
 

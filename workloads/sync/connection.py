@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from testbed.base.errors import NeighbourError
 
@@ -40,11 +40,22 @@ class Connection:
         carry: its last 0 to 3 bytes, when a read ended within a float.
     """
 
-    def __init__(self, node: int, name: str, sock: socket.socket, *, ordered: bool = False) -> None:
-        """``ordered`` says that messages will have different ranks."""
+    def __init__(
+        self,
+        node: int,
+        name: str,
+        sock: socket.socket,
+        *,
+        ordered: bool = False,
+        unsent_bytes: int = UNSENT_BYTES,
+        header_bytes: int = HEADER_BYTES,
+    ) -> None:
+        """``ordered`` says that messages will have different ranks; of such a connection, the kernel may hold
+        ``unsent_bytes`` that are not on the wire yet."""
         sock.setblocking(False)
         if ordered:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent_bytes)
+        self._header_bytes = header_bytes
         self.node = node
         self.name = name
         self.sock = sock
@@ -59,7 +70,7 @@ class Connection:
         self._queue: list[tuple[int, int, bytes, memoryview]] = []
         self._pushed = 0
         self._begun = 1 if ordered else _BUFFERS_PER_SEND - 1
-        self._header = memoryview(bytearray(HEADER_BYTES))
+        self._header = memoryview(bytearray(header_bytes))
         self._header_have = 0
 
     @property
@@ -70,17 +81,27 @@ class Connection:
     @property
     def payload_bytes(self) -> int:
         """Of all messages; once nothing waits to be sent."""
-        return self.sent_bytes - HEADER_BYTES * self._pushed
+        return self.sent_bytes - self._header_bytes * self._pushed
 
     def push(self, word: int, payload: memoryview, rank: int = 0) -> None:
         """Queue one message behind those of its rank and below; ``payload`` must stay as it is until it is sent."""
-        heapq.heappush(self._queue, (rank, self._pushed, word.to_bytes(HEADER_BYTES, "big"), payload))
+        heapq.heappush(self._queue, (rank, self._pushed, word.to_bytes(self._header_bytes, "big"), payload))
         self._pushed += 1
 
     def queues(self, memory: object) -> bool:
         """Whether a payload in ``memory``, the object whose buffer it is, waits to be sent."""
-        begun = (buffer for buffer in self._outbox if isinstance(buffer, memoryview))
-        return any(payload.obj is memory for payload in (*begun, *(message[-1] for message in self._queue)))
+        return any(payload.obj is memory for payload in self.unsent())
+
+    def unsent(self) -> Iterator[memoryview]:
+        """The payloads that wait to be sent, in whole or in part."""
+        yield from (buffer for buffer in self._outbox if isinstance(buffer, memoryview))
+        yield from (message[-1] for message in self._queue)
+
+    def forget(self) -> None:
+        """The neighbour is gone, and may be: what waits to be sent to it is not sent."""
+        self.closed = True
+        self._queue.clear()
+        self._outbox.clear()
 
     def flush(self) -> int:
         """Hand some of what is queued to the kernel, with one system call; returns bytes.
@@ -116,9 +137,9 @@ class Connection:
 
     def read_header(self) -> int | None:
         """The next message's header, or None while it is incomplete."""
-        if self._header_have < HEADER_BYTES:
+        if self._header_have < self._header_bytes:
             self._header_have += self._receive([self._header[self._header_have :]])
-        if self._header_have < HEADER_BYTES:
+        if self._header_have < self._header_bytes:
             return None
         self._header_have = 0
         return int.from_bytes(self._header, "big")

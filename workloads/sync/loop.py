@@ -139,6 +139,10 @@ class Loop(Session):
         for connection in self._connections:
             if connection.readable and not connection.held and self._take(connection):
                 moved = True
-            if connection.writable and connection.sending and connection.flush():
+            if connection.writable and connection.sending and self._flush(connection):
                 moved = True
         return moved
+
+    def _flush(self, connection: Connection) -> int:
+        """As :meth:`.Connection.flush`."""
+        return connection.flush()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from testbed.base.errors import WorkerError
 from workloads.sync import fixed_point
@@ -22,7 +22,7 @@ from workloads.sync.slots import Slots, Windows
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[Any]
-"""float32 or int32."""
+"""Floats of any size, or integers."""
 Queued = Callable[[Numbers], bool]
 
 
@@ -31,20 +31,26 @@ class FloatSums:
 
     Attributes:
         parts: the memory of each chunk.
-        dtype: of what travels.
+        dtype: of what travels: float32, or that of the ``gradient``.
     """
 
-    dtype = np.float32
-
     def __init__(
-        self, plan: Plan, window: int, total_floats: int, gradient: Floats | None, *, each_bucket: bool = False
+        self,
+        plan: Plan,
+        window: int,
+        total_floats: int,
+        gradient: Numbers | None,
+        *,
+        each_bucket: bool = False,
+        dtype: DTypeLike = np.float32,
     ) -> None:
         """``each_bucket``: the window counts the chunks of each bucket, rather than of all, for themselves."""
         self._plan = plan
+        self.dtype: DTypeLike = dtype if gradient is None else gradient.dtype
         self._own = gradient is not None
         counted = list(zip(plan.klass, plan.bucket if each_bucket else [0] * len(plan.bucket), strict=True))
         self._windows = Windows(counted[: plan.data], window if self._own else 0)
-        flat = np.zeros(total_floats, np.float32) if gradient is None else gradient
+        flat = np.zeros(total_floats, dtype) if gradient is None else gradient
         self.parts: list[Numbers] = [flat[first:last] for first, last in zip(plan.first, plan.last, strict=True)]
 
     def begin(self) -> None:
@@ -94,7 +100,7 @@ class FixedSums:
     that neither holds up the others. Attributes as those of :class:`FloatSums`.
     """
 
-    dtype = np.int32
+    dtype: DTypeLike = np.int32
 
     def __init__(
         self, plan: Plan, window: int, fixed: FixedPoint, world: int, name: str, gradient: Floats | None

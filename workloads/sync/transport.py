@@ -140,7 +140,7 @@ def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[Place, socke
     """A listener by (address, port) at which lower neighbours will knock."""
     listeners: dict[Place, socket.socket] = {}
     for place in sorted({(peer.local, peer.port) for peer in lower}):
-        listener = _socket(congestion_control)
+        listener = tcp_socket(congestion_control)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _bind(listener, place)
         listener.listen(len(lower) + MOST_SILENT)  # strangers that connect first leave room for neighbours
@@ -180,7 +180,7 @@ def _dial(
 
 def _connect(node: int, peer: Peer, congestion_control: str, deadline: float, called_off: Look) -> socket.socket:
     """One attempt. Raises OSError."""
-    sock = _socket(congestion_control)
+    sock = tcp_socket(congestion_control)
     try:
         _bind(sock, (peer.local, 0))
         _reach(sock, (peer.remote, peer.port), deadline, called_off)
@@ -213,7 +213,7 @@ def _wait(sock: socket.socket, event: int, deadline: float, called_off: Look) ->
             raise TimeoutError("timed out")
 
 
-def _socket(congestion_control: str) -> socket.socket:
+def tcp_socket(congestion_control: str) -> socket.socket:
     """A TCP socket that sends at once; an accepted one inherits all of this from its listener."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

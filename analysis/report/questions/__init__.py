@@ -14,6 +14,7 @@ from analysis.report.cells import Study, study
 from analysis.report.question import Question
 from analysis.report.questions import (
     checkpoints,
+    communication,
     completion,
     critical_path,
     learning,
@@ -53,6 +54,8 @@ BUILT_IN: Mapping[str, Asks] = {
     "accuracy": learning.accuracy,
     "loss": learning.loss,
     "waits": waiting.waits,
+    "exposed": communication.exposed,
+    "collectives": communication.collectives,
     "staleness": staleness.distribution,
     "fates": updates.fates,
     "update-rates": updates.by_rate,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -34,17 +34,42 @@ class Program:
     inputs: tuple[str, ...] | None
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What is made of what ranks of a program tell.
+
+    Attributes:
+        warmup: iterations at the beginning that medians leave out.
+        chunk_bytes: the pieces in which arrays are sent.
+        check: every so-many-th sum is held against Gloo's; 0 for none.
+        pace_s: how long a backward pass takes at least; 0 for as long as it takes.
+        metrics: by name, patterns that find numbers in logs.
+    """
+
+    warmup: int = 1
+    chunk_bytes: int = 128 * 2**10
+    check: int = 0
+    pace_s: float = 0.0
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+
 class Workload(Group):
     """What is computed, the same in every arm.
 
     Attributes:
         brings: the kind of trial (:mod:`workloads.kinds`) that it makes of each arm by itself; empty where an arm needs
             a scheme, which says that.
+        carries: the kind of trial that an arm's scheme makes of it, in place of the scheme's own; empty where arms with
+            one are what their schemes say, or, with ``brings``, where arms have none.
+        of_schemes: keys that say nothing of arms without a scheme.
         takes_scale: whether a spec may say by what its gradients, and the links' rates, are divided.
         program: what hosts run in place of our workers, if they do.
+        reading: what is made of what its ranks tell, if arms may have schemes.
     """
 
     brings: ClassVar[str] = ""
+    carries: ClassVar[str] = ""
+    of_schemes: ClassVar[frozenset[str]] = frozenset()
     takes_scale: ClassVar[bool] = False
     kind: str
 
@@ -55,6 +80,10 @@ class Workload(Group):
 
     @property
     def program(self) -> Program | None:
+        return None
+
+    @property
+    def reading(self) -> Reading | None:
         return None
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from testbed.base.groups import listed, refuse
-from testbed.spec.workload.base import Program, Workload
+from testbed.base.groups import Size, Time, Whole, listed, refuse
+from testbed.spec.workload.base import Program, Reading, Workload
 
 MOST_INPUTS = 50
 """Each may be a pattern that is held against every file in the spec's directory."""
+MOST_METRICS = 20
+LONGEST_PATTERN = 500
+"""Characters."""
 
 
 def words(value: object) -> object:
@@ -25,25 +29,78 @@ def words(value: object) -> object:
     return found
 
 
+def _pattern(value: str) -> str:
+    """A regular expression that finds one number."""
+    example = "write it as loss ([0-9.]+)"
+    try:
+        groups = re.compile(value).groups
+    except (re.error, OverflowError, RecursionError) as error:
+        raise refuse(f"{value!r} is no regular expression: {error}", example) from None
+    if groups != 1:
+        raise refuse(f"{value!r} has {groups} groups, and needs one around the number", example)
+    return value
+
+
+Pattern = Annotated[str, Field(strict=True, max_length=LONGEST_PATTERN), AfterValidator(_pattern)]
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", value):
+        raise refuse(f"{value!r:.60} is no name of a metric", "use up to 40 of a-z, 0-9 and _, such as samples_per_s")
+    return value
+
+
+Metric = Annotated[str, AfterValidator(_name)]
+
+
 class Command(Workload):
-    """A script of yours runs on each host as one rank, as torchrun would start it. It synchronises by itself."""
+    """A script of yours runs on each host as one rank, as torchrun would start it. In an arm without a scheme it
+    synchronises by itself. In an arm with a scheme, its collectives (``torch.distributed``) go along the scheme's
+    trees."""
 
     brings: ClassVar[str] = "command"
+    carries: ClassVar[str] = "script"
+    of_schemes: ClassVar[frozenset[str]] = frozenset({"warmup", "chunk_bytes", "check", "pace_s", "metrics"})
     kind: Literal["command"]
     command: Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(words)] = Field(
         examples=["python train.py --epochs 2"]
     )
     """The command that each host runs, in the spec's directory. It is split into words as a shell would split it, but
-    no shell runs it. ``python`` is the Python that testbed runs with."""
+    no shell runs it. ``python`` is the Python that testbed runs with. In arms with a scheme, ``torchrun`` and
+    ``accelerate launch`` before a script are left out, because testbed starts the ranks."""
     inputs: Annotated[list[Annotated[str, Field(strict=True, min_length=1)]], BeforeValidator(listed)] | None = Field(
         None, max_length=MOST_INPUTS, examples=["[train.py, 'model/*.py']"]
     )
     """Files in the spec's directory on which the result depends, as names or patterns. ``--resume`` refuses to go on if
     one was changed. The default is all Python files there. Scripts that the command names always count."""
+    warmup: Whole = Field(1, ge=0)
+    """Of arms with a scheme: the number of iterations at the beginning that medians leave out. JCT includes them."""
+    chunk_bytes: Size = Field(128 * 2**10, alias="chunk", gt=0)
+    """Of arms with a scheme: the size of the pieces in which arrays are sent and summed."""
+    check: Whole = Field(0, ge=0, examples=["50"])
+    """Of arms with a scheme: every sum with a number that this divides is compared with Gloo's sum of the same arrays,
+    outside of the measured time. The default, 0, compares none."""
+    pace_s: Time | None = Field(None, alias="pace", gt=0, examples=["0.3 s"])
+    """Of arms with a scheme: how long each backward pass takes at least, as on a device of that speed. Sums are asked
+    for evenly in that time. By default it takes as long as it takes on this machine."""
+    metrics: dict[Metric, Pattern] = Field({}, max_length=MOST_METRICS, examples=["{loss: 'loss ([0-9.]+)'}"])
+    """Of arms with a scheme: numbers that the script prints, by name. Each regular expression has one group, around the
+    number. ``loss`` is the training loss, which must be printed in each iteration, and ``samples_per_s`` the throughput
+    of all ranks together. ``testbed.log(loss=...)`` in the script does the same."""
 
     @property
     def program(self) -> Program:
         return Program(tuple(self.command), None if self.inputs is None else tuple(self.inputs))
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(self.warmup, self.chunk_bytes, self.check, self.pace_s or 0.0, dict(self.metrics))
+
+    @model_validator(mode="after")
+    def _whole_numbers_in_a_chunk(self) -> Self:
+        if self.chunk_bytes % 8:
+            raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float64", "give a multiple of 8 B, such as 128 KiB")
+        return self
 
     @property
     def batch(self) -> list[int]:

@@ -269,7 +269,10 @@ CHANGES: dict[str, tuple[str, str]] = {
         TRAIN,
         "  kind: command\n  command: python train.py\n",
     ),
-    "command_with_a_scheme": (TRAIN, "  kind: command\n  command: python train.py\n"),
+    "command_with_jobs": (
+        f"{TRAIN}arms:\n  - {{label: PS, topology: star(hosts=3), scheme: ps}}",
+        f"  kind: command\n  command: python train.py\narms:\n  - {{{_on_star('{name: a, hosts: 3, scheme: ring}')}}}",
+    ),
     "command_inputs_not_there": (
         TRAIN,
         "  kind: command\n  command: python train.py\n  inputs: [wrong.py, modle.py]\n",
@@ -580,7 +583,7 @@ def test_a_spec_with_a_mistake(name: str, testbed: Callable[..., Called], spec_f
     text = SPEC.replace(old, new, 1 if name != "several_arms_wrong" else -1)
     if name in ("asynchronous_failover", "asynchronous_command"):
         text = text.replace("scheme: ps", "scheme: async_ps").replace("scheme: ring", "scheme: ssp")
-    if name.startswith("command") and name != "command_with_a_scheme":
+    if name.startswith("command") and name != "command_with_jobs":
         text = text.replace(", scheme: ps", "").replace("star(hosts=3), scheme: ring", "star(hosts=4)")
     if name == "command_on_hosts_with_several_nics":
         text = text.replace("star(hosts=3)", '"bcube(n=3,k=2)"')
@@ -718,6 +721,55 @@ def test_a_strategy_with_a_mistake(name: str, testbed: Callable[..., Called], sp
     old, new = HYBRID_CHANGES[name]
     assert old in HYBRID
     spec_file.write_text(HYBRID.replace(old, new))
+    called = testbed("plan", "spec.yaml")
+    check(name, called)
+    assert called.code == 2
+
+
+SCRIPT = """
+name: script
+links: {rate: 100 Mbit/s}
+workload: {kind: command, command: python wrong.py}
+arms:
+  - {topology: star(hosts=4), scheme: ring}
+"""
+SCRIPT_CHANGES: dict[str, tuple[str, str]] = {
+    "script_asynchronous": ("ring", "ssp"),
+    "script_of_a_scheduler": ("ring", "mlfabric_s"),
+    "script_of_openmpi": ("ring", "openmpi"),
+    "script_tensors_on_servers": ("scheme: ring", 'scheme: "ps(place=tensor)"'),
+    "script_ring_with_members": ("scheme: ring", 'scheme: "ring(members=[[0,1],[2,3]])"'),
+    "script_2lha_without_racks": (
+        "star(hosts=4), scheme: ring",
+        '"patch_panel(servers=4,degree=2,rings=[1])", scheme: two_level',
+    ),
+    "script_with_parallel_circuits": ("star(hosts=4)", '"patch_panel(servers=4,degree=4,rings=[1,1])"'),
+    "script_gloo_on_several_nics": ("star(hosts=4), scheme: ring", '"bcube(n=2,k=2)", scheme: gloo'),
+    "script_on_one_host": ("hosts=4", "hosts=1"),
+    "script_with_two_ranks_a_host": ("python wrong.py", "torchrun --nproc_per_node=2 wrong.py"),
+    "script_of_another_size": ("python wrong.py", "torchrun --nnodes=8 wrong.py"),
+    "script_launcher_option": ("python wrong.py", "accelerate launch --use_fsdp wrong.py"),
+    "script_program_not_found": ("python wrong.py", "pyhton wrong.py"),
+    "script_metric_without_a_group": ("wrong.py}", "wrong.py, metrics: {loss: 'loss .*'}}"),
+    "script_metric_no_expression": ("wrong.py}", "wrong.py, metrics: {loss: 'loss (['}}"),
+    "script_metric_with_a_strange_name": ("wrong.py}", "wrong.py, metrics: {Loss-1: 'loss (.*)'}}"),
+    "script_check_negative": ("wrong.py}", "wrong.py, check: -1}"),
+    "script_chunk_cuts_numbers": ("wrong.py}", "wrong.py, chunk: 4 B}"),
+    "script_moment_of_an_iteration": (
+        "scheme: ring}",
+        "scheme: ring, perturb: [{kind: kill, nodes: h1, at: iteration 2}]}",
+    ),
+    "script_straggler": ("scheme: ring}", "scheme: ring, perturb: [{kind: slow, workers: h1, slowdown: 2}]}"),
+    "script_with_a_checkpoint": ("scheme: ring}", "scheme: ring, checkpoint: {every: 2, rate: 1 MB/s}}"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPT_CHANGES)
+def test_a_script_with_a_mistake(name: str, testbed: Callable[..., Called], spec_file: Path) -> None:
+    old, new = SCRIPT_CHANGES[name]
+    assert old in SCRIPT
+    spec_file.write_text(SCRIPT.replace(old, new))
+    (spec_file.parent / "wrong.py").write_text(WRONG)
     called = testbed("plan", "spec.yaml")
     check(name, called)
     assert called.code == 2
@@ -890,6 +942,7 @@ def test_every_golden_text_belongs_to_a_case() -> None:
         | TOPICS_CHANGES.keys()
         | CALLS.keys()
         | OWN.keys()
+        | SCRIPT_CHANGES.keys()
         | HYBRID_CHANGES.keys()
         | HYBRID_TRAINED_CHANGES.keys()
     )

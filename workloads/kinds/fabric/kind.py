@@ -49,6 +49,7 @@ class FabricKind(Kind[Fabric]):
     name = "fabric"
     plan_type: type[Fabric] = Fabric
     sums_together = False
+    no_trees = "a scheduler plans updates whose sizes it knows beforehand, and workers get weights, not sums"
     controllers = ("network_monitor",)
     abouts: Sequence[About] = (DIVERGENCE,)
     counts = frozenset({"update", "version", "staleness", "fate"})

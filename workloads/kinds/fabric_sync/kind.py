@@ -29,6 +29,7 @@ class SynchronousKind(FabricKind):
     name = "fabric_sync"
     plan_type = Synchronous
     sums_together = True
+    no_trees = "a scheduler plans each transfer by a size that it knows beforehand"
     counts = frozenset()
     numbers = frozenset()
     notes: Mapping[str, str] = {}

@@ -14,6 +14,7 @@ from topologies.model import Topology
 from topologies.part import Part
 from workloads.job import LARGEST, Replay
 from workloads.kinds.base import Asked, Floats, KindOfForests, Told
+from workloads.kinds.script.plan import scripted
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, Releases, Shaper, cost
 from workloads.sync.fixed_point import furthest, least_scale, sum_error
@@ -44,6 +45,10 @@ class ForestKind(KindOfForests):
     name = "forest"
     parallel_connections = True
     shares_network = True
+    no_trees = ""
+
+    def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
+        return super().for_scripts(plan, topology) if self.no_trees else scripted(plan)
 
     def placed(self, plan: Forest, part: Part) -> Forest:
         return placed(plan, part)

@@ -49,6 +49,7 @@ class HybridKind(Kind[Plan]):
 
     name = "hybrid"
     parallel_connections = True
+    no_trees = "hosts hold some operators each, and send outputs"
     numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s"})
 
     # What a plan is

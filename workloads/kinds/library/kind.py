@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import SchemeError, SpecError
 from topologies.model import Topology
 from workloads.kinds.base import Asked, Refusal
 from workloads.kinds.forest.kind import ForestKind, own_order
 from workloads.kinds.library import installed
 from workloads.kinds.library.plan import Library, library_of
+from workloads.kinds.script.plan import scripted
 from workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
@@ -32,6 +33,15 @@ class LibraryKind(ForestKind):
     parallel_connections = False
     shares_network = False
     tools = installed.OPENMPI
+
+    def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
+        library = library_of(plan).name
+        if library != "gloo":
+            raise SchemeError(
+                f"scheme {plan.scheme} cannot carry a script: Open MPI is not a backend of this PyTorch",
+                fix="take gloo, which PyTorch brings, or a scheme of testbed's such as ring",
+            )
+        return scripted(plan, library)
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         if asked.priority:

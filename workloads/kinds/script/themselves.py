@@ -1,4 +1,4 @@
-"""A plan of which nothing is known but who takes part."""
+"""The plan of a command without a scheme: nothing is known but who takes part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command declares: its processes synchronise by themselves, and tell of nothing."""
+"""What a command without a scheme declares: its processes synchronise by themselves, and tell of nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from topologies.model import Topology
 from workloads.kinds.base import KindOfForests, Refusal
-from workloads.kinds.command.plan import Themselves, command, free
+from workloads.kinds.script.themselves import Themselves, command, free
 from workloads.sync.cost import Cost
 from workloads.sync.forest import Forest
 

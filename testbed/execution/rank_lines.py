@@ -1,0 +1,155 @@
+"""The lines that ranks of a script write, as they are to be: our backend wrote them in the user's process."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.base.errors import TrialError
+from testbed.execution import supervise
+from testbed.files.foreign import LARGEST_NUMBER
+from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, check, is_number
+from workloads.kinds.ranks import Call, Compared, Logged, RankRows
+
+MOST_BYTES = 2**27
+"""Of a rank's file: half a million collectives."""
+MOST_SKEW_S = 1e-3
+"""Moments of one rank are of one clock, but for their rounding."""
+LONGEST_WORD = 40
+
+_MOMENT = Kind("moment", lambda value: is_number(value) and 0 <= value < 1e12)
+_SPAN = Kind("span of time", lambda value: is_number(value) and 0 <= value < 1e9)
+_WORD = Kind("word", lambda value: isinstance(value, str) and 0 < len(value) <= LONGEST_WORD and value.isprintable())
+_RATIO = Kind("ratio", lambda value: is_number(value) and not value < 0)
+_VALUE = Kind("number", is_number)
+_NUMBER = Kind("number", lambda value: is_number(value) and (not math.isfinite(value) or abs(value) <= LARGEST_NUMBER))
+_TOTAL: Shape = {EACH: [COUNT]}
+_SHAPES: Mapping[str, Mapping[str, Shape]] = {
+    "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME, "time": _MOMENT, "torch": NAME},
+    "group": {"group": COUNT, "ranks": [COUNT], "by": _WORD},
+    "call": {
+        **dict.fromkeys(("seq", "group", "bytes", "ranks", "root"), COUNT),
+        **dict.fromkeys(("op", "dtype", "by"), _WORD),
+        **dict.fromkeys(("asked_s", "begun_s", "done_s"), _MOMENT),
+        "waited_s": _SPAN,
+    },
+    "mark": {"iteration": COUNT, "time": _MOMENT},
+    "log": {"iteration": COUNT, "time": _MOMENT, "values": {EACH: _VALUE}},
+    "check": {"group": COUNT, "seq": COUNT, "dtype": _WORD, "largest_relative": _RATIO},
+    "nonfinite": {"group": COUNT, "seq": COUNT, "where": _WORD, "count": COUNT},
+    "pace": {"time": _MOMENT, "overrun_s": _SPAN},
+    "shape": {},  # told for people who read the file
+    "done": {
+        "wire_bytes": COUNT,
+        "sent": {EACH: {"payload_bytes": COUNT, "wire_bytes": COUNT}},
+        **dict.fromkeys(("max_rss_bytes", "sent_segments", "resent_segments", "shapes"), COUNT),
+        **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s"), _NUMBER),
+        "calls": _TOTAL,
+        "gloo_calls": _TOTAL,
+    },
+    "error": {"error": TEXT, "fix": TEXT, "elsewhere": TRUTH},
+}
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "hello": ("rank", "congestion_control", "time"),
+    "group": ("group", "ranks"),
+    "call": ("seq", "group", "op", "dtype", "bytes", "asked_s", "done_s", "by", "ranks"),
+    "mark": ("time",),
+    "log": ("time", "values"),
+    "pace": ("time", "overrun_s"),
+    "check": ("group", "seq", "dtype", "largest_relative"),
+    "nonfinite": ("group", "seq", "where"),
+    "done": ("max_rss_bytes",),
+    "error": ("error",),
+}
+_VITALS = ("wire_bytes", "sent", "cpu_s", "late_s", "stalled_s", "halted_s", "sent_segments", "resent_segments")
+"""What workers of ours tell in their last line, and a rank may not."""
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The lines of a rank's file, each with all that a rank writes of its kind; none where there is no file.
+
+    Raises:
+        TrialError: it is no file, too large, or a line in it is not as ranks write it; or the file ends without the
+            rank's last line although it has others.
+    """
+    lines = supervise.read(path, MOST_BYTES)
+    try:
+        for line in lines:
+            _check(line)
+    except ValueError as error:
+        raise TrialError(
+            f"{Path(*path.parts[-2:])}: damaged ({error})",
+            fix="see what the script does to that file; then run the trial again",
+        ) from None
+    return [{**dict.fromkeys(_VITALS), **line} if line["kind"] == "done" else line for line in lines]
+
+
+def _check(line: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        ValueError: ranks write no such line.
+    """
+    kind = line["kind"]
+    if kind not in _SHAPES:
+        raise ValueError(f"no rank writes a line of the kind {kind!r:.40}")
+    for name in _NEEDED.get(kind, ()):
+        if line.get(name) is None:
+            raise ValueError(f"a line of the kind {kind} has no {name}")
+    check(line, _SHAPES[kind], kind)
+    if kind == "call" and line["done_s"] < line["asked_s"] - MOST_SKEW_S:
+        raise ValueError(f"call.done_s is {line['done_s']}, before it was asked for")
+
+
+def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows | None:
+    """What they say of one rank; None if it never made a process group.
+
+    Raises:
+        ValueError: another rank wrote them.
+    """
+    by: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for line in lines:
+        by[line["kind"]].append(line)
+    if not by["hello"]:
+        return None
+    if by["hello"][0]["rank"] != rank:
+        raise ValueError(f"rank {by['hello'][0]['rank']} wrote the file of rank {rank}")
+    return RankRows(
+        rank=rank,
+        node=node,
+        met_s=by["hello"][0]["time"],
+        calls=[_call(line) for line in by["call"]],
+        marks_s=sorted(line["time"] for line in by["mark"]),
+        logged=_logged(by["log"]),
+        groups={line["group"]: tuple(line["ranks"]) for line in by["group"]},
+        compared=[
+            Compared(line["group"], line["seq"], line["dtype"], float(line["largest_relative"])) for line in by["check"]
+        ],
+        overruns=[(line["time"], line["overrun_s"]) for line in by["pace"]],
+        nonfinite=[(line["group"], line["seq"], line["where"]) for line in by["nonfinite"]],
+    )
+
+
+def _call(line: Mapping[str, Any]) -> Call:
+    return Call(
+        group=line["group"],
+        sequence=line["seq"],
+        op=line["op"],
+        dtype=line["dtype"],
+        nbytes=line["bytes"],
+        asked_s=line["asked_s"],
+        done_s=max(line["done_s"], line["asked_s"]),
+        waited_s=line.get("waited_s"),
+        by=line["by"],
+        ranks=max(1, line["ranks"]),
+        root=line.get("root"),
+    )
+
+
+def _logged(lines: Sequence[Mapping[str, Any]]) -> list[Logged]:
+    return [
+        Logged(line["time"], {name: float(value) for name, value in line["values"].items()})
+        for line in sorted(lines, key=lambda line: float(line["time"]))
+    ]

@@ -1,0 +1,208 @@
+"""Ranks of a script under a scheme: what they are told beforehand, and what comes of what they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from testbed.base.errors import TrialError
+from testbed.execution import job_files, log_numbers, rank_lines, supervise
+from testbed.execution.files import Files
+from testbed.lab.programs import Launch
+from testbed.machine.room import most_said_bytes
+from testbed.spec.workload.base import Reading, Synchronised
+from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from topologies.addressing import Addresses, plan
+from workloads import kinds
+from workloads.buckets import Gradient
+from workloads.job import Compute, Replay, Task, WorkerJob
+from workloads.rank_job import RankJob
+
+if TYPE_CHECKING:
+    from workloads.kinds.ranks import Account
+
+STAGE = "rank"
+"""What tells the files of ranks from those of the processes that measure links before."""
+NO_TASK = Replay(0, 0, ())
+"""What a process without a rank does between collectives."""
+
+
+def later(files: Files) -> Files:
+    """Where ranks read and write, after the links were measured by processes with the same names."""
+    return replace(files, stage=STAGE)
+
+
+def reading(trial: Trial) -> Reading:
+    """What is to be made of what ranks tell."""
+    found = trial.spec.workload.reading
+    assert found is not None  # or arms could have no scheme
+    return found
+
+
+# Before
+
+
+def write(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
+    """Write the plan, what each rank is told, and what each process of ours is to do that has none; how the lab is to
+    launch these."""
+    job = trial.job
+    kinds.save(job.plan, files.plan())
+    addresses = plan(trial.topology)
+    for rank, node in enumerate(job.plan.workers):
+        name = job.plan.nodes[node]
+        files.job(name).write_text(_rank_job(trial, files, congestion_control, addresses, rank).text())
+    found = []
+    for name, node in [*job.processes.items()][job.world :]:
+        path = files.job(name)
+        _server_job(trial, files, congestion_control, addresses, name).save(path)
+        found.append(Launch(name, node, str(path), str(files.log(name)), torch=False))
+    return found
+
+
+def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Addresses, rank: int) -> RankJob:
+    job, spec, read = trial.job, trial.spec, reading(trial)
+    node = job.plan.workers[rank]
+    name = job.plan.nodes[node]
+    return RankJob(
+        node=node,
+        name=name,
+        rank=rank,
+        world=job.world,
+        plan=str(files.plan()),
+        peers=tuple(
+            one for other in job.kind.neighbours(job.plan, name) for one in job_files.peers(addresses, node, other)
+        ),
+        addresses=tuple(
+            addresses.of(node, 0) if other == node else addresses.flow(node, other)[1] for other in job.plan.workers
+        ),
+        chunk_bytes=read.chunk_bytes,
+        congestion_control=congestion_control,
+        start_timeout_s=spec.start_timeout_s,
+        timeout_s=spec.timeout_s,
+        samples=str(files.samples(name)),
+        check=read.check,
+        pace_s=read.pace_s,
+        library=job.kind.library(job.plan),
+    )
+
+
+def _server_job(trial: Trial, files: Files, congestion_control: str, addresses: Addresses, name: str) -> WorkerJob:
+    """Of a node that only adds and passes on."""
+    job, spec = trial.job, trial.spec
+    node = job.processes[name]
+    return WorkerJob(
+        node=node,
+        name=name,
+        rank=None,
+        world=job.world,
+        forest=str(files.plan()),
+        peers=tuple(
+            one for other in job.kind.neighbours(job.plan, name) for one in job_files.peers(addresses, node, other)
+        ),
+        training=NO_TASK,
+        compute=Compute(mode="none"),
+        overlap="none",
+        buckets=(),
+        chunk_bytes=reading(trial).chunk_bytes,
+        congestion_control=congestion_control,
+        start_timeout_s=spec.start_timeout_s,
+        timeout_s=spec.timeout_s,
+        samples=str(files.samples(name)),
+    )
+
+
+# Afterwards
+
+
+class AsRun(Synchronised):
+    """What ranks of a script turned out to do, in the words of work that is synchronised."""
+
+    uses_torch: ClassVar[bool] = True
+    kind: Literal["command"] = "command"
+    model: str = "script"
+    scale: float = 1.0
+
+    def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
+        """None of ours; for predictions, which have none of scripts."""
+        return Replay(self.iterations, seed, ())
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """What a script did: its account, the trial in the words of work that is synchronised, each process's lines, and
+    what the trial's record has of it besides metrics."""
+
+    found: Account
+    as_run: Trial
+    lines: dict[str, list[dict[str, Any]]]
+    record: Mapping[str, Any]
+
+
+def account(trial: Trial, files: Files) -> Accounted | None:
+    """What the ranks of a trial told; None where no scheme was asked for.
+
+    Raises:
+        TrialError: a rank wrote what none writes, or it never made a process group.
+    """
+    if not trial.network.arm.scheme:
+        return None
+    files, job, read = later(files), trial.job, reading(trial)
+    lines = {name: rank_lines.read(files.samples(name)) for name in job.workers}
+    told = [rank_lines.rows(lines[name], rank, job.processes[name]) for rank, name in enumerate(job.workers)]
+    silent = [name for name, one in zip(job.workers, told, strict=True) if one is None]
+    if silent:
+        raise TrialError(
+            f"{silent[0]} made no process group, so nothing of its script went along {job.plan.scheme}",
+            fix="call torch.distributed.init_process_group() in the script, or remove scheme from the arm",
+        )
+    ranks = [one for one in told if one is not None]
+    found = job.kind.account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
+    for name in [*job.processes][job.world :]:
+        lines[name] = supervise.read_checked(files.samples(name), most_said_bytes(job), job.kind)
+    logged = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
+    found = with_logged(found, logged)
+    record = {"collectives": list(found.collectives), "logged": logged}
+    as_run = replace(trial, jobs=(_as_run(job, found, read.pace_s),)) if found.samples is not None else trial
+    return Accounted(found, as_run, lines, record)
+
+
+LOSS, THROUGHPUT = "loss", "samples_per_s"
+"""Names of metrics that mean something."""
+
+
+def with_logged(found: Account, logged: Mapping[str, Sequence[Sequence[float]]]) -> Account:
+    """The account with what ranks printed: of a rank that told no losses and printed one for each iteration, these; and
+    where no samples were told, the median of the samples per second that ranks printed."""
+    if found.samples is None:
+        return found
+    samples, metrics = found.samples.copy(), dict(found.metrics)
+    for rank, losses in enumerate(logged.get(LOSS, ())):
+        rows = samples["rank"] == rank
+        if samples.loc[rows, "loss"].isna().all() and len(losses) == rows.sum():
+            samples.loc[rows, "loss"] = losses  # in the order of iterations, as the rows are
+    rates = [rate for one in logged.get(THROUGHPUT, ()) for rate in one]
+    if metrics.get("throughput_sps") is None and rates:
+        metrics["throughput_sps"] = median(rates)
+    return replace(found, samples=samples, metrics=metrics)
+
+
+def _as_run(job: Job, found: Account, pace_s: float) -> Job:
+    """The job with the iterations that it did. Sums that are asked for one by one overlap."""
+    assert found.samples is not None
+    assert found.cost is not None
+    work = AsRun.model_validate(
+        {
+            "kind": "command",
+            "batch": 1,
+            "iterations": int(found.samples["iteration"].max()) + 1,
+            "warmup": found.warmup,
+            "overlap": "none" if found.buckets == 1 else "layer",
+            **({"compute": {"mode": "paced", "pace": {1: f"{pace_s:.9f} s"}}} if pace_s else {}),
+        }
+    )
+    floats = -(-found.gradient_bytes // 4)
+    gradient = Gradient((floats,), (range(1),), ((0, floats),))
+    return replace(job, workload=work, cost=found.cost, gradient=gradient, batch=1)

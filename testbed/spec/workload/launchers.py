@@ -1,0 +1,153 @@
+"""Commands that start a script through a launcher: torchrun, ``python -m torch.distributed.run``, accelerate.
+
+A launcher starts the ranks of one machine and tells each of its place. Here the lab starts a rank on each host with
+the same environment, so a launcher's words are left out. Its options must fit what the lab does.
+
+Sources: torch.distributed.run ("Launcher"), accelerate's command ``accelerate launch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from testbed.base.errors import SpecError
+
+PLAIN = "start the script by itself, such as python train.py"
+_OF_PYTHON = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+
+
+@dataclass(frozen=True)
+class Started:
+    """A script without its launcher: its words, and what the launcher would add to the environment of each rank."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Launcher:
+    """A launcher's options, without dashes, by what is made of them.
+
+    Attributes:
+        counts: those whose value says how many hosts, or ranks in all, there are.
+        each: those whose value says how many ranks a host has.
+        valued: those that are left out with their value.
+        flags: those that have no value, and are left out.
+        variables: those whose value each rank has in a variable of its environment.
+        switches: those without a value that stand for a variable and its value.
+    """
+
+    name: str
+    counts: frozenset[str]
+    each: frozenset[str]
+    valued: frozenset[str]
+    flags: frozenset[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    switches: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+_OF_TORCHRUN = """
+node_rank rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval start_method role log_dir
+r redirects t tee local_ranks_filter local_addr logs_specs master_addr master_port signals_to_handle shutdown_timeout
+"""
+_OF_ACCELERATE = """
+machine_rank main_process_ip main_process_port rdzv_backend rdzv_conf max_restarts monitor_interval role log_dir tee
+num_cpu_threads_per_process config_file
+"""
+TORCHRUN = _Launcher(
+    name="torchrun",
+    counts=frozenset({"nnodes"}),
+    each=frozenset({"nproc_per_node"}),
+    valued=frozenset(_OF_TORCHRUN.split()),
+    flags=frozenset({"standalone", "use_env", "virtual_local_rank"}),
+)
+ACCELERATE = _Launcher(
+    name="accelerate launch",
+    counts=frozenset({"num_machines", "num_processes"}),
+    each=frozenset(),
+    valued=frozenset(_OF_ACCELERATE.split()),
+    flags=frozenset({"quiet", "q", "same_network", "multi_cpu"}),
+    variables={
+        "mixed_precision": "ACCELERATE_MIXED_PRECISION",
+        "gradient_accumulation_steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+        "dynamo_backend": "ACCELERATE_DYNAMO_BACKEND",
+    },
+    switches={"cpu": ("ACCELERATE_USE_CPU", "true"), "debug": ("ACCELERATE_DEBUG_MODE", "true")},
+)
+
+
+def without_launcher(words: Sequence[str], ranks: int) -> Started:
+    """The script that a command starts, with so many ranks; a command without a launcher as it is.
+
+    Raises:
+        SpecError: the launcher is asked for something else than a rank on each host.
+    """
+    first, *rest = words
+    if first == "torchrun":
+        return _parsed(TORCHRUN, rest, ranks)
+    if first == "accelerate" and rest[:1] == ["launch"]:
+        return _parsed(ACCELERATE, rest[1:], ranks)
+    if first.startswith("python") and rest[:1] == ["-m"] and rest[1:2] and rest[1] in _OF_PYTHON:
+        return _parsed(ACCELERATE if rest[1].startswith("accelerate") else TORCHRUN, rest[2:], ranks)
+    return Started(tuple(words))
+
+
+def _parsed(launcher: _Launcher, words: Sequence[str], ranks: int) -> Started:
+    left, environment, by_itself = iter(words), dict[str, str](), False
+    prefix: tuple[str, ...] = ("python", "-u") if launcher is TORCHRUN else ("python",)
+    for word in left:
+        if not word.startswith("-"):
+            rest = (word, *left)
+            return Started(rest if by_itself else (*prefix, *rest), environment)
+        name, equals, value = word.lstrip("-").replace("-", "_").partition("=")
+        if equals:
+            value = word.partition("=")[2]
+        if name in ("m", "module"):
+            prefix = (*prefix, "-m")
+        elif name == "no_python":
+            by_itself = True
+        elif name in launcher.switches:
+            variable, value = launcher.switches[name]
+            environment[variable] = value
+        elif name in launcher.flags:
+            continue
+        else:
+            value = value if equals else next(left, "")
+            environment |= _valued(launcher, word, name, value, ranks)
+    raise SpecError(f"{launcher.name} starts no script: {' '.join(words)}", fix=PLAIN)
+
+
+def _valued(launcher: _Launcher, word: str, name: str, value: str, ranks: int) -> dict[str, str]:
+    """What an option with a value adds to the environment.
+
+    Raises:
+        SpecError: it is not known here, or does not fit a rank on each host.
+    """
+    if name in launcher.variables:
+        return {launcher.variables[name]: value}
+    if name in launcher.valued:
+        return {}
+    option = word.partition("=")[0]
+    if name in launcher.each:
+        if value not in ("1", "auto", "cpu"):
+            problem = f"{launcher.name} {option}={value}: a host has one rank"
+            raise SpecError(problem, fix=f"write {option}=1, and give the topology as many hosts as you want ranks")
+        return {}
+    if name in launcher.counts:
+        least, most = _range(value)
+        if not least <= ranks <= most:
+            problem = f"{launcher.name} {option}={value}, and the arm has {ranks} ranks, one on each host"
+            raise SpecError(problem, fix=f"write {option}={ranks}, or remove it")
+        return {}
+    raise SpecError(
+        f"{launcher.name} {option}: testbed starts the ranks itself, and does not know this option", fix=PLAIN
+    )
+
+
+def _range(value: str) -> tuple[int, int]:
+    """``2`` or ``1:4``; what is none fits nothing."""
+    numbers = value.split(":")
+    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        return 1, 0
+    return int(numbers[0]), int(numbers[-1])

@@ -1,0 +1,96 @@
+"""What scripts waited for, and how fast their collectives were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.load import load
+from analysis.recorded import Run
+from analysis.report.cells import study
+from analysis.report.questions import communication
+from testbed.base.errors import OutputError
+
+from ..helpers import answer, only, with_metrics
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+ONE = {
+    **{"op": "allreduce", "dtype": "float32", "bytes": 25 * 10**6, "by": "scheme", "ranks": 9, "count": 20},
+    **{"median_s": 2.2, "waited_s": 1.0, "algbw_bps": 9.09e7, "busbw_bps": 1.616e8, "least_s": 2.0},
+}
+MARK = {**ONE, "op": "barrier", "bytes": 0, "algbw_bps": None, "busbw_bps": None, "least_s": None}
+BY_GLOO = {**ONE, "bytes": 400, "by": "gloo", "least_s": None}
+
+
+def scripted(run: Run, *others: str) -> Run:
+    """Trials of a script, the first under Gloo."""
+    run = with_metrics(run, "ps-b16", exposed_s=0.2, hidden_s=0.1)
+    for name in others:
+        run = with_metrics(run, name, exposed_s=0.5, hidden_s=0.3, throughput_sps=None)
+    of_gloo = tuple(replace(one, scheme="gloo") if one.id == "ps-b16" else one for one in run.trials)
+    return only(replace(run, trials=of_gloo), "ps-b16", *others)
+
+
+def test_runs_without_scripts_are_not_asked(run: Run) -> None:
+    assert communication.exposed(study(run)) is None
+    assert communication.collectives(study(run)) is None
+
+
+def test_each_arm_says_how_long_it_waited_and_how_far_its_losses_are_from_gloos(run: Run) -> None:
+    question = answer(scripted(run, "ring-b16"), "exposed")
+    first, second = question.told
+    assert (first["Exposed"], first["Hidden"]) == ("0.200\u00a0s", "0.100\u00a0s")
+    assert (second["Exposed"], second["Samples/s"]) == ("0.500\u00a0s", "–")
+    assert first["Losses apart from Gloo's"] == "0.0e+00"
+    assert second["Losses apart from Gloo's"] == "0.0e+00"
+    assert list(question.frame["both_s"]) == pytest.approx([0.3, 0.8])
+    assert len(question.panels[0].figure["data"]) == 4
+
+
+def test_losses_that_differ_are_told(run: Run) -> None:
+    found = scripted(run, "ring-b16")
+    samples = found.trials[1].samples
+    assert samples is not None
+    off = replace(found.trials[1], samples=samples.assign(loss=samples["loss"] * 1.01))
+    row = answer(replace(found, trials=(found.trials[0], off)), "exposed").told[1]
+    assert row["Losses apart from Gloo's"] == "1.0e-02"
+
+
+def test_without_an_arm_of_gloos_nothing_is_compared(run: Run) -> None:
+    found = only(with_metrics(run, "ring-b16", exposed_s=0.5, hidden_s=0.3), "ring-b16")
+    assert answer(found, "exposed").told[0]["Losses apart from Gloo's"] == "–"
+
+
+def test_collectives_that_moved_most_are_told_beside_the_limit_of_the_links(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials/ring-b16.json", lambda record: record.update(collectives=[BY_GLOO, MARK, ONE]))
+    question = answer(load(run_dir), "collectives")
+    assert question.told == (
+        {
+            "Arm": "Ring on fat-tree",
+            "Collective": "allreduce of 23.8\u00a0MiB",
+            "Count": "20",
+            "Time": "2.20\u00a0s",
+            "algbw": "90.9\u00a0Mbit/s",
+            "busbw": "162\u00a0Mbit/s",
+            "Time / limit": "1.10×",
+        },
+        {
+            "Arm": "Ring on fat-tree",
+            "Collective": "allreduce of 400\u00a0B (gloo)",
+            "Count": "20",
+            "Time": "2.20\u00a0s",
+            "algbw": "90.9\u00a0Mbit/s",
+            "busbw": "162\u00a0Mbit/s",
+            "Time / limit": "–",
+        },
+    )
+
+
+def test_what_cannot_be_is_refused(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "trials/ring-b16.json", lambda record: record.update(collectives=[{**ONE, "median_s": -1.0}]))
+    with pytest.raises(OutputError, match="median_s"):
+        load(run_dir)

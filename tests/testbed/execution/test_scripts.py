@@ -1,0 +1,209 @@
+"""What ranks of a script are told, and what comes of what they tell: with ranks that only write rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.dictionary import faults
+from testbed.execution import programs, scripts
+from testbed.execution.files import Files
+from testbed.experiment.expand import trials
+from testbed.spec import read
+from testbed.trial.model import Trial
+from workloads.job import WorkerJob
+from workloads.kinds import load
+from workloads.kinds.ranks import Account
+from workloads.rank_job import VARIABLE, RankJob
+
+from ..experiment.test_run import call
+
+SPEC = """\
+name: scripted
+links: {rate: 100 Mbit/s}
+workload: {kind: command, command: torchrun --nproc_per_node=1 rank.py a, check: 3, metrics: {loss: 'loss ([0-9.]+)'}}
+arms:
+  - {topology: star(hosts=3), scheme: ring}
+  - {topology: "star(hosts=3,ina=all)", scheme: switchml}
+  - {topology: star(hosts=3), scheme: gloo}
+  - {topology: "bcube(n=2,k=2)", scheme: bml}
+  - {topology: star(hosts=3)}
+retries: 0
+quiet: 0 s
+"""
+RANK = """
+import json, os, time
+job = json.load(open(os.environ["TESTBED_RANK"]))
+out = open(job["samples"], "w", buffering=1)
+def say(kind, **said):
+    out.write(json.dumps({"kind": kind, **said}) + "\\n")
+say("hello", rank=job["rank"], node=job["node"], name=job["name"], congestion_control="reno", time=time.monotonic())
+for i in range(3 * (os.environ["RANK"] != "")):
+    asked_s = time.monotonic()
+    time.sleep(0.02)
+    call = dict(seq=i, group=0, op="allreduce", dtype="float32", bytes=400_000, by="scheme", ranks=job["world"])
+    say("call", asked_s=asked_s, begun_s=asked_s, done_s=time.monotonic(), waited_s=0.01, **call)
+    print("loss", 3 - i, flush=True)
+say("done", max_rss_bytes=1000, wire_bytes=400_000, sent=None)
+"""
+
+
+def planned(folder: Path) -> list[Trial]:
+    return trials(read(SPEC, "spec.yaml", folder))
+
+
+def written(trial: Trial, folder: Path) -> Files:
+    """What was written for a trial, in its own folder."""
+    names = [node.name for node in trial.topology.nodes]
+    files = scripts.later(Files(folder, folder, {name: name for name in names}))
+    scripts.write(trial, files, "reno")
+    return files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "rank.py").write_text(RANK)
+    return tmp_path
+
+
+def test_a_rank_is_told_its_place_and_the_plan(folder: Path) -> None:
+    trial = planned(folder)[0]
+    files = written(trial, folder)
+    job = RankJob.load(files.job("h1"))
+    assert (job.rank, job.world, job.node, job.name, job.check, job.library) == (1, 3, 1, "h1", 3, "")
+    assert {peer.node for peer in job.peers} == {0, 2}
+    assert len(set(job.addresses)) == 3
+    assert Path(job.samples).parent == folder / "h1"
+    plan = load(Path(job.plan))
+    assert (plan.kind, plan.scheme, plan.workers) == ("script", "ring", (0, 1, 2))
+
+
+def test_ranks_start_without_the_launcher_and_know_their_file(folder: Path) -> None:
+    trial = planned(folder)[0]
+    files = scripts.later(Files(folder, folder))
+    first, *_ = programs.launches(trial, files)
+    assert first.program is not None
+    assert first.program.words == ("python", "-u", "rank.py", "a")
+    assert first.program.environment[VARIABLE] == first.job == str(files.job("h0"))
+
+
+def test_an_arm_without_a_scheme_starts_its_words_as_they_are(folder: Path) -> None:
+    trial = planned(folder)[-1]
+    first, *_ = programs.launches(trial, Files(folder, folder))
+    assert first.program is not None
+    assert first.program.words == ("torchrun", "--nproc_per_node=1", "rank.py", "a")
+    assert VARIABLE not in first.program.environment
+    assert (first.job, trial.job.kind.name) == ("", "command")
+
+
+def test_a_switch_that_adds_is_a_process_of_ours(folder: Path) -> None:
+    trial = planned(folder)[1]
+    files = scripts.later(Files(folder, folder, {"s0": "s0"}))
+    (server,) = scripts.write(trial, files, "reno")
+    job = WorkerJob.load(Path(server.job))
+    assert (server.process, server.program, job.rank, job.buckets) == ("s0", None, None, ())
+    assert {peer.node for peer in job.peers} == set(trial.topology.hosts)
+
+
+def test_servers_on_hosts_of_their_own_have_no_rank(folder: Path) -> None:
+    served = SPEC.replace("star(hosts=3), scheme: ring", "star(hosts=3), scheme: ps(colocated=false)")
+    trial = trials(read(served, "spec.yaml", folder))[0]
+    ranks = programs.launches(trial, Files(folder, folder))
+    assert [one.program.environment["WORLD_SIZE"] for one in ranks if one.program] == ["2", "2"]
+    assert [one.process for one in scripts.write(trial, scripts.later(Files(folder, folder)), "reno")] == ["h2"]
+
+
+def test_gloo_is_told_to_carry_the_bytes(folder: Path) -> None:
+    trial = planned(folder)[2]
+    assert RankJob.load(written(trial, folder).job("h0")).library == "gloo"
+
+
+def test_ranks_on_a_bcube_reach_each_other_over_the_nic_that_leads_there(folder: Path) -> None:
+    trial = planned(folder)[3]
+    told = [
+        one.program.environment["MASTER_ADDR"] for one in programs.launches(trial, Files(folder, folder)) if one.program
+    ]
+    job = RankJob.load(written(trial, folder).job("h3"))
+    assert told[1] != told[2]  # the first host has a NIC in each of their networks
+    assert job.addresses[0] == told[3]
+
+
+def test_a_plain_commands_identity_does_not_know_keys_of_schemes(folder: Path) -> None:
+    plain = SPEC.replace(", check: 3, metrics: {loss: 'loss ([0-9.]+)'}", "")
+    with_keys, without = (trials(read(text, "spec.yaml", folder)) for text in (SPEC, plain))
+    assert [a.identity == b.identity for a, b in zip(with_keys, without, strict=True)] == [False] * 4 + [True]
+
+
+def account(losses: list[float]) -> Account:
+    samples = pd.DataFrame({"rank": [0, 0, 1, 1], "iteration": [0, 1, 0, 1], "loss": losses})
+    return Account(samples, 0, 400, 1, None, {"throughput_sps": None}, ())
+
+
+def test_losses_of_logs_are_those_of_iterations_where_there_is_one_for_each() -> None:
+    found = scripts.with_logged(
+        account([np.nan] * 4), {"loss": [[3.0, 2.0], [1.0]], "samples_per_s": [[9.0, 11.0], []]}
+    )
+    assert found.samples is not None
+    assert found.samples["loss"].tolist()[:2] == [3.0, 2.0]
+    assert found.samples["loss"].isna().tolist() == [False, False, True, True]
+    assert found.metrics["throughput_sps"] == 10.0
+
+
+def test_losses_that_the_script_told_stay() -> None:
+    found = scripts.with_logged(account([5.0, 4.0, np.nan, 7.0]), {"loss": [[3.0, 2.0], [3.0, 2.0]]})
+    assert found.samples is not None
+    assert found.samples["loss"].tolist()[:2] == [5.0, 4.0]
+    assert found.samples["loss"].tolist()[3] == 7.0
+
+
+@pytest.mark.lab
+def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
+    """The ranks send nothing, and the check of bytes sees it."""
+    (folder / "spec.yaml").write_text(SPEC)
+    one_arm = "arms=[{topology: star(hosts=2), scheme: ring}]"
+    done = call(folder, "run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", one_arm)
+    record: dict[str, Any] = json.loads((folder / "out/trials/ring-star2.json").read_text())
+    assert record["status"] == "done", done.stdout + done.stderr
+    assert (record["moves"], record["kind"], record["scheme"], record["iterations"]) == ("script", "command", "ring", 3)
+    assert record["metrics"]["gst_median_s"] == pytest.approx(0.02, abs=0.015)
+    assert record["metrics"]["exposed_s"] == pytest.approx(0.01)
+    assert record["loss"] == [3.0, 1.0]
+    assert record["logged"] == {"loss": [[3.0, 2.0, 1.0]] * 2}
+    assert record["collectives"][0]["count"] == 3
+    assert all(link["theory_bytes"] > 1e6 for link in record["links"] if link["from"] != "s0")
+    (wire,) = (check for check in record["fidelity"]["checks"] if check["name"] == "bytes on the wire")
+    assert not wire["ok"]
+    assert faults(record) == []
+    page = (folder / "out/report.html").read_text()
+    assert "How long did scripts wait for communication?" in page
+
+
+SILENT = """
+import json, os, time
+job = json.load(open(os.environ["TESTBED_RANK"]))
+if job["world"] == 2:
+    raise SystemExit(0)
+hello = dict(kind="hello", rank=job["rank"], node=job["node"], congestion_control="reno", time=time.monotonic())
+missed = dict(kind="error", error="rank 1 on h1 has left", fix=None, elsewhere=True)
+with open(job["samples"], "w") as out:
+    for said in [hello] if job["rank"] == 1 else [hello, missed]:
+        print(json.dumps(said), file=out)
+raise SystemExit("no such shard" if job["rank"] == 1 else "the others have left")
+"""
+
+
+@pytest.mark.lab
+def test_a_rank_that_ends_and_one_that_makes_no_group_are_named(folder: Path) -> None:
+    """Ranks that miss another one say so, so the one that ended first is told even if it is noticed later."""
+    (folder / "rank.py").write_text(SILENT)
+    (folder / "spec.yaml").write_text(SPEC)
+    arms = "arms=[{topology: star(hosts=2), scheme: ring}, {topology: star(hosts=3), scheme: ring}]"
+    done = call(folder, "run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", arms)
+    assert done.returncode == 1
+    assert "ring-star2: FAILED: h0 made no process group, so nothing of its script went along ring\n" in done.stdout
+    assert "ring-star3: FAILED: rank 1 on h1 ended with exit status 1\n    | no such shard\n" in done.stdout

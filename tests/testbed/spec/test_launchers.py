@@ -1,0 +1,78 @@
+"""Commands that start a script through a launcher are read as the script."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.base.errors import SpecError
+from testbed.spec.workload.launchers import without_launcher
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python train.py --nproc 2", "python train.py --nproc 2"),
+        ("./train.sh", "./train.sh"),
+        ("torchrun train.py --nnodes 9", "python -u train.py --nnodes 9"),
+        ("torchrun --nproc_per_node=1 --nnodes=4 train.py", "python -u train.py"),
+        ("torchrun --nproc-per-node 1 --nnodes 1:8 --node-rank 3 --standalone train.py a", "python -u train.py a"),
+        ("torchrun --rdzv-endpoint=host:29400 -m pack.train --x", "python -u -m pack.train --x"),
+        ("torchrun --no-python ./train.sh x", "./train.sh x"),
+        ("python -m torch.distributed.run --nproc_per_node=1 train.py", "python -u train.py"),
+        ("python3 -m torch.distributed.launch --use_env train.py", "python -u train.py"),
+        ("accelerate launch train.py", "python train.py"),
+        ("accelerate launch --num_processes 4 --num_machines=4 --machine_rank 0 train.py", "python train.py"),
+        ("accelerate launch --cpu -m pack.train", "python -m pack.train"),
+        ("accelerate config", "accelerate config"),
+        ("python -m pack.train", "python -m pack.train"),
+    ],
+)
+def test_the_script_is_what_the_launcher_starts(command: str, words: str) -> None:
+    assert without_launcher(command.split(), 4).words == tuple(words.split())
+
+
+def test_what_accelerate_tells_by_variables_is_told() -> None:
+    command = "accelerate launch --cpu --mixed_precision bf16 --gradient-accumulation-steps=4 train.py"
+    assert without_launcher(command.split(), 2).environment == {
+        "ACCELERATE_USE_CPU": "true",
+        "ACCELERATE_MIXED_PRECISION": "bf16",
+        "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (
+            "torchrun --nproc_per_node=2 train.py",
+            "torchrun --nproc_per_node=2: a host has one rank\n"
+            "  fix: write --nproc_per_node=1, and give the topology as many hosts as you want ranks",
+        ),
+        (
+            "torchrun --nnodes 3 train.py",
+            "torchrun --nnodes=3, and the arm has 4 ranks, one on each host\n  fix: write --nnodes=4, or remove it",
+        ),
+        (
+            "torchrun --nnodes=two train.py",
+            "torchrun --nnodes=two, and the arm has 4 ranks, one on each host\n  fix: write --nnodes=4, or remove it",
+        ),
+        (
+            "accelerate launch --num_processes=8 train.py",
+            "accelerate launch --num_processes=8, and the arm has 4 ranks, one on each host\n"
+            "  fix: write --num_processes=4, or remove it",
+        ),
+        (
+            "accelerate launch --use_deepspeed train.py",
+            "accelerate launch --use_deepspeed: testbed starts the ranks itself, and does not know this option\n"
+            "  fix: start the script by itself, such as python train.py",
+        ),
+        (
+            "torchrun --standalone",
+            "torchrun starts no script: --standalone\n  fix: start the script by itself, such as python train.py",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(command: str, error: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        without_launcher(command.split(), 4)
+    assert str(refused.value) == error

@@ -1,0 +1,130 @@
+"""Ranks of a script on this machine, each with a loopback address of its own, and the servers of a scheme."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from testbed.execution.programs import rank_environment
+from topologies.build import build
+from workloads import kinds
+from workloads.job import Compute, Peer, Replay, WorkerJob
+from workloads.kinds.script.plan import scripted
+from workloads.rank_job import VARIABLE, RankJob
+from workloads.sync.flows import neighbours
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import build as build_forest
+
+PATIENCE_S = 300
+
+
+def address(node: int) -> str:
+    """One that no other process's tests use, for ranks listen at ports that are given."""
+    number = os.getpid()
+    return f"127.{1 + number % 250}.{number // 250 % 256}.{node + 1}"
+
+
+def port_base() -> int:
+    """From which on a few ports are free, most likely."""
+    with socket.create_server((address(0), 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Ranks:
+    """A scheme on a network, without the network.
+
+    Args:
+        topology, scheme: expressions.
+        check: every so-many-th sum is compared with Gloo's.
+    """
+
+    def __init__(self, folder: Path, topology: str, scheme: str, check: int = 0, timeout_s: float = 60.0) -> None:
+        self.folder, self.check, self.timeout_s = folder, check, timeout_s
+        self.network = build(topology, rate_bps=10**9, delay_s=0.0)
+        forest = build_forest(scheme, self.network, [1])
+        assert isinstance(forest, Forest)
+        self.plan = scripted(forest)
+        kinds.save(self.plan, folder / "plan.npz")
+        self.master = port_base()
+        self.base = 10_000 + 500 * (os.getpid() % 40)
+
+    @property
+    def world(self) -> int:
+        return len(self.plan.workers)
+
+    def peers(self, node: int) -> tuple[Peer, ...]:
+        return tuple(
+            Peer(other, address(node), address(other), self.base + min(node, other))
+            for other in neighbours(self.plan, node)
+        )
+
+    def start(self, script: Path, *arguments: str) -> list[subprocess.Popen[str]]:
+        """Ranks, and then servers."""
+        servers = sorted({p for p in range(len(self.plan.nodes)) if self.peers(p)} - set(self.plan.workers))
+        ranks = [self._rank(rank, [sys.executable, str(script), *arguments]) for rank in range(self.world)]
+        return [*ranks, *map(self._server, servers)]
+
+    def samples(self, name: str) -> Path:
+        return self.folder / f"{name}.jsonl"
+
+    def _rank(self, rank: int, words: Sequence[str]) -> subprocess.Popen[str]:
+        node = self.plan.workers[rank]
+        job = RankJob(
+            node=node,
+            name=self.plan.nodes[node],
+            rank=rank,
+            world=self.world,
+            plan=str(self.folder / "plan.npz"),
+            peers=self.peers(node),
+            addresses=tuple(map(address, self.plan.workers)),
+            chunk_bytes=16_384,
+            congestion_control="reno",
+            start_timeout_s=self.timeout_s,
+            timeout_s=self.timeout_s,
+            samples=str(self.samples(self.plan.nodes[node])),
+            check=self.check,
+        )
+        path = self.folder / f"{job.name}.json"
+        path.write_text(job.text())
+        environment = {**os.environ, **rank_environment(rank, self.world, address(0)), VARIABLE: str(path)}
+        environment |= {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(self.master)}
+        return _started(words, environment)
+
+    def _server(self, node: int) -> subprocess.Popen[str]:
+        name = self.plan.nodes[node]
+        job = WorkerJob(
+            node=node,
+            name=name,
+            rank=None,
+            world=self.world,
+            forest=str(self.folder / "plan.npz"),
+            peers=self.peers(node),
+            training=Replay(0, 0, ()),
+            compute=Compute(mode="none"),
+            overlap="none",
+            buckets=(),
+            chunk_bytes=16_384,
+            congestion_control="reno",
+            start_timeout_s=self.timeout_s,
+            timeout_s=self.timeout_s,
+            samples=str(self.samples(name)),
+        )
+        path = self.folder / f"{name}.json"
+        job.save(path)
+        return _started([sys.executable, "-m", "workloads.worker", str(path)], dict(os.environ))
+
+
+def _started(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def finished(processes: Sequence[subprocess.Popen[str]]) -> list[str]:
+    """What each said, when all have ended well."""
+    said = [one.communicate(timeout=PATIENCE_S)[0] for one in processes]
+    for one, text in zip(processes, said, strict=True):
+        assert one.returncode == 0, text
+    return said

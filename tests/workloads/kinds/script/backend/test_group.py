@@ -1,0 +1,26 @@
+"""A script's collectives over a scheme: real ranks on this machine, real connections, and results that are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.execution import rank_lines
+from tests.workloads.kinds.script.backend.ranks import Ranks, finished
+
+SCRIPT = Path(__file__).with_name("random_calls.py")
+
+
+@pytest.mark.parametrize(
+    ("topology", "scheme", "off"), [("star(hosts=4)", "ring", "0"), ("star(hosts=4,ina=all)", "switchml", "1e-4")]
+)
+def test_random_collectives_give_what_they_must(topology: str, scheme: str, off: str, tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, topology, scheme, check=7)
+    finished(ranks.start(SCRIPT, "150", "1", off))
+    for rank in range(ranks.world):
+        rows = rank_lines.rows(rank_lines.read(ranks.samples(f"h{rank}")), rank, rank)
+        assert rows is not None
+        assert {call.by for call in rows.calls} >= {"scheme", "gloo", "direct"}
+        assert rows.compared
+        assert max(one.largest for one in rows.compared) < 1e-3

@@ -1,0 +1,182 @@
+"""What a script gets that asks for Gloo: rows of all that it does; and what it reads after a mistake."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from testbed.execution import rank_lines
+from testbed.execution.programs import rank_environment
+from workloads.kinds.ranks import RankRows
+from workloads.rank_job import VARIABLE, RankJob
+
+PATIENCE_S = 120
+COLLECTIVES = """
+import torch, torch.distributed as dist, testbed
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+assert (rank, world) == (int(__import__("os").environ["RANK"]), 2)
+for step in range(3):
+    tensor = torch.full((1000,), float(rank + 1))
+    work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    assert (tensor == 3).all()
+    testbed.log(loss=tensor[0], samples=8)
+    testbed.mark()
+dist.broadcast(tensor, 1)
+whole = [torch.empty(1000) for _ in range(world)]
+dist.all_gather(whole, tensor)
+together = torch.empty(2000)
+dist.all_gather_into_tensor(together, tensor)
+dist.reduce_scatter_tensor(torch.empty(1000), together)
+dist.all_to_all_single(torch.empty(2000), together)
+dist.reduce(tensor, 0)
+if rank == 0:
+    dist.send(tensor, 1)
+else:
+    dist.recv(tensor, 0)
+alone = [dist.new_group([one]) for one in range(world)][rank]
+dist.all_reduce(tensor, group=alone)
+dist.barrier()
+"""
+MISTAKES = """
+import torch.distributed as dist
+for arguments in ({"backend": "nccl"}, {"backend": "cuda:nccl"}, {"backend": "gloo", "world_size": 8, "rank": 0}):
+    try:
+        dist.init_process_group(**arguments)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+dist.init_process_group("cpu:gloo,cuda:nccl")
+try:
+    dist.init_process_group("gloo")
+except Exception as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
+raise ValueError("no such shard")
+"""
+
+
+def started(folder: Path, script: str, rank: int, world: int) -> subprocess.Popen[str]:
+    """A rank of a script whose bytes Gloo moves, on this machine."""
+    (folder / "script.py").write_text(script)
+    path = folder / f"h{rank}.json"
+    path.write_text(
+        RankJob(
+            node=rank,
+            name=f"h{rank}",
+            rank=rank,
+            world=world,
+            plan="",
+            peers=(),
+            addresses=("127.0.0.1",) * world,
+            chunk_bytes=1024,
+            congestion_control="reno",
+            start_timeout_s=60.0,
+            timeout_s=60.0,
+            samples=str(folder / f"h{rank}.jsonl"),
+            library="gloo",
+        ).text()
+    )
+    environment = {**os.environ, **rank_environment(rank, world, "127.0.0.1"), VARIABLE: str(path)}
+    environment |= {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": (folder / "port").read_text()}
+    return subprocess.Popen(
+        [sys.executable, str(folder / "script.py")],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def choose_port(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (folder / "port").write_text(str(server.getsockname()[1]))
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[RankRows]:
+    """What two ranks told that did a bit of everything."""
+    folder = tmp_path_factory.mktemp("ranks")
+    choose_port(folder)
+    ranks = [started(folder, COLLECTIVES, rank, 2) for rank in range(2)]
+    for one in ranks:
+        _, errors = one.communicate(timeout=PATIENCE_S)
+        assert one.returncode == 0, errors
+    rows = [rank_lines.rows(rank_lines.read(folder / f"h{rank}.jsonl"), rank, rank) for rank in range(2)]
+    return [one for one in rows if one is not None]
+
+
+def test_each_collective_has_a_row_with_its_size(told: list[RankRows]) -> None:
+    assert len(told) == 2
+    for rows in told:
+        counts = Counter((call.op, call.nbytes, call.ranks) for call in rows.calls if call.group == 0)
+        assert counts[("allreduce", 4000, 2)] == 3
+        assert counts[("all_gather", 8000, 2)] == 2
+        for op, nbytes in (("broadcast", 4000), ("reduce_scatter", 8000), ("all_to_all", 8000), ("reduce", 4000)):
+            assert counts[(op, nbytes, 2)] == 1
+        assert counts[("barrier", 0, 2)] >= 1
+    assert [[call.op for call in rows.calls if call.op in ("send", "recv")] for rows in told] == [["send"], ["recv"]]
+
+
+def test_ranks_number_their_collectives_alike(told: list[RankRows]) -> None:
+    first, second = ({call.sequence: call.op for call in rows.calls if call.group == 0} for rows in told)
+    assert {key: op for key, op in first.items() if op != "send"} == {
+        key: op for key, op in second.items() if op != "recv"
+    }
+
+
+def test_waits_marks_and_numbers_are_told(told: list[RankRows]) -> None:
+    for rows in told:
+        sums = [call for call in rows.calls if call.op == "allreduce" and call.group == 0]
+        assert all(call.waited_s is not None and call.done_s >= call.asked_s >= rows.met_s for call in sums)
+        assert len(rows.marks_s) == 3
+        assert [one.values for one in rows.logged] == [{"loss": 3.0, "samples": 8.0}] * 3
+        assert all(before < after for before, after in zip(rows.marks_s, rows.marks_s[1:], strict=False))
+
+
+def test_a_group_of_some_ranks_has_a_number_of_its_own(told: list[RankRows]) -> None:
+    assert [list(rows.groups.values()) for rows in told] == [[(0,)], [(1,)]]
+
+
+@pytest.fixture(scope="module")
+def mistaken(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, object]]]:
+    folder = tmp_path_factory.mktemp("mistakes")
+    choose_port(folder)
+    one = started(folder, MISTAKES, 0, 1)
+    said, _ = one.communicate(timeout=PATIENCE_S)
+    assert one.returncode == 1
+    return said, rank_lines.read(folder / "h0.jsonl")
+
+
+def test_what_a_script_cannot_have_is_said_with_the_line_to_change(
+    mistaken: tuple[str, list[dict[str, object]]],
+) -> None:
+    assert mistaken[0].splitlines() == [
+        "SpecError: the script asks for the backend 'nccl', and ranks here compute on CPUs and speak TCP",
+        '  fix: write torch.distributed.init_process_group("gloo"), or leave the backend out',
+        "SpecError: the script asks for the backend 'cuda:nccl', and ranks here compute on CPUs and speak TCP",
+        '  fix: write torch.distributed.init_process_group("gloo"), or leave the backend out',
+        "SpecError: the script gives init_process_group world_size=8, and in this trial it is 1",
+        "  fix: leave world_size out: it is in the environment, as torchrun sets it",
+        "SpecError: the script makes its default process group twice",
+        "  fix: call init_process_group() once",
+    ]
+
+
+def test_an_exception_that_ends_the_script_is_told(mistaken: tuple[str, list[dict[str, object]]]) -> None:
+    (error,) = (line for line in mistaken[1] if line["kind"] == "error")
+    assert (error["error"], error["elsewhere"]) == ("ValueError: no such shard", False)
+
+
+def test_outside_of_a_trial_importing_torch_imports_nothing_of_ours() -> None:
+    look = (
+        "import sys, torch; print(sorted(one for one in sys.modules if one.split('.')[0] in ('workloads', 'testbed')))"
+    )
+    without = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    done = subprocess.run([sys.executable, "-c", look], env=without, capture_output=True, text=True, check=True)
+    assert done.stdout == "['workloads', 'workloads.autoload']\n"

@@ -1,0 +1,315 @@
+"""Engines of ranks, and of servers without one, over loopback TCP: calls of every kind, in every order."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from socket import socket
+from typing import Any
+
+import numpy as np
+import pytest
+
+from testbed.base.errors import NeighbourError, TestbedError
+from topologies.build import build as build_topology
+from workloads.job import Peer
+from workloads.kinds.script.collectives.calls import BARRIER, Call, What
+from workloads.kinds.script.engine import Group, RankEngine
+from workloads.kinds.script.engine.numbers import dtype_of
+from workloads.kinds.script.engine.server import Server
+from workloads.kinds.script.plan import scripted
+from workloads.rank_job import RankJob
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import build
+
+LIMIT_S = 5.0
+CHUNK_BYTES = 16 * 1024
+CASES = [
+    ("ring", "star(hosts=4)"),
+    ("ps(colocated=false,servers=2)", "star(hosts=6)"),
+    ("halving_doubling", "star(hosts=4)"),
+    ("two_level", "spine_leaf(racks=2,hosts_per_rack=2,spines=1)"),
+    ("bml", "bcube(n=2,k=2)"),
+    ("switchml", "star(hosts=4,ina=all)"),
+    ("atp", "spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)"),
+]
+OnEveryNode = Callable[..., dict[int, object]]
+LoopbackPeers = Callable[[Forest, int], Sequence[Peer]]
+
+
+class Rank:
+    """A rank's engine, as the backend uses it."""
+
+    def __init__(self, forest: Forest, node: int, sockets: dict[int, socket], address: Callable[[int], str]) -> None:
+        self.rank = forest.workers.index(node)
+        self.world = len(forest.workers)
+        job = RankJob(
+            node=node,
+            name=forest.nodes[node],
+            rank=self.rank,
+            world=self.world,
+            plan="",
+            peers=(),
+            addresses=tuple(address(worker) for worker in forest.workers),
+            chunk_bytes=CHUNK_BYTES,
+            congestion_control="reno",
+            start_timeout_s=LIMIT_S,
+            timeout_s=LIMIT_S,
+            samples="",
+        )
+        self.engine = RankEngine(job, forest, sockets)
+        self.whole = self.engine.group(0, range(self.world))
+
+    def ask(self, call: Call, array: np.ndarray[Any, Any], group: Group | None = None) -> Callable[[], None]:
+        """Make a call; what is returned waits for its end."""
+        ended, seen = threading.Event(), []
+
+        def done(error: BaseException | None) -> None:
+            seen.append(error)
+            ended.set()
+
+        self.engine.submit(group or self.whole, call, array, done)
+        return lambda: self.wait(ended, seen)
+
+    @staticmethod
+    def wait(ended: threading.Event, seen: list[BaseException | None]) -> None:
+        if not ended.wait(LIMIT_S):
+            raise TimeoutError("a call hangs")
+        if seen[0] is not None:
+            raise seen[0]
+
+    def directly(self, verb: str, rank: int, tag: int, array: np.ndarray[Any, Any]) -> Callable[[], None]:
+        ended, seen = threading.Event(), []
+
+        def done(error: BaseException | None) -> None:
+            seen.append(error)
+            ended.set()
+
+        getattr(self.engine, verb)(rank, tag, array, done)
+        return lambda: self.wait(ended, seen)
+
+
+@pytest.fixture
+def run(
+    on_every_node: OnEveryNode, loopback_peers: LoopbackPeers
+) -> Callable[[str, str, Callable[[Rank], object]], list[Any]]:
+    """Has each rank of a scheme on a topology do something; returns what each returned or raised, by rank."""
+
+    def run(scheme: str, topology: str, script: Callable[[Rank], object]) -> list[Any]:
+        forest = scripted(build(scheme, build_topology(topology, rate_bps=10**9), []))
+        some = next(peer for node in range(len(forest.nodes)) for peer in loopback_peers(forest, node))
+        prefix = some.local.rpartition(".")[0]
+
+        def work(node: int, sockets: dict[int, socket]) -> object:
+            if node not in forest.workers:
+                with Server(node, forest, sockets, CHUNK_BYTES, LIMIT_S) as server:
+                    return list(server.serve(0, 0, 0, LIMIT_S))
+            rank = Rank(forest, node, sockets, lambda worker: f"{prefix}.{worker + 1}")
+            try:
+                return script(rank)
+            finally:
+                rank.engine.close()
+
+        taking_part = [
+            node
+            for node in range(len(forest.nodes))
+            if node in forest.workers or (forest.reduce[:, node] != -2).any() or (forest.broadcast[:, node] != -2).any()
+        ]
+        found = on_every_node(forest, taking_part, work)
+        others = [found[node] for node in taking_part if node not in forest.workers]
+        results = [found[worker] for worker in forest.workers]
+        if not any(isinstance(one, Exception) for one in results):
+            assert others == [[]] * len(others)
+        return results
+
+    return run
+
+
+Run = Callable[[str, str, Callable[[Rank], object]], list[Any]]
+
+
+def numbers(rank: int, count: int, dtype: str, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Small whole numbers, whose sums any type has exactly."""
+    return np.random.default_rng([seed, rank]).integers(-4, 5, count).astype(dtype_of(dtype))
+
+
+def total(world: int, count: int, dtype: str, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.sum([numbers(rank, count, "float64", seed) for rank in range(world)], axis=0).astype(dtype_of(dtype))
+
+
+@pytest.mark.parametrize(("scheme", "topology"), CASES)
+def test_every_kind_of_call(run: Run, scheme: str, topology: str) -> None:
+    def script(rank: Rank) -> None:
+        world = rank.world
+        for dtype in ("float32", "float64", "float16", "bfloat16", "int32", "int64"):
+            for count in (1, 7, 3_000, 50_003):
+                array = numbers(rank.rank, count, dtype)
+                rank.ask(Call(What.ALLREDUCE, dtype, count, "sum"), array)()
+                assert (np.abs(array - total(world, count, dtype)) <= 1e-3).all(), (dtype, count)
+        for root in range(world):
+            array = numbers(rank.rank, 20_001, "int64")
+            rank.ask(Call(What.BROADCAST, "int64", 20_001, root=root), array)()
+            assert (array == numbers(root, 20_001, "int64")).all()
+            array = numbers(rank.rank, 20_001, "int64")
+            rank.ask(Call(What.REDUCE, "int64", 20_001, "sum", root), array)()
+            assert rank.rank != root or (array == total(world, 20_001, "int64")).all()
+        piece = 10_001
+        own = slice(rank.rank * piece, (rank.rank + 1) * piece)
+        array = np.zeros(piece * world, np.float32)
+        array[own] = numbers(rank.rank, piece, "float32")
+        rank.ask(Call(What.ALL_GATHER, "float32", piece * world), array)()
+        assert (array == np.concatenate([numbers(one, piece, "float32") for one in range(world)])).all()
+        array = numbers(rank.rank, piece * world, "float32")
+        rank.ask(Call(What.REDUCE_SCATTER, "float32", piece * world, "sum"), array)()
+        assert (np.abs(array[own] - total(world, piece * world, "float32")[own]) <= 1e-3).all()
+        rank.ask(BARRIER, np.ones(1, np.int32))()
+
+    for result in run(scheme, topology, script):
+        if isinstance(result, BaseException):
+            raise result
+
+
+@pytest.mark.parametrize(("scheme", "topology"), CASES)
+def test_calls_that_ranks_wait_for_in_different_orders(run: Run, scheme: str, topology: str) -> None:
+    """Some ranks make all calls and then wait; others wait for each. Large and small ones, a hundred at a time."""
+
+    def script(rank: Rank) -> None:
+        draw, common = random.Random(rank.rank), random.Random(7)
+        waiting: list[tuple[Callable[[], None], np.ndarray[Any, Any], int]] = []
+        for n in range(60):
+            count = common.choice([1, 10, 500, 5_000, 60_000])
+            array = numbers(rank.rank, count, "int32", n)
+            waiting.append((rank.ask(Call(What.ALLREDUCE, "int32", count, "sum"), array), array, n))
+            if rank.rank == 0 or draw.random() < 0.1 * rank.rank:
+                draw.shuffle(waiting)
+                for wait, result, number in waiting:
+                    wait()
+                    assert (result == total(rank.world, len(result), "int32", number)).all()
+                waiting = []
+        for wait, result, number in waiting:
+            wait()
+            assert (result == total(rank.world, len(result), "int32", number)).all()
+
+    assert set(run(scheme, topology, script)) == {None}
+
+
+def test_messages_between_any_two(run: Run) -> None:
+    """A ring of five has no connection between h0 and h2 before they need one."""
+
+    def script(rank: Rank) -> None:
+        others = [other for other in range(rank.world) if other != rank.rank]
+        waits = [
+            rank.directly("send", other, tag, numbers(rank.rank, 40_000 + tag, "float32", other))
+            for other in others
+            for tag in (0, 1)
+        ]
+        for other in reversed(others):
+            for tag in (1, 0):
+                array = np.zeros(40_000 + tag, np.float32)
+                rank.directly("receive", other, tag, array)()
+                assert (array == numbers(other, 40_000 + tag, "float32", rank.rank)).all()
+        for wait in waits:
+            wait()
+
+    assert run("ring", "star(hosts=5)", script) == [None] * 5
+
+
+def test_groups_of_some_ranks(run: Run) -> None:
+    def script(rank: Rank) -> None:
+        groups = {1: (0, 2), 2: (1, 2, 3), 3: (3, 0)}
+        mine = {number: rank.engine.group(number, of) for number, of in groups.items() if rank.rank in of}
+        arrays = {number: numbers(rank.rank, 30_000, "int64", number) for number in mine}
+        waits = [rank.ask(Call(What.ALLREDUCE, "int64", 30_000, "sum"), arrays[n], group) for n, group in mine.items()]
+        for wait in waits:
+            wait()
+        for number, array in arrays.items():
+            assert (array == sum(numbers(one, 30_000, "int64", number) for one in groups[number])).all()
+
+    assert run("ring", "star(hosts=4)", script) == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (Call(What.ALLREDUCE, "float32", 8, "sum"), "allreduce of 8 float32 (sum)"),
+        (Call(What.ALLREDUCE, "float64", 10, "sum"), "allreduce of 10 float64 (sum)"),
+        (Call(What.BROADCAST, "float32", 10, root=1), "broadcast of 10 float32 from rank 1"),
+    ],
+)
+def test_ranks_that_disagree_are_told(run: Run, call: Call, says: str) -> None:
+    def script(rank: Rank) -> None:
+        asked = call if rank.rank == 2 else Call(What.ALLREDUCE, "float32", 10, "sum")
+        rank.ask(asked, numbers(rank.rank, asked.count, asked.dtype))()
+
+    found = run("ring", "star(hosts=4)", script)
+    assert all(isinstance(one, TestbedError) for one in found), found
+    texts = [str(one) for one in found]
+    assert any(says in text and "allreduce of 10 float32 (sum)" in text and "h2" in text for text in texts), texts
+
+
+def test_a_rank_that_ends_is_named_at_once(run: Run) -> None:
+    ended_s: list[float] = []
+
+    def script(rank: Rank) -> float:
+        array = numbers(rank.rank, 200_000, "float32")
+        if rank.rank == 1:
+            ended_s.append(time.monotonic())
+            rank.engine.fail(RuntimeError("this rank breaks"))
+            return 0.0
+        for count in (200_000, 10):  # and no later call hangs
+            with pytest.raises(NeighbourError):
+                rank.ask(Call(What.ALLREDUCE, "float32", count, "sum"), array[:count])()
+        return time.monotonic() - ended_s[0]
+
+    found = run("ring", "star(hosts=4)", script)
+    assert max(found) < LIMIT_S / 2
+
+
+def test_numbers_that_do_not_fit_a_switch_are_an_error(run: Run) -> None:
+    def script(rank: Rank) -> None:
+        rank.ask(Call(What.ALLREDUCE, "float32", 1000, "sum"), np.full(1000, 1e12, np.float32))()
+
+    found = run("atp", "star(hosts=4,ina=all)", script)
+    assert any("does not fit 32 bits" in str(one) for one in found), found
+    assert all(isinstance(one, TestbedError) for one in found)
+
+
+def test_a_window_is_kept_of_calls_that_come_early(run: Run) -> None:
+    """One rank makes small calls as fast as it can, and the others come late."""
+
+    def script(rank: Rank) -> None:
+        waits = []
+        for n in range(200):
+            if rank.rank:
+                time.sleep(0.001 if n < 50 else 0)
+            array = np.full(100, n, np.int32)
+            if rank.rank == 0:
+                waits.append(rank.ask(Call(What.BROADCAST, "int32", 100, root=0), array))
+            else:
+                array[:] = 0
+                rank.ask(Call(What.BROADCAST, "int32", 100, root=0), array)()
+                assert (array == n).all()
+        for wait in waits:
+            wait()
+
+    assert run("ring", "star(hosts=4)", script) == [None] * 4
+
+
+def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) -> None:
+    """A server ends it; ranks look at the clock by themselves."""
+
+    def script(rank: Rank) -> str:
+        if rank.rank == 0:
+            done: list[BaseException | None] = []
+            op = rank.engine.submit(rank.whole, replace(BARRIER), np.ones(1, np.int32), done.append)
+            time.sleep(0.2)
+            waits = rank.engine.waits_for(op)
+            rank.engine.fail(RuntimeError("too late"))
+            return waits
+        time.sleep(0.4)
+        return ""
+
+    assert run("ring", "star(hosts=3)", script)[0] == "h1, h2"

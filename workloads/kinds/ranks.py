@@ -1,0 +1,118 @@
+"""What ranks of a script tell while it runs, read and checked, and what its kind of trial makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from workloads.sync.cost import Cost
+
+if TYPE_CHECKING:
+    import pandas as pd  # not needed to plan a trial
+
+SUMS = frozenset({"allreduce", "reduce_scatter"})
+"""The collectives that add gradients up."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One collective as one rank saw it; moments on the clock of its machine (s).
+
+    Attributes:
+        group: its number; 0 is the group of all ranks.
+        sequence: which of the group's collectives it is, the same on all its ranks.
+        op: such as ``allreduce``.
+        nbytes: of the whole array: what each rank adds to, or has in the end, whichever is more.
+        asked_s: when the script called it.
+        done_s: when this rank had the result.
+        waited_s: for how long a thread of the script waited for it; None if that is not seen, as where PyTorch waits
+            for a future within DDP.
+        by: who moved it: ``scheme``, ``ring`` for a group that the scheme cannot serve, ``gloo``, or ``direct`` between
+            two hosts.
+        ranks: how many are in the group.
+        root: of the collectives that have one, and the other rank of a send or a receive.
+    """
+
+    group: int
+    sequence: int
+    op: str
+    dtype: str
+    nbytes: int
+    asked_s: float
+    done_s: float
+    waited_s: float | None
+    by: str
+    ranks: int
+    root: int | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds arrays of all its ranks up."""
+        return self.op in SUMS
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Numbers that a script told at a moment (s), by name."""
+
+    at_s: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A sum beside Gloo's of the same: the largest difference over the largest number."""
+
+    group: int
+    sequence: int
+    dtype: str
+    largest: float
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """All that a rank told.
+
+    Attributes:
+        met_s: when its process group was made (s).
+        marks_s: when it ended an iteration, if the script says so.
+        groups: by number, the ranks of groups that are not of all.
+        overruns: (moment, by how much), in seconds, of backward passes that were to keep a pace.
+        nonfinite: (group, sequence, where) of arrays with numbers that are not finite: ``input`` or ``sum``.
+    """
+
+    rank: int
+    node: int
+    met_s: float
+    calls: Sequence[Call]
+    marks_s: Sequence[float] = ()
+    logged: Sequence[Logged] = ()
+    groups: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    compared: Sequence[Compared] = ()
+    overruns: Sequence[tuple[float, float]] = ()
+    nonfinite: Sequence[tuple[int, int, str]] = ()
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a script did.
+
+    Attributes:
+        samples: a row for each rank and iteration (:mod:`analysis.metrics`); None where its sums show no iterations.
+        warmup: how many iterations at the beginning count for no median.
+        gradient_bytes: what is summed in an iteration.
+        buckets: how many sums that is.
+        cost: of an average iteration; None without iterations.
+        metrics: numbers by names that :mod:`analysis.dictionary` defines.
+        collectives: of each kind and size of collective, how many there were and how long they took, by names that
+            :mod:`analysis.dictionary` defines.
+    """
+
+    samples: pd.DataFrame | None
+    warmup: int
+    gradient_bytes: int
+    buckets: int
+    cost: Cost | None
+    metrics: Mapping[str, float | None]
+    collectives: Sequence[Mapping[str, Any]]

@@ -1,0 +1,304 @@
+"""What the collectives of a script come to: its iterations, what was waited for, and the bytes on each link."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from topologies.model import Topology
+from workloads.kinds.ranks import Account, Call, RankRows
+from workloads.kinds.script.rounds import Round, rounds
+from workloads.kinds.script.ways import DIRECT, Ways
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost
+from workloads.sync.forest import Forest
+
+LEAST_S = 1e-9
+"""No collective takes less: a rate needs a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScriptCost(Cost):
+    """What a script moves in an iteration on average. A synchronisation's bound is that of its sums alone.
+
+    Attributes:
+        sums_bytes: float64[2 x links], by directed link: what the sums of an iteration put there.
+    """
+
+    sums_bytes: NDArray[np.float64]
+
+    @property
+    def late_bytes(self) -> NDArray[np.float64]:
+        return self.sums_bytes
+
+
+def account(
+    plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper = IDEAL
+) -> Account:
+    """Put together what all ranks told, in their order; medians leave ``warmup`` iterations out if others stay."""
+    found = rounds(ranks)
+    count = min((len(one) for one in found), default=0)
+    table = collectives(plan, topology, ranks, shaper)
+    if count == 0:
+        return Account(None, 0, 0, 0, None, {}, table)
+    samples = pd.concat(
+        [_samples(plan, rows, one) for rows, one in zip(ranks, found, strict=True)], ignore_index=True
+    ).sort_values(["rank", "iteration"], ignore_index=True)
+    warmup = min(warmup, count - 1)
+    last = found[0][-1]
+    nbytes = sum(call.nbytes for call in last)
+    return Account(
+        samples=samples,
+        warmup=warmup,
+        gradient_bytes=nbytes,
+        buckets=len(last),
+        cost=_cost(plan, topology, ranks, last, count),
+        metrics=_metrics(samples, warmup, ranks),
+        collectives=table,
+    )
+
+
+# Iterations
+
+
+def _samples(plan: Forest, rows: RankRows, each: Sequence[Round]) -> pd.DataFrame:
+    """A row for each iteration of a rank. Without marks, an iteration ends when the rank has its last sum."""
+    sums_s = [max(call.done_s for call in one) for one in each]
+    ready_s = [max(call.asked_s for call in one) for one in each]
+    ends_s = _ends(rows.marks_s, sums_s)
+    starts_s = [min(rows.met_s, ready_s[0]), *ends_s[:-1]]
+    of = _by_moment(rows.calls, ends_s)
+    errors, odd = _found_wrong(rows, of, plan)
+    return pd.DataFrame(
+        {
+            "rank": rows.rank,
+            "node": rows.node,
+            "iteration": range(len(each)),
+            "start_s": starts_s,
+            "ready_s": ready_s,
+            "sum_s": sums_s,
+            "end_s": ends_s,
+            "loss": _losses(rows, ends_s),
+            "overrun_s": _overruns(rows, ends_s),
+            **_exposed([of[i] for i in range(len(each))]),
+            "sum_error": [errors.get(i, np.nan) for i in range(len(each))],
+            "nonfinite": [odd.get(i, 0) for i in range(len(each))],
+        }
+    )
+
+
+def _ends(marks_s: Sequence[float], sums_s: Sequence[float]) -> list[float]:
+    """When each iteration ends: at the first mark after its last sum, or then."""
+    found = []
+    for sum_s in sums_s:
+        at = bisect_left(marks_s, sum_s)
+        found.append(marks_s[at] if at < len(marks_s) else sum_s)
+    return found
+
+
+def _by_moment(calls: Iterable[Call], ends_s: Sequence[float]) -> Mapping[int, list[Call]]:
+    """The collectives of each iteration, by when they were asked for."""
+    found: dict[int, list[Call]] = defaultdict(list)
+    for call in calls:
+        found[bisect_left(ends_s, call.asked_s)].append(call)
+    return found
+
+
+def _losses(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
+    """The last loss that was told in each iteration, or right after it."""
+    found = [np.nan] * len(ends_s)
+    for one in rows.logged:
+        if "loss" in one.values:
+            at = bisect_left(ends_s, one.at_s)
+            # Without marks an iteration ends with its last sum, and its loss is told after it.
+            at = at if rows.marks_s else at - 1
+            found[min(max(at, 0), len(found) - 1)] = one.values["loss"]
+    return found
+
+
+def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
+    """By how much the backward passes of each iteration were longer than their pace; 0 without one."""
+    found = [0.0] * len(ends_s)
+    for at_s, overrun_s in rows.overruns:
+        at = bisect_left(ends_s, at_s)
+        if at < len(found):
+            found[at] += overrun_s
+    return found
+
+
+def _exposed(each: Sequence[Sequence[Call]]) -> dict[str, list[float]]:
+    """For each iteration: for how long the script waited for collectives, and for how long some were on their way
+    while it did not."""
+    waited = [sum(call.waited_s or 0.0 for call in calls) + _unseen_s(calls) for calls in each]
+    busy = [covered_s([(call.asked_s, call.done_s) for call in calls]) for calls in each]
+    hidden = [max(0.0, whole - open_s) for whole, open_s in zip(busy, waited, strict=True)]
+    return {"exposed_s": waited, "hidden_s": hidden}
+
+
+def _unseen_s(calls: Sequence[Call]) -> float:
+    """How long waits took that are not seen: DDP asks for its last bucket at the end of the backward pass, and then
+    waits until it has all of them."""
+    unseen = [call for call in calls if call.waited_s is None]
+    if not unseen:
+        return 0.0
+    return max(call.done_s for call in unseen) - max(call.asked_s for call in unseen)
+
+
+def covered_s(spans: Iterable[tuple[float, float]]) -> float:
+    """The time (s) that spans cover together."""
+    total, end_s = 0.0, -np.inf
+    for begin_s, stop_s in sorted(spans):
+        total += max(0.0, stop_s - max(begin_s, end_s))
+        end_s = max(end_s, stop_s)
+    return total
+
+
+def _found_wrong(
+    rows: RankRows, of: Mapping[int, Sequence[Call]], plan: Forest
+) -> tuple[dict[int, float], dict[int, int]]:
+    """By iteration, how far its worst sum is from Gloo's, as a share of what its type allows; and how many arrays had
+    numbers that are not finite."""
+    at = {(call.group, call.sequence): i for i, calls in of.items() for call in calls}
+    errors: dict[int, float] = {}
+    odd: dict[int, int] = defaultdict(int)
+    for one in rows.compared:
+        i = at.get((one.group, one.sequence))
+        if i is not None:
+            errors[i] = max(errors.get(i, 0.0), one.largest / allowed(one.dtype, plan))
+    for group, sequence, _ in rows.nonfinite:
+        i = at.get((group, sequence))
+        if i is not None:
+            odd[i] += 1
+    return errors, odd
+
+
+ROUNDING = {"float64": 2.0**-51, "float32": 2.0**-22, "float16": 2.0**-9, "bfloat16": 2.0**-6}
+"""By type, what each addition may be off by, as a share of the largest number of a sum: two bits more than its last
+one, as the terms may be larger than the sum."""
+OF_FIXED_POINT = 1e-3
+"""What fixed point may be off by where switches add: the scale that a spec gives may be coarse for a gradient."""
+
+
+def allowed(dtype: str, plan: Forest) -> float:
+    """By how much a sum may differ from Gloo's of the same arrays, as a share of its largest number. Whole numbers are
+    exact, but for 1 in 10^18, so that there is a share of it."""
+    if plan.fixed is not None and dtype in ROUNDING:
+        return OF_FIXED_POINT
+    return len(plan.workers) * ROUNDING.get(dtype, 1e-18)
+
+
+def _metrics(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows]) -> dict[str, float | None]:
+    counted = samples[samples["iteration"] >= warmup]
+    by = counted.groupby("iteration")
+    begin_s, end_s = float(by["start_s"].min().iloc[0]), float(counted["end_s"].max())
+    return {
+        "exposed_s": float(by["exposed_s"].mean().median()),
+        "hidden_s": float(by["hidden_s"].mean().median()),
+        "throughput_sps": _throughput(ranks, begin_s, end_s),
+    }
+
+
+def _throughput(ranks: Sequence[RankRows], begin_s: float, end_s: float) -> float | None:
+    """Samples that all ranks told of in that time, per second; None where none did."""
+    told = [
+        one.values["samples"] for rows in ranks for one in rows.logged if "samples" in one.values and begin_s < one.at_s
+    ]
+    return sum(told) / (end_s - begin_s) if told and end_s > begin_s else None
+
+
+# Collectives
+
+
+def collectives(
+    plan: Forest, topology: Topology, ranks: Sequence[RankRows], shaper: Shaper = IDEAL
+) -> list[dict[str, Any]]:
+    """For each kind, type and size of collective, in the order in which they first came: how many there were, and how
+    long the median one took, from the last rank that asked for it to the last rank that had it."""
+    seen: dict[tuple[int, int, str], list[Call]] = defaultdict(list)
+    for rows in ranks:
+        for call in rows.calls:
+            seen[call.group, call.sequence, call.op].append(call)
+    groups: dict[tuple[str, str, int, str, int], list[list[Call]]] = defaultdict(list)
+    for calls in seen.values():
+        (first, *_) = calls
+        groups[first.op, first.dtype, first.nbytes, first.by, first.ranks].append(calls)
+    unit = _unit(plan, topology)
+    return [_row(key, each, unit, shaper) for key, each in groups.items()]
+
+
+def _row(
+    key: tuple[str, str, int, str, int], each: Sequence[Sequence[Call]], unit: Cost, shaper: Shaper
+) -> dict[str, Any]:
+    op, dtype, nbytes, by, size = key
+    complete = [calls for calls in each if len(calls) == size] or list(each)
+    taken_s = [max(call.done_s for call in calls) - max(call.asked_s for call in calls) for calls in complete]
+    time_s = max(median(taken_s), LEAST_S)
+    seen_s = [call.waited_s for calls in each for call in calls if call.waited_s is not None]
+    factor = bus_factor(op, size)
+    least_s = None
+    if op == "allreduce" and by == "scheme":
+        least_s = float(shaper.least_s(nbytes * unit.link_bytes, unit.link_rate_bps).max(initial=0.0))
+    return {
+        "op": op,
+        "dtype": dtype,
+        "bytes": nbytes,
+        "by": by,
+        "ranks": size,
+        "count": len(each),
+        "median_s": time_s,
+        "waited_s": fmean(seen_s) if seen_s else None,
+        "algbw_bps": 8 * nbytes / time_s if nbytes else None,
+        "busbw_bps": 8 * nbytes / time_s * factor if nbytes and factor is not None else None,
+        "least_s": least_s,
+    }
+
+
+def bus_factor(op: str, ranks: int) -> float | None:
+    """By what algbw is to be multiplied for busbw, as nccl-tests (PERFORMANCE.md) has it for ``bytes`` of the whole
+    array; None of collectives that it does not have."""
+    share = (ranks - 1) / ranks
+    known = {"allreduce": 2 * share, "reduce_scatter": share, "all_gather": share, "all_to_all": share}
+    return known.get(op, 1.0 if op in ("broadcast", "reduce", "send", "recv") else None)
+
+
+# Bytes
+
+
+def _unit(plan: Forest, topology: Topology) -> Cost:
+    """Of a sum of one byte."""
+    return cost(plan, topology, 1.0)
+
+
+def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Round, iterations: int) -> ScriptCost:
+    """Of an average iteration: all that the script moved, shared out over its iterations."""
+    groups = {number: members for rows in ranks for number, members in rows.groups.items()}
+    ways = Ways(plan, topology, groups)
+    links, wire = ways.moved(_once(ranks))
+    sums, _ = ways.moved((0, call) for call in last)
+    unit = _unit(plan, topology)
+    return ScriptCost(
+        rounds=unit.rounds,
+        wire_bytes=wire / iterations,
+        cross_rack_bytes=sum(call.nbytes for call in last) * unit.cross_rack_bytes,
+        link_bytes=links / iterations,
+        link_rate_bps=unit.link_rate_bps,
+        sums_bytes=sums,
+    )
+
+
+def _once(ranks: Sequence[RankRows]) -> list[tuple[int, Call]]:
+    """Each collective once, with the first rank that told of it; of those that go directly, each rank's own."""
+    found = {
+        (call.group, call.sequence, call.op): (rows.rank, call)
+        for rows in reversed(ranks)
+        for call in rows.calls
+        if call.op not in DIRECT
+    }
+    return [*found.values(), *((rows.rank, call) for rows in ranks for call in rows.calls if call.op in DIRECT)]

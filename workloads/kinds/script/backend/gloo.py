@@ -1,0 +1,160 @@
+"""Rows around PyTorch's own Gloo, which moves the bytes as ever: for arms beside which those of schemes stand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import Store
+
+from workloads.kinds.script.backend.rows import Row, Rows
+
+Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
+"""Of a call's arguments and the group's size, tensors that have as many bytes as the whole array."""
+
+
+class Told(dist.Work):
+    """A collective of Gloo's, with its row."""
+
+    def __init__(self, work: dist.Work, row: Row) -> None:
+        super().__init__()
+        self._work, self._row = work, row
+        try:
+            work.get_future().add_done_callback(lambda _: row.done())
+        except RuntimeError:  # sends and receives have none
+            self._has_future = False
+        else:
+            self._has_future = True
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        asked_s = time.monotonic()
+        found = self._work.wait(timeout) if timeout else self._work.wait()
+        self._row.waited(time.monotonic() - asked_s)
+        self._row.done()
+        return bool(found)
+
+    def get_future(self) -> Any:
+        self._row.unseen()
+        return self._work.get_future()
+
+    def is_completed(self) -> bool:
+        found = bool(self._work.is_completed())
+        if found and not self._has_future:
+            self._row.done()
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._work, name)
+
+
+class Gloo(dist.ProcessGroup):
+    """A group whose collectives are Gloo's."""
+
+    def __init__(
+        self,
+        place: tuple[Store, int, int, timedelta],
+        rows: Rows,
+        group: int,
+        carries: frozenset[str] = frozenset({"allreduce"}),
+    ) -> None:
+        """``place`` is what any group is made of: its store, this rank in it, its size, and its timeout. The rows of
+        collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known."""
+        store, rank, size, timeout = place
+        super().__init__(rank, size)  # type: ignore[call-arg]  # as C++ has it
+        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
+        self._rows, self._group, self._carries = rows, group, carries
+
+    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
+        return "testbed"  # DDP looks into a group called gloo for a part that this one has not
+
+    def shutdown(self) -> None:
+        """Leave the group; its threads end."""
+        self._gloo = None
+
+    def abort(self) -> None:
+        """The same."""
+        self._gloo = None
+
+    def _told(self, op: str, tensors: Sequence[torch.Tensor], root: int | None) -> Row:
+        nbytes = sum(one.numel() * one.element_size() for one in tensors)
+        dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "other"
+        more = {} if root is None else {"root": root}
+        by = "scheme" if op in self._carries else "gloo"
+        return self._rows.call(op, dtype, nbytes, self.size(), group=self._group, by=by, **more)
+
+
+def _around(name: str, op: str, sized: Sized) -> Callable[..., Any]:
+    def ask(self: Gloo, *arguments: Any, **named: Any) -> Any:
+        options = named.get("opts", arguments[-1] if arguments else None)
+        root = getattr(options, "rootRank", None)
+        row = self._told(op, sized(arguments, self.size()), root if op in ROOTED else None)
+        work = getattr(self._gloo, name)(*arguments, **named)
+        if isinstance(work, dist.Work):
+            return Told(work, row)
+        row.done()
+        return work
+
+    return ask
+
+
+def _first(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:
+    one = arguments[0]
+    return [one] if isinstance(one, torch.Tensor) else list(one)
+
+
+def _second(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:
+    return _first(arguments[1:], 0)
+
+
+def _each_of_second(arguments: tuple[Any, ...], size: int) -> Sequence[torch.Tensor]:
+    return list(_second(arguments, size)) * size
+
+
+def _lists_of_second(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:
+    return [tensor for one in arguments[1] for tensor in one]
+
+
+def _nothing(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:  # noqa: ARG001
+    return []
+
+
+ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+CALLS: dict[str, tuple[str, Sized]] = {
+    "allreduce": ("allreduce", _first),
+    "allreduce_coalesced": ("allreduce", _first),
+    "broadcast": ("broadcast", _first),
+    "reduce": ("reduce", _first),
+    "allgather": ("all_gather", _each_of_second),
+    "allgather_coalesced": ("all_gather", _each_of_second),
+    "_allgather_base": ("all_gather", _first),
+    "allgather_into_tensor_coalesced": ("all_gather", _first),
+    "reduce_scatter": ("reduce_scatter", _lists_of_second),
+    "_reduce_scatter_base": ("reduce_scatter", _second),
+    "reduce_scatter_tensor_coalesced": ("reduce_scatter", _second),
+    "alltoall": ("all_to_all", _second),
+    "alltoall_base": ("all_to_all", _second),
+    "gather": ("gather", _each_of_second),
+    "scatter": ("scatter", _first),
+    "send": ("send", _first),
+    "recv": ("recv", _first),
+    "recv_anysource": ("recv", _first),
+    "barrier": ("barrier", _nothing),
+    "monitored_barrier": ("barrier", _nothing),
+}
+"""By name of the method, which kind of collective it is and what its size is."""
+SAME = {
+    "all_gather_single": "_allgather_base",
+    "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+    "all_to_all_single": "alltoall_base",
+}
+"""Newer names of methods."""
+for _name, (_op, _sized) in CALLS.items():
+    setattr(Gloo, _name, _around(_name, _op, _sized))
+for _newer, _name in SAME.items():
+    setattr(Gloo, _newer, _around(_name, *CALLS[_name]))

@@ -1,0 +1,376 @@
+"""A process group whose collectives go along the trees of a scheme.
+
+What the engine does not do (minima, products, types that it does not add, sparse tensors) goes to Gloo on the same
+network, and its rows say so. Collectives between two hosts, and those that are made of them, go directly.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, Store
+
+from testbed.base.errors import NeighbourError, SpecError
+from workloads.kinds.script.backend.compare import Comparison
+from workloads.kinds.script.backend.gloo import Gloo
+from workloads.kinds.script.backend.rows import Row, Rows
+from workloads.kinds.script.backend.tensors import Array, array_of, check, dtype_name, empty_array, is_finite
+from workloads.kinds.script.backend.watch import Watch
+from workloads.kinds.script.backend.works import Ours, joined
+from workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
+from workloads.rank_job import RankJob
+
+Tensors = Sequence[torch.Tensor]
+Place = tuple[Store, int, int, timedelta]
+"""What any group is made of: its store, this rank in it, its size, and its timeout."""
+OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
+"""What the engine does; all else is Gloo's."""
+_BITS_OF_TAG = 16
+_OF_OURS = 1 << (_BITS_OF_TAG - 1)
+"""Tags from here on are those of gathers and the like."""
+
+
+class Who(Protocol):
+    """This process's rank (:class:`.initialise.Rank`), and what its groups share."""
+
+    job: RankJob
+    rows: Rows
+    engine: Any
+    watch: Any
+    error: BaseException | None
+
+
+def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group:
+    """A group of some ranks; the first one of a process meets its neighbours.
+
+    Raises:
+        WorkerError, TrialTimeoutError: a neighbour did not come.
+    """
+    if who.engine is None:
+        from workloads.kinds.script.engine import join
+
+        who.engine = join(who.job)
+        who.watch = Watch(who.engine.fail)
+    return Group(place, who, number, members)
+
+
+class Group(dist.ProcessGroup):
+    """Some ranks, or all."""
+
+    def __init__(self, place: Place, who: Who, number: int, members: Sequence[int]) -> None:
+        _, rank, size, _ = place
+        super().__init__(rank, size)  # type: ignore[call-arg]  # as C++ has it
+        self._place, self._who, self._number, self._members = place, who, number, list(members)
+        self._trees = who.engine.group(number, self._members) if size > 1 else None
+        self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
+        self._gloo: Gloo | None = None
+        self._direct, self._pid = 0, os.getpid()
+
+    # What PyTorch asks
+
+    supports_coalescing = False
+
+    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
+        return "testbed"
+
+    def _get_backend(self, device: torch.device) -> Group:
+        return self
+
+    def _set_sequence_number_for_group(self) -> None:
+        """The engine numbers collectives."""
+
+    def shutdown(self) -> None:
+        """Compare what was kept, and leave. The default group's end is the engine's."""
+        if self._who.error is None:
+            self._comparison.compare(self._by_gloo, self.size())
+        self._gloo = None
+        if self._number == 0:
+            self._who.watch.end()
+            self._who.engine.close()
+
+    def abort(self) -> None:
+        """Leave at once."""
+        self._who.engine.fail(NeighbourError("the script aborted its process group", fix="see why it did"))
+
+    # Sums
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
+        op = _op(opts)
+        if not op or tensors[0].layout != torch.strided or dtype_name(tensors[0]) not in SUMMED:
+            return self._by_gloo().allreduce(list(tensors), opts)
+        self._check(tensors)
+        array = array_of(tensors)
+        kept = self._comparison.keep(array, divided=op == "avg")
+
+        def finish() -> None:
+            if op == "avg":
+                array.memory.div_(self.size())
+            if kept is not None:
+                kept.found = array.memory.clone()
+            array.copy_back()
+
+        work = self._ask(Call(What.ALLREDUCE, array.dtype, array.numbers.size, op), array, tensors, opts, finish)
+        if kept is not None:
+            kept.row = work.row
+        return work
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
+        return self.allreduce(tensors, opts)
+
+    def reduce(self, tensors: Tensors, opts: Any) -> dist.Work:
+        op = _op(opts)
+        if not op or dtype_name(tensors[0]) not in SUMMED:
+            return self._by_gloo().reduce(list(tensors), opts)
+        self._check(tensors)
+        is_root = opts.rootRank == self.rank()
+        array = array_of(tensors if is_root else [one.detach().clone() for one in tensors])  # others' tensors stay
+
+        def finish() -> None:
+            if op == "avg":
+                array.memory.div_(self.size())
+            array.copy_back()
+
+        call = Call(What.REDUCE, array.dtype, array.numbers.size, op, opts.rootRank)
+        return self._ask(call, array, tensors, opts, finish)
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> dist.Work:
+        return self._scattered(outputs[0], torch.cat([one.detach().reshape(-1) for one in inputs[0]]), opts)
+
+    def _reduce_scatter_base(self, output: torch.Tensor, whole: torch.Tensor, opts: Any = None) -> dist.Work:
+        return self._scattered(output, whole.detach().reshape(-1).clone(), opts)  # the script's array stays
+
+    def _scattered(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> dist.Work:
+        op = _op(opts)
+        if not op or dtype_name(whole) not in SUMMED:
+            return self._by_gloo()._reduce_scatter_base(output, whole, opts)
+        self._check([output, whole])
+        array = array_of([whole])
+        own = _piece(array, self.rank(), output.numel())
+
+        def finish() -> None:
+            if op == "avg":
+                own.div_(self.size())
+            output.detach().copy_(own.view(output.shape))
+
+        return self._ask(Call(What.REDUCE_SCATTER, array.dtype, array.numbers.size, op), array, [output], opts, finish)
+
+    # Copies
+
+    def broadcast(self, tensors: Tensors, opts: Any) -> dist.Work:
+        self._check(tensors)
+        array = array_of(tensors)
+        call = Call(What.BROADCAST, array.dtype, array.numbers.size, "", opts.rootRank)
+        return self._ask(call, array, tensors, opts, array.copy_back)
+
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> dist.Work:
+        parts, own = list(outputs[0]), inputs[0]
+        self._check([own, *parts])
+        whole = empty_array(own, own.numel() * self.size())
+
+        def finish() -> None:
+            for rank, part in enumerate(parts):
+                part.detach().copy_(_piece(whole, rank, own.numel()).view(part.shape))
+
+        return self._gathered(own, whole, parts, opts, finish)
+
+    def _allgather_base(self, output: torch.Tensor, own: torch.Tensor, opts: Any = None) -> dist.Work:
+        self._check([own, output])
+        whole = array_of([output])
+        return self._gathered(own, whole, [output], opts, whole.copy_back)
+
+    def _gathered(
+        self, own: torch.Tensor, whole: Array, found: Tensors, opts: Any, finish: Callable[[], None]
+    ) -> dist.Work:
+        _piece(whole, self.rank(), own.numel()).copy_(own.detach().reshape(-1))
+        return self._ask(Call(What.ALL_GATHER, whole.dtype, whole.numbers.size), whole, found, opts, finish)
+
+    def barrier(self, opts: Any = None) -> dist.Work:
+        self._check([])
+        return self._ask(BARRIER, array_of([torch.ones(1, dtype=torch.int32)]), [], opts, lambda: None)
+
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        self.barrier().wait()
+
+    # Several at once
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> dist.Work:
+        works = [self.allgather([[one[i] for one in outputs]], [own], opts) for i, own in enumerate(inputs)]
+        return self._together(works, [])
+
+    def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
+        works = [self._allgather_base(out, own, opts) for out, own in zip(outputs, inputs, strict=True)]
+        return self._together(works, outputs)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
+        works = [self._reduce_scatter_base(out, own, opts) for out, own in zip(outputs, inputs, strict=True)]
+        return self._together(works, outputs)
+
+    def _together(self, works: Sequence[dist.Work], found: Tensors) -> dist.Work:
+        ours = [one for one in works if isinstance(one, Ours)]
+        for one in works:
+            if not isinstance(one, Ours):  # Gloo's
+                one.wait()
+        return joined(ours, None, found, self._failed)
+
+    # From rank to rank
+
+    def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
+        self._check(tensors)
+        return self._sent(tensors[0], dst, tag % _OF_OURS, self._row("send", tensors, self._members[dst]))
+
+    def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
+        self._check(tensors)
+        return self._received(tensors[0], src, tag % _OF_OURS, self._row("recv", tensors, self._members[src]))
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
+        raise SpecError("a script under a scheme cannot receive from any rank", fix="name it: recv(tensor, src=0)")
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
+        self._check(inputs)
+        root, tag, own = opts.rootRank, self._next(), inputs[0]
+        row = self._row("gather", list(inputs) * self.size(), root)
+        if self.rank() != root:
+            return self._sent(own, root, tag, row)
+        parts = list(outputs[0])
+        parts[root].detach().copy_(own)
+        works = [self._received(part, rank, tag) for rank, part in enumerate(parts) if rank != root]
+        return joined(works, row, parts, self._failed)
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
+        self._check(outputs)
+        root, tag, own = opts.rootRank, self._next(), outputs[0]
+        row = self._row("scatter", list(outputs) * self.size(), root)
+        if self.rank() != root:
+            return self._received(own, root, tag, row)
+        own.detach().copy_(inputs[0][root])
+        works = [self._sent(part, rank, tag) for rank, part in enumerate(inputs[0]) if rank != root]
+        return joined(works, row, outputs, self._failed)
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
+        self._check([*outputs, *inputs])
+        return self._exchanged(list(outputs), list(inputs), self._row("all_to_all", inputs))
+
+    def alltoall_base(
+        self, output: torch.Tensor, whole: torch.Tensor, outs: Sequence[int], ins: Sequence[int], opts: Any = None
+    ) -> dist.Work:
+        del opts
+        self._check([output, whole])
+        row = self._row("all_to_all", [whole])
+        return self._exchanged(_cut(output, outs, self.size()), _cut(whole, ins, self.size()), row)
+
+    def _exchanged(self, outputs: Tensors, inputs: Tensors, row: Row) -> dist.Work:
+        tag, own = self._next(), self.rank()
+        outputs[own].copy_(inputs[own].detach())
+        works = [self._received(one, rank, tag) for rank, one in enumerate(outputs) if rank != own and one.numel()]
+        works += [self._sent(one, rank, tag) for rank, one in enumerate(inputs) if rank != own and one.numel()]
+        return joined(works, row, outputs, self._failed)
+
+    def _next(self) -> int:
+        """The tag of the next collective that is made of messages; all ranks count alike."""
+        self._direct += 1
+        return _OF_OURS | (self._direct % _OF_OURS)
+
+    def _sent(self, tensor: torch.Tensor, to: int, tag: int, row: Row | None = None) -> Ours:
+        array = array_of([tensor.detach().contiguous()])
+        work = Ours(row, [tensor], self._failed, lambda: array.copy_back() if not array.is_shared else None)
+        operation = self._who.engine.send(self._members[to], self._tag(tag), array.numbers, work.complete, work.begun)
+        return self._watched(work, f"a send to rank {self._members[to]}", None, operation)
+
+    def _received(self, tensor: torch.Tensor, source: int, tag: int, row: Row | None = None) -> Ours:
+        array = array_of([tensor])
+        work = Ours(row, [tensor], self._failed, array.copy_back, source)
+        place = self._members[source], self._tag(tag)
+        operation = self._who.engine.receive(*place, array.numbers, work.complete, work.begun)
+        return self._watched(work, f"a receive from rank {self._members[source]}", None, operation)
+
+    def _tag(self, tag: int) -> int:
+        return self._number << _BITS_OF_TAG | tag
+
+    def _row(self, op: str, tensors: Tensors, root: int | None = None) -> Row:
+        nbytes = sum(one.numel() * one.element_size() for one in tensors)
+        more = {} if root is None else {"root": root}
+        dtype = dtype_name(tensors[0])
+        return self._who.rows.call(op, dtype, nbytes, self.size(), group=self._number, by="direct", **more)
+
+    # Common
+
+    def _check(self, tensors: Tensors) -> None:
+        """
+        Raises:
+            SpecError: a tensor is not for the engine, or this process was forked from the rank.
+            TestbedError: the group has failed before.
+        """
+        if os.getpid() != self._pid:
+            raise SpecError(
+                "a process that the script forked asks for a collective, and the connections are the rank's own",
+                fix="ask for collectives in the rank's own process; others may load data",
+            )
+        if self._who.error is not None:
+            raise self._who.error
+        check(tensors)
+
+    def _ask(self, call: Call, array: Array, found: Tensors, opts: Any, finish: Callable[[], None]) -> Ours:
+        """Hand a collective to the engine."""
+        is_finite_here = not call.op or is_finite(array.memory)
+        by = "scheme" if self._trees is None else self._who.engine.by(self._trees, call)
+        more = {"root": call.root} if call.root >= 0 else {}
+        nbytes = array.memory.numel() * array.memory.element_size()
+        row = self._who.rows.call(
+            call.what.name.lower(), array.dtype, nbytes, self.size(), group=self._number, by=by, **more
+        )
+        if not is_finite_here:
+            self._who.rows.say("nonfinite", group=self._number, seq=row.sequence, where="input")
+        work = Ours(row, found, self._failed, finish)
+        if self._trees is None or not array.numbers.size:
+            work.complete(None)
+            return work
+        operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, work.begun)
+        return self._watched(work, f"{call.describe()} in group {self._number}", opts, operation)
+
+    def _watched(self, work: Ours, what: str, opts: Any, operation: Any) -> Ours:
+        given = getattr(opts, "timeout", None)
+        limit = given if given and given > timedelta(0) else self._place[3]
+        self._who.watch.over(work, limit.total_seconds(), what, lambda: str(self._who.engine.waits_for(operation)))
+        return work
+
+    def _failed(self, error: BaseException) -> None:
+        if self._who.error is None:
+            self._who.error = error
+
+    def _by_gloo(self) -> Gloo:
+        """A group of Gloo's of the same ranks, made when it is first needed."""
+        if self._gloo is None:
+            store, rank, size, timeout = self._place
+            place = (PrefixStore("gloo", store), rank, size, timeout)
+            self._gloo = Gloo(place, self._who.rows, self._number, carries=frozenset())
+        return self._gloo
+
+
+def _op(opts: Any) -> str:
+    """``sum`` or ``avg``; empty for what the engine does not do."""
+    return "sum" if opts is None else next((name for op, name in OPS.items() if opts.reduceOp == op), "")
+
+
+def _piece(array: Array, rank: int, count: int) -> torch.Tensor:
+    return array.memory[rank * count : (rank + 1) * count]
+
+
+def _cut(tensor: torch.Tensor, splits: Sequence[int], size: int) -> list[torch.Tensor]:
+    """A tensor's parts along its first dimension; even ones without splits."""
+    sizes = list(splits) or [tensor.shape[0] // size] * size
+    return list(torch.split(tensor.detach(), sizes))
+
+
+for _newer, _name in {
+    "all_gather_single": "_allgather_base",
+    "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+    "all_to_all_single": "alltoall_base",
+}.items():
+    setattr(Group, _newer, getattr(Group, _name))

@@ -1,0 +1,175 @@
+"""Gives a script our backend where it asks for Gloo, or for none: ``init_process_group`` is wrapped."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import sys
+import time
+import traceback
+import zlib
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from testbed.base import marks
+from testbed.base.errors import NeighbourError, SpecError, TestbedError
+from workloads.kinds.ranks import SUMS
+from workloads.kinds.script.backend.pace import Pace
+from workloads.kinds.script.backend.rows import Rows
+from workloads.rank_job import RankJob
+
+NAME = "testbed"
+TAKEN = ("", "gloo", "undefined", NAME)
+"""Backends that a script may ask for, and gets ours."""
+_DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+LOST = ("connection closed by peer", "connection reset", "timed out", "socket timeout", "broken pipe")
+"""What Gloo says when another rank is the cause."""
+
+
+class Rank:
+    """This process's rank, once its group is made."""
+
+    def __init__(self, job: RankJob) -> None:
+        self.job = job
+        self.rows = Rows(job)
+        self.engine: Any = None
+        self.watch: Any = None
+        self.error: BaseException | None = None
+
+    def group(self, options: Any, _: Any) -> dist.ProcessGroup:
+        """A process group of all ranks or some (``torch.distributed.distributed_c10d._DistributedBackendOptions``)."""
+        members = list(options.global_ranks_in_group) or list(range(self.job.world))
+        is_whole = len(members) == self.job.world
+        number = 0 if is_whole and not dist.is_initialized() else _number(str(options.group_id))
+        if number:
+            self.rows.say("group", group=number, ranks=members)
+        place = (options.store, options.group_rank, options.group_size, options.timeout)
+        if self.job.library:
+            from workloads.kinds.script.backend.gloo import Gloo
+
+            return Gloo(place, self.rows, number)
+        from workloads.kinds.script.backend.group import create
+
+        return create(place, self, number, members)
+
+
+MOST_GROUPS = 4096
+"""Numbers of groups, of which 0 is that of all ranks."""
+
+
+def _number(name: str) -> int:
+    """The number of another group: PyTorch counts them, alike on all ranks, or makes a name of their members."""
+    if name.isdecimal() and 0 < int(name) < MOST_GROUPS:
+        return int(name)
+    return zlib.crc32(name.encode()) % (MOST_GROUPS - 1) + 1
+
+
+def wrap() -> None:
+    """Let ``torch.distributed.init_process_group`` give this process our backend."""
+    job = RankJob.of_environment()
+    assert job is not None  # or nobody would have called this
+    theirs = dist.init_process_group
+
+    @functools.wraps(theirs)
+    def init_process_group(backend: str | None = None, *arguments: Any, **named: Any) -> None:
+        if dist.is_initialized():
+            raise SpecError("the script makes its default process group twice", fix="call init_process_group() once")
+        _check(backend, job, named)
+        rank = Rank(job)
+        rank.rows.say("hello", **_hello(job))
+        with suppress(AttributeError, RuntimeError):  # made before, by a group that was destroyed since
+            dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
+        dist.Backend._plugins[NAME.upper()] = dist.Backend._plugins[NAME.upper()]._replace(creator_fn=rank.group)
+        marks.sink = rank.rows
+        _tell_errors(rank)
+        _keep_pace(job, rank.rows)
+        atexit.register(_leave, rank)
+        named.setdefault("timeout", timedelta(seconds=job.timeout_s))
+        theirs(NAME, *arguments, **named)
+
+    dist.init_process_group = init_process_group
+    dist.distributed_c10d.init_process_group = init_process_group
+
+
+def _check(backend: str | None, job: RankJob, named: dict[str, Any]) -> None:
+    """
+    Raises:
+        SpecError: the script asks for what no host here has, or for another number of ranks.
+    """
+    asked = str(backend or "").lower()
+    by_device = (part.rpartition(":") for part in asked.split(","))
+    parts = {device or "cpu": name for device, _, name in by_device}
+    of_cpu = parts.get("cpu", asked)
+    if of_cpu not in TAKEN:
+        raise SpecError(
+            f"the script asks for the backend {asked!r}, and ranks here compute on CPUs and speak TCP",
+            fix='write torch.distributed.init_process_group("gloo"), or leave the backend out',
+        )
+    for name, own in (("world_size", job.world), ("rank", job.rank)):
+        value = named.get(name, -1)
+        if value not in (-1, None, own):
+            raise SpecError(
+                f"the script gives init_process_group {name}={value}, and in this trial it is {own}",
+                fix=f"leave {name} out: it is in the environment, as torchrun sets it",
+            )
+
+
+def _hello(job: RankJob) -> dict[str, Any]:
+    return {
+        **{"rank": job.rank, "node": job.node, "name": job.name, "device": "cpu", "torch": torch.__version__},
+        **{"congestion_control": _congestion_control(job), "time": time.monotonic()},
+    }
+
+
+def _congestion_control(job: RankJob) -> str:
+    """Sockets of Gloo's have the default of this network namespace."""
+    return _DEFAULT.read_text().strip() if job.library else job.congestion_control
+
+
+def _leave(rank: Rank) -> None:
+    """At the end of the script: leave the group if it is still in it, and write the last rows."""
+    marks.sink = None
+    if dist.is_initialized():
+        with suppress(Exception):  # the process ends anyway
+            dist.destroy_process_group()
+    rank.rows.close(**(rank.engine.totals() if rank.engine is not None else {}))
+
+
+def _keep_pace(job: RankJob, rows: Rows) -> None:
+    """Slow backward passes down, if the spec has a pace."""
+    if job.pace_s > 0:
+        pace = Pace(job.pace_s, lambda late_s: rows.say("pace", time=time.monotonic(), overrun_s=late_s))
+        pace.wrap()
+        rows.asks = lambda op, nbytes: pace.ask(nbytes) if op in SUMS else None
+
+
+def _tell_errors(rank: Rank) -> None:
+    """Have an exception that ends the script told beside its traceback."""
+    before = sys.excepthook
+
+    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        with suppress(Exception):
+            cause = rank.error or error  # C++ makes another one of it
+            rank.rows.fail(*_said(cause), elsewhere=_is_elsewhere(cause))
+        before(kind, error, trace)
+
+    sys.excepthook = told
+
+
+def _said(error: BaseException) -> tuple[str, str | None]:
+    if isinstance(error, TestbedError):
+        return error.problem, error.fix
+    return "".join(traceback.format_exception_only(error)).strip()[:2000], None
+
+
+def _is_elsewhere(error: BaseException) -> bool:
+    """Whether another rank's end is why this one ends."""
+    if isinstance(error, NeighbourError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in LOST)

@@ -1,0 +1,172 @@
+"""What a rank tells: a line of JSON for each collective, and what else is worth a line.
+
+Lines are written in batches by a thread of their own, never while a caller waits. A row is complete when the collective
+is done and it is known whether the script waited for it: a script may wait long after that, or never. So rows of
+collectives are held back for a moment, and the last ones are written at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workloads.rank_job import RankJob
+
+EVERY_S = 0.25
+"""How often what is complete is written."""
+HELD_S = 2.0
+"""For how long a row waits for the script to wait for it."""
+
+
+class Row:
+    """One collective; moments are ``time.monotonic()``."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+        self._fields["asked_s"] = self._fields["begun_s"] = time.monotonic()
+        self._waited_s = 0.0
+        self._is_unseen = self._is_waited = False
+
+    @property
+    def group(self) -> int:
+        """The number of its group."""
+        return int(self._fields["group"])
+
+    @property
+    def sequence(self) -> int:
+        """Which of its group's collectives it is."""
+        return int(self._fields["seq"])
+
+    def number(self, sequence: int) -> None:
+        """It is that one of its group's collectives."""
+        self._fields["seq"] = sequence
+
+    def begun(self) -> None:
+        """It has begun to move."""
+        self._fields["begun_s"] = time.monotonic()
+
+    def done(self) -> None:
+        """This rank has the result."""
+        self._fields.setdefault("done_s", time.monotonic())
+
+    def waited(self, seconds: float) -> None:
+        """The script has waited for it for so long."""
+        self._waited_s += seconds
+        self._is_waited = True
+
+    def unseen(self) -> None:
+        """The script got a future, and whether it waits for that is not seen."""
+        self._is_unseen = True
+
+    @property
+    def done_s(self) -> float | None:
+        """When it was; None if it is not yet."""
+        return self._fields.get("done_s")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more is to come."""
+        return self._is_waited and self.done_s is not None
+
+    def line(self) -> dict[str, Any]:
+        """What is written of it."""
+        waited_s = None if self._is_unseen and not self._is_waited else self._waited_s
+        return {"kind": "call", **self._fields, "waited_s": waited_s}
+
+
+class Rows:
+    """The file of a rank. All methods may be called from any thread; after a fork, the child's say nothing."""
+
+    def __init__(self, job: RankJob) -> None:
+        self._job, self._pid = job, os.getpid()
+        self._file = Path(job.samples).open("w")  # noqa: SIM115 - as long as the process
+        self._open: list[Row] = []
+        self._lines: list[Mapping[str, Any]] = []
+        self._counts: Counter[int] = Counter()
+        self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self._marks = 0
+        self.asks: Callable[[str, int], None] | None = None
+        """Is called before a collective is asked for, with its kind and size, and may wait."""
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
+        threading.Thread(target=self._keep_writing, name="testbed-rows", daemon=True).start()
+
+    def call(self, op: str, dtype: str, nbytes: int, ranks: int, **more: Any) -> Row:
+        """The script asks for a collective now; ``more`` are ``group`` (0 unless given), ``by`` and ``root``."""
+        if self.asks is not None:
+            self.asks(op, nbytes)
+        row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})
+        with self._lock:
+            row.number(self._counts[row.group])
+            self._counts[row.group] += 1
+            total = self._totals[op]
+            total[0] += 1
+            total[1] += nbytes
+            self._open.append(row)
+        return row
+
+    def say(self, kind: str, **fields: Any) -> None:
+        """Any other line."""
+        with self._lock:
+            self._lines.append({"kind": kind, **fields})
+
+    def mark(self) -> None:
+        """An iteration of the script has ended."""
+        with self._lock:
+            self._lines.append({"kind": "mark", "iteration": self._marks, "time": time.monotonic()})
+            self._marks += 1
+
+    def log(self, values: Mapping[str, float]) -> None:
+        """Numbers that the script tells."""
+        line = {"kind": "log", "iteration": self._marks, "time": time.monotonic(), "values": dict(values)}
+        with self._lock:
+            self._lines.append(line)
+
+    def fail(self, problem: str, fix: str | None, *, elsewhere: bool) -> None:
+        """Why this rank ends; ``elsewhere`` if another one is the cause."""
+        self.say("error", error=problem, fix=fix, elsewhere=elsewhere)
+        self._write(everything=True)
+
+    def close(self, **done: Any) -> None:
+        """Write all that is left, and the last line. The second time nothing happens."""
+        if self._ended.is_set() or os.getpid() != self._pid:
+            return
+        self._ended.set()
+        rss = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self._write(everything=True)
+        last = {"wire_bytes": None, "sent": None, "calls": self._totals, "max_rss_bytes": rss, **done}
+        self.say("done", **last)
+        self._write(everything=True)
+        self._file.close()
+
+    def _keep_writing(self) -> None:
+        while not self._ended.wait(EVERY_S):
+            self._write(everything=False)
+
+    def _write(self, *, everything: bool) -> None:
+        """Write lines, and rows of collectives that are complete; or all that are done."""
+        if os.getpid() != self._pid:
+            return
+        before_s = time.monotonic() - HELD_S
+        with self._writing:
+            with self._lock:
+                ready = [
+                    row
+                    for row in self._open
+                    if row.done_s is not None and (everything or row.is_settled or row.done_s < before_s)
+                ]
+                taken = set(map(id, ready))
+                self._open = [row for row in self._open if id(row) not in taken]
+                lines, self._lines = self._lines, []
+            if ready or lines:
+                said = [*(row.line() for row in ready), *lines]
+                self._file.write("".join(f"{json.dumps(one)}\n" for one in said))
+                self._file.flush()

@@ -1,0 +1,113 @@
+"""Tensors as the arrays that the engine moves, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from testbed.base.errors import SpecError
+from workloads.kinds.script.collectives.calls import DTYPES
+
+KNOWN = frozenset(name for name, _ in DTYPES)
+OTHER = "other"
+LARGEST_BYTES = 2**31
+"""Of one collective."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """One or several tensors as one array, which shares the memory of a tensor if it can.
+
+    Attributes:
+        dtype: as :data:`.calls.DTYPES` has it.
+        numbers: the array, of one dimension.
+        memory: the tensor whose memory it is.
+    """
+
+    dtype: str
+    numbers: NDArray[Any]
+    memory: torch.Tensor
+    _sources: tuple[torch.Tensor, ...]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the result is in the caller's tensor without a copy."""
+        return not self._sources
+
+    def copy_back(self) -> None:
+        """Put what is in the array into the tensors that it was made of."""
+        at = 0
+        for source in self._sources:
+            source.copy_(self.memory[at : at + source.numel()].view(source.shape))
+            at += source.numel()
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """``float32``; the name that calls have for its type."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    return name if name in KNOWN else OTHER
+
+
+def array_of(tensors: Sequence[torch.Tensor]) -> Array:
+    """Tensors of one type, one after the other. A single one that lies in one piece is not copied.
+
+    Raises:
+        SpecError: they are not on the CPU, sparse, of several types, or too large.
+    """
+    check(tensors)
+    first = tensors[0].detach()
+    if len(tensors) == 1 and first.is_contiguous():
+        flat, sources = first.view(-1), tuple[torch.Tensor, ...]()
+    else:
+        sources = tuple(one.detach() for one in tensors)
+        flat = torch.cat([one.reshape(-1) for one in sources])
+    return Array(dtype_name(flat), numpy_of(flat), flat, sources)
+
+
+def empty_array(like: torch.Tensor, count: int) -> Array:
+    """So many numbers of that type, for results that go to several places."""
+    flat = torch.empty(count, dtype=like.dtype)
+    return Array(dtype_name(flat), numpy_of(flat), flat, ())
+
+
+def numpy_of(flat: torch.Tensor) -> NDArray[Any]:
+    """The same memory."""
+    if flat.dtype == torch.bfloat16:
+        import ml_dtypes
+
+        return flat.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return flat.view(torch.uint8).numpy() if dtype_name(flat) == OTHER else flat.numpy()
+
+
+def check(tensors: Sequence[torch.Tensor]) -> None:
+    """
+    Raises:
+        SpecError: the engine cannot move them.
+    """
+    for one in tensors:
+        if one.device.type != "cpu":
+            raise SpecError(
+                f"a tensor on {one.device} in a collective, and ranks here compute on CPUs",
+                fix="keep the model and its data on the CPU: remove .cuda() and .to('cuda')",
+            )
+    if len({one.dtype for one in tensors}) > 1:
+        raise SpecError("tensors of different types in one collective", fix="give it tensors of one type")
+    nbytes = sum(one.numel() * one.element_size() for one in tensors)
+    if nbytes > LARGEST_BYTES:
+        raise SpecError(
+            f"a collective of {nbytes:,} bytes, and one may have {LARGEST_BYTES:,}",
+            fix="split it, as DDP does with bucket_cap_mb=25",
+        )
+
+
+def is_finite(tensor: torch.Tensor) -> bool:
+    """Whether all its numbers are; others make their sum one that is not, which is looked at first."""
+    if not tensor.is_floating_point():
+        return True
+    return bool(
+        torch.isfinite(tensor.sum(dtype=torch.float64 if tensor.dtype == torch.float64 else torch.float32))
+    ) or bool(torch.isfinite(tensor).all())

@@ -1,0 +1,51 @@
+"""Collectives that take too long are ended with an error that names them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from testbed.base.errors import TrialTimeoutError
+from workloads.kinds.script.backend.works import Ours
+
+LOOK_S = 0.5
+
+
+class Watch:
+    """A thread that looks at all collectives on their way now and then."""
+
+    def __init__(self, fail: Callable[[BaseException], None]) -> None:
+        """``fail`` ends all of them."""
+        self._fail = fail
+        self._open: dict[int, tuple[Ours, float, str, Callable[[], str]]] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        threading.Thread(target=self._look, name="testbed-watch", daemon=True).start()
+
+    def over(self, work: Ours, limit_s: float, what: str, waits_for: Callable[[], str]) -> None:
+        """Watch over a collective; ``what`` it is, and whom it waits for, in words."""
+        with self._lock:
+            self._open[id(work)] = work, work.asked_s + limit_s, what, waits_for
+
+    def end(self) -> None:
+        """Nobody is left."""
+        self._ended.set()
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK_S):
+            now_s = time.monotonic()
+            with self._lock:
+                self._open = {key: one for key, one in self._open.items() if not one[0].is_completed()}
+                late = next((one for one in self._open.values() if one[1] < now_s), None)
+            if late is not None:
+                work, _, what, waits_for = late
+                whom = waits_for()
+                self._fail(
+                    TrialTimeoutError(
+                        f"{what} has not ended within {now_s - work.asked_s:.0f} s"
+                        + (f"; it waits for {whom}" if whom else ""),
+                        fix="see what the other ranks do, or give a longer timeout",
+                    )
+                )
+                return

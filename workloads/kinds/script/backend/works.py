@@ -1,0 +1,127 @@
+"""What a script gets for a collective that it asks for: something to wait for, with a future."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from workloads.kinds.script.backend.rows import Row
+
+Failed = Callable[[BaseException], None]
+"""Is told why a collective failed."""
+
+
+class Ours(dist.Work):
+    """A collective of ours.
+
+    The future is one that follows another, whose callback raises if there was an error. Only so code in C++, such as
+    DDP's, sees an error: what Python sets as an exception is a value there.
+    """
+
+    def __init__(
+        self,
+        row: Row | None,
+        tensors: Sequence[torch.Tensor],
+        failed: Failed,
+        finish: Callable[[], None] = lambda: None,
+        source: int = -1,
+    ) -> None:
+        """``tensors`` are the result; ``finish`` puts it there, before anybody is told that it is."""
+        super().__init__()
+        self.row, self._tensors, self._failed, self._finish, self._source = row, list(tensors), failed, finish, source
+        self.asked_s = time.monotonic()
+        self._error: BaseException | None = None
+        self._over: torch.futures.Future[Any] = torch.futures.Future()
+        self._future = self._over.then(self._value)
+
+    def complete(self, error: BaseException | None) -> None:
+        """It is over; on whichever thread. The second time nothing happens."""
+        if self._over.done():
+            return
+        finish, self._finish = self._finish, lambda: None  # which holds the memory
+        if error is None:
+            try:
+                finish()
+            except Exception as found:
+                error = found
+        if self.row is not None:
+            self.row.done()
+        if error is not None:
+            self._error = error
+            self._failed(error)
+        self._over.set_result(None)
+
+    def _value(self, _: Any) -> list[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return self._tensors
+
+    def begun(self) -> None:
+        """It has begun to move."""
+        if self.row is not None:
+            self.row.begun()
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        asked_s = time.monotonic()
+        try:
+            self._future.wait()
+        except RuntimeError:
+            assert self._error is not None
+            raise self._error from None
+        finally:
+            if self.row is not None:
+                self.row.waited(time.monotonic() - asked_s)
+        return True
+
+    def synchronize(self) -> None:
+        """The same as to wait."""
+        self.wait()
+
+    def get_future(self) -> Any:
+        if self.row is not None:
+            self.row.unseen()
+        return self._future
+
+    def is_completed(self) -> bool:
+        return bool(self._over.done())
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Any:
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        return self._tensors
+
+    def _source_rank(self) -> int:
+        return self._source
+
+    source_rank = _source_rank
+
+    def call(self, told: Callable[[BaseException | None], None]) -> None:
+        """Call this when it is over, with the error if there is one."""
+        self._over.add_done_callback(lambda _: told(self._error))
+
+
+def joined(works: Sequence[Ours], row: Row | None, tensors: Sequence[torch.Tensor], failed: Failed) -> Ours:
+    """One that is over when all of them are, or one has failed."""
+    found, left, lock = Ours(row, tensors, failed), [len(works)], threading.Lock()
+
+    def over(error: BaseException | None) -> None:
+        with lock:
+            left[0] -= 1
+        if error is not None or left[0] == 0:
+            found.complete(error)
+
+    for one in works:
+        one.call(over)
+    if not works:
+        found.complete(None)
+    return found

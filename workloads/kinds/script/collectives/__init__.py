@@ -1,0 +1,1 @@
+"""What a script's calls become: trees that an engine runs. Pure."""

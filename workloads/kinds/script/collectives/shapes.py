@@ -1,0 +1,122 @@
+"""The plan of a call: its trees, the cut into chunks, and what one process does with each chunk. Made once a shape.
+
+Small calls take fewer classes of the scheme, so that no chunk is smaller than ``LEAST_BYTES``: a message costs as much
+as some thousand bytes on a fast link, and a process handles one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from testbed.base.errors import SchemeError
+from workloads.kinds.script.collectives.calls import Call, What
+from workloads.kinds.script.collectives.trees import delivers, trees
+from workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
+from workloads.sync.flows import neighbours
+from workloads.sync.forest import ABSENT, ROOT, Forest
+from workloads.sync.plan import Plan, plan
+
+LEAST_BYTES = 2048
+"""Of a chunk, where a call has as many."""
+EAGER_BYTES = 64 * 2**10
+"""A call of at most this size is sent before the other side has made it."""
+MOST_BYTES = 2**40
+"""Of one call: so that no number of another process makes this one ask for more than any machine has."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What one process does in a call.
+
+    Attributes:
+        call: the call.
+        forest: its trees.
+        table: its chunks; spans are in numbers of ``table_itemsize`` bytes.
+        plan: what this process does with each chunk.
+        neighbours: the nodes that it exchanges chunks with.
+        is_eager: whether chunks leave before the other side has made the call.
+    """
+
+    call: Call
+    forest: Forest
+    table: ChunkTable
+    plan: Plan
+    neighbours: Sequence[int]
+    is_eager: bool
+
+
+def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
+    """The shape of a call of at least one number, in a group whose allreduce takes ``forest``, for one process.
+
+    Raises:
+        SchemeError: the call has no trees, or these do not do what it is for.
+    """
+    if call.nbytes > MOST_BYTES:
+        raise SchemeError(f"{call.describe()} is too large", fix="split it")
+    made = fewer(trees(forest, call), call)
+    if made.fixed is not None and call.dtype != "float32":
+        made = replace(made, fixed=None)  # switches add whole numbers as they are
+    if wrong := delivers(made, call):
+        raise SchemeError(f"scheme {forest.scheme}, {call.describe()}: {wrong}", fix="report it: this is a mistake")
+    table = cut(made, call.count, [(0, call.count)], max(1, chunk_bytes // call.itemsize) * FLOAT_BYTES)
+    return Shape(
+        call, made, table, plan(node, made, table), neighbours(made, node), is_eager=call.nbytes <= EAGER_BYTES
+    )
+
+
+def direct(names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes: int, node: int) -> Shape:
+    """The shape of what one of two nodes sends the other; ``ends`` are sender and receiver."""
+    source, target = ends
+    up = np.full((1, len(names)), ABSENT, np.int32)
+    down = up.copy()
+    up[0, source] = down[0, source] = ROOT
+    down[0, target] = source
+    made = Forest("direct", tuple(names), ends, np.ones(1, np.int64), up, down)
+    table = cut(made, call.count, [(0, call.count)], max(1, chunk_bytes // call.itemsize) * FLOAT_BYTES)
+    other = target if node == source else source
+    return Shape(call, made, table, plan(node, made, table), [other], is_eager=call.nbytes <= EAGER_BYTES)
+
+
+def fewer(forest: Forest, call: Call) -> Forest:
+    """The same trees with so few classes that each has ``LEAST_BYTES``, or each piece has one class."""
+    if not forest.aligned:
+        return _kept(forest, _spread(forest.classes, call.nbytes))
+    size = len(forest.workers)
+    piece = call.count if call.what in (What.BROADCAST, What.REDUCE) else call.count // size
+    ends = np.cumsum(forest.share)
+    owner = (ends - 1) // max(1, piece)
+    classes, shares = [], []
+    for number in range(-(-call.count // piece)):
+        own = np.flatnonzero((owner == number) & (forest.share > 0))
+        some = own[_spread(len(own), piece * call.itemsize)]
+        classes += some.tolist()
+        edges = [piece * c // len(some) for c in range(len(some) + 1)]
+        shares += [last - first for first, last in pairwise(edges)]
+    return replace(_kept(forest, classes), share=np.array(shares, dtype=np.int64))
+
+
+def _spread(classes: int, nbytes: int) -> list[int]:
+    """Some of so many classes, evenly."""
+    count = max(1, min(classes, nbytes // LEAST_BYTES))
+    return [n * classes // count for n in range(count)]
+
+
+def _kept(forest: Forest, classes: Sequence[int]) -> Forest:
+    if len(classes) == forest.classes:
+        return forest
+    kept = list(classes)
+    members = None if forest.members is None else forest.members[kept]
+    return replace(
+        forest,
+        share=forest.share[kept],
+        reduce=forest.reduce[kept],
+        broadcast=forest.broadcast[kept],
+        members=members,
+    )
+
+
+__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "direct", "fewer", "shape"]

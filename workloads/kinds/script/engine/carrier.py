@@ -1,0 +1,551 @@
+"""One process's connections, over which many calls are on their way at once. One thread, no locks.
+
+Problem: in a script, rank A may wait for call n before it makes call n + 1, while rank B has made both. If A left what
+B sends for n + 1 in its connection, what B sends for n behind it would never come. If A read it, it would have to keep
+it, without bound.
+
+Chosen: a process tells each neighbour in a call that it has made it (*begin*, ahead of all that waits to be sent), and
+is sent the call's chunks only then. So whatever comes has a place. Small calls do not wait for that: their chunks leave
+at once, and are kept where they come early. No more than ``MOST_EARLY`` of them are unanswered at a neighbour. (MPI's
+rendezvous and eager protocols.) The same message has the call's signature, so ranks that disagree are told; and a
+parameter server or a switch, which makes no calls, learns of one this way.
+
+A message is a header of 16 bytes (group, number of the call in the group, word, length) and then ``length`` bytes. The
+word has 1 bit phase, 1 bit control, 30 bits chunk or kind.
+
+Rejected: an engine a call, as every call would need connections of its own or the others would have to wait. Numbers of
+calls without a group: ranks that are in several groups count differently.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from socket import socket
+from typing import Any
+
+import numpy as np
+
+from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError, WorkerError
+from workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
+from workloads.kinds.script.collectives.shapes import EAGER_BYTES
+from workloads.kinds.script.engine.numbers import Numbers
+from workloads.kinds.script.engine.operation import SUM, Key, Operation
+from workloads.sync.connection import Connection, lost
+from workloads.sync.loop import Loop
+
+HEADER_BYTES = 16
+UNSENT_BYTES = 256 * 2**10
+"""What the kernel may hold of a connection before it is on the wire: enough that two cores do not wake up for less, and
+little enough that the news of a call does not wait long behind a large one."""
+MOST_EARLY = 16
+"""Small calls, sent before the neighbour has made them, that it has not made yet."""
+_MOST_KEPT = 4 * MOST_EARLY
+"""Calls whose chunks are kept for one neighbour: more than it may send, and less than memory."""
+_CONTROL = 1 << 30
+_BEGIN, _BYE = 1, 2
+_SCRATCH_BYTES = 1 << 18
+_LEAVE_S = 1.0
+"""How long a process that leaves waits for others to leave, so that the kernel does not throw away what they have yet
+to read."""
+
+
+class _Bell:
+    """Wakes the loop: what looks like a connection whose events mean nothing."""
+
+    readable = writable = hung_up = False
+
+    def __init__(self) -> None:
+        self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def ring(self) -> None:
+        """From any thread."""
+        os.eventfd_write(self.descriptor, 1)
+
+
+class Carrier(Loop):
+    """Moves calls. All methods but :meth:`submit`, :meth:`call_soon` and :meth:`leave` are the loop's thread's own.
+
+    Attributes:
+        error: why nothing moves any more; None while it does.
+    """
+
+    def __init__(self, node: int, names: Sequence[str], sockets: Mapping[int, socket]) -> None:
+        self.error: BaseException | None = None
+        self._node, self._names = node, names
+        self._by_node = {peer: self._wire(peer, sock) for peer, sock in sockets.items()}
+        super().__init__(names[node], list(self._by_node.values()))
+        self._ops: dict[Key, Operation] = {}
+        self._summed: dict[Key, Operation] = {}
+        """Of these, those whose chunks have only to leave."""
+        self._signatures: dict[Key, dict[int, bytes]] = {}
+        """What neighbours have said of calls that this process has not made."""
+        self._early: dict[Key, list[tuple[int, int, memoryview]]] = {}
+        """Messages of such calls: neighbour, word, and what came."""
+        self._over: dict[Key, tuple[Operation, set[int]]] = {}
+        """Small calls that are over before these neighbours have made them."""
+        self._unanswered: dict[int, set[Key]] = {}
+        self._absent: dict[int, list[tuple[int, memoryview, int]]] = {}
+        """What is for nodes without a connection yet."""
+        self._gone: set[int] = set()
+        """Nodes that have said that they leave."""
+        self._into: dict[Connection, memoryview] = {}
+        self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+        self._scratch_bytes = self._scratch.data
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._bell = _Bell()
+        self._by_descriptor[self._bell.descriptor] = self._bell  # type: ignore[assignment]
+        self._epoll.register(self._bell.descriptor, select.EPOLLIN | select.EPOLLET)
+        self._leaving_s: float | None = None
+        self._has_ended = False
+        self._totals: dict[str, Any] = {}
+
+    def _wire(self, node: int, sock: socket) -> Connection:
+        name = self._names[node]
+        return Connection(node, name, sock, ordered=True, unsent_bytes=UNSENT_BYTES, header_bytes=HEADER_BYTES)
+
+    # From any thread.
+
+    def call_soon(self, act: Callable[[], None]) -> None:
+        """Have the loop's thread do this."""
+        self._inbox.append(act)
+        self._bell.ring()
+        if self._has_ended:
+            self._act()
+
+    def submit(self, operation: Operation) -> None:
+        """Begin with a call, which this process has made."""
+        self.call_soon(lambda: self._begin(operation))
+
+    def leave(self) -> None:
+        """End well, once the calls that were made are over."""
+        self.call_soon(self._say_bye)
+
+    # The loop.
+
+    def throw(self, error: BaseException) -> None:
+        """End with this error, unless it is over."""
+        if self.error is None:
+            raise error
+
+    def run(self) -> None:
+        """Until this process has left, or something fails: then each call ends with that error."""
+        try:
+            while not self._is_over():
+                self._act()
+                self._step(self._sleep_s())
+                self._look_at_clock()
+        except BaseException as error:  # whoever waits for a call must hear of it
+            self._fail(error)
+        finally:
+            self._end()
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """``wire_bytes``, and ``sent`` by neighbour, once it is over."""
+        return self._totals
+
+    def _act(self) -> None:
+        with suppress(IndexError):  # after the end, several threads may do this
+            while True:
+                self._inbox.popleft()()
+
+    def _sleep_s(self) -> float:
+        """Until the next deadline, at most a second."""
+        ends = [op.deadline_s for op in self._ops.values()]
+        if self._leaving_s is not None:
+            ends.append(self._leaving_s)
+        return min(1.0, max(0.0, min(ends) - time.monotonic())) if ends else 1.0
+
+    def _is_over(self) -> bool:
+        if self._leaving_s is None or self._ops or self._inbox or self._sending():
+            return False
+        return self._gone.issuperset(self._by_node) or time.monotonic() >= self._leaving_s
+
+    def _look_at_clock(self) -> None:
+        """
+        Raises:
+            TrialTimeoutError: a call takes too long.
+        """
+        now = time.monotonic()
+        for op in self._ops.values():
+            if op.deadline_s <= now:
+                raise TrialTimeoutError(
+                    f"{self._name}: {self._called(op.key, op.shape.call)} has not ended in time; {self._missing(op)}",
+                    fix="see whether every rank makes this call, or give init_process_group a longer timeout",
+                )
+
+    def _missing(self, op: Operation) -> str:
+        silent = [self._names[node] for node in op.shape.neighbours if node not in op.told]
+        return f"{', '.join(silent)} did not make it" if silent else "all neighbours make it, too"
+
+    def _called(self, key: Key, call: Call) -> str:
+        return f"call {key[1]} of group {key[0]}, {call.describe()},"
+
+    def _fail(self, error: BaseException) -> None:
+        self.error = error
+        waiting, self._ops, self._summed = list(self._ops.values()), {}, {}
+        for op in waiting:
+            op.ending.done(error)
+
+    def _end(self) -> None:
+        """Close all, and keep what was counted."""
+        if self.error is None:
+            self.error = WorkerError(
+                f"{self._name} has left its process group", fix="make calls before destroy_process_group()"
+            )
+        try:
+            self._totals = {
+                "wire_bytes": self.wire_bytes,
+                "sent": {node: asdict(one) for node, one in self.sent.items()},
+            }
+        except (OSError, TestbedError):  # a connection that is reset counts no more
+            self._totals = {"wire_bytes": self.wire_bytes, "sent": None}
+        self._let_go()
+        self._has_ended = True
+        self._act()  # calls that were made meanwhile end, too
+
+    def _let_go(self) -> None:
+        """Nothing is asked of the connections any more."""
+        self.close()
+
+    # Calls.
+
+    def _begin(self, op: Operation) -> None:
+        """
+        Raises:
+            WorkerError: a neighbour has made another call in its place.
+        """
+        if self.error is not None:
+            op.ending.done(self.error)
+            return
+        op.ending.begun()
+        self._ops[op.key] = op
+        signature = op.shape.call.encode()
+        for node in op.shape.neighbours:
+            self._push(node, self._word(op.key, _CONTROL | _BEGIN, SIGNATURE_BYTES), memoryview(signature), rank=-1)
+        for node, theirs in self._signatures.pop(op.key, {}).items():
+            self._answered(op, node, theirs)
+        for node, phase, k in op.begin():
+            self._send(op, node, phase, k)
+        self._note(op)
+        self._take_early(op)
+
+    def _answered(self, op: Operation, node: int, signature: bytes) -> None:
+        """A neighbour has made the call, too: what waits for that may leave.
+
+        Raises:
+            WorkerError: it has made another one.
+        """
+        if signature != op.shape.call.encode() or node in op.told:
+            raise self._disagree(op, node, signature)
+        op.told.add(node)
+        self._unanswered.setdefault(node, set()).discard(op.key)
+        for phase, k in op.parked.pop(node, ()):
+            self._send(op, node, phase, k)
+
+    def _disagree(self, op: Operation, node: int, signature: bytes) -> WorkerError:
+        try:
+            theirs = Call.decode(signature).describe()
+        except ValueError:
+            theirs = "something that is no call"
+        return WorkerError(
+            f"call {op.key[1]} of group {op.key[0]} is {op.shape.call.describe()} on {self._name}, and {theirs} on "
+            f"{self._names[node]}",
+            fix="let all ranks of a group make the same calls, in the same order, with arrays of one size and type",
+        )
+
+    def _send(self, op: Operation, node: int, phase: int, k: int) -> None:
+        """Queue a chunk, if the neighbour has made the call or the call is small; else park it."""
+        if node not in op.told and not self._may_be_early(op, node):
+            op.parked[node].append((phase, k))
+            return
+        view = op.views[k]
+        self._push(node, self._word(op.key, phase | k, len(view)), view)
+
+    def _may_be_early(self, op: Operation, node: int) -> bool:
+        if not op.shape.is_eager:
+            return False
+        unanswered = self._unanswered.setdefault(node, set())
+        if len(unanswered) >= MOST_EARLY and op.key not in unanswered:
+            return False
+        unanswered.add(op.key)
+        return True
+
+    def _take_early(self, op: Operation) -> None:
+        """Take what came before the call was made, as far as there is room."""
+        left = []
+        for node, word, payload in self._early.pop(op.key, []):
+            k, phase = word & ~SUM, word & SUM
+            if not self._fits(op, k, len(payload)):
+                raise self._misfit(self._names[node], op.key, k)
+            if not op.takes(k, self._is_queued):
+                left.append((node, word, payload))
+                continue
+            if phase:
+                op.views[k][:] = payload
+            else:
+                op.add(k, 0, np.frombuffer(payload, np.uint8).view(op.dtype))
+            self._came(op, self._names[node], k, phase)
+        if left:
+            self._early[op.key] = left
+
+    def _came(self, op: Operation, name: str, k: int, phase: int) -> None:
+        try:
+            for node, later, number in op.came(k, phase):
+                self._send(op, node, later, number)
+        except ValueError:
+            raise self._misfit(name, op.key, k) from None
+        self._note(op)
+
+    def _note(self, op: Operation) -> None:
+        """If all its chunks have been here, it is over as soon as they have left."""
+        if op.is_summed:
+            self._summed[op.key] = op
+
+    def _finish(self, op: Operation) -> None:
+        """If the result is here and all that others need of it has left, the call is over."""
+        if any(op.parked.values()):
+            return
+        if any(op.owns([*connection.unsent()]) for connection in self._connections if connection.sending):
+            return
+        if any(op.owns([view for _, view, _ in queued]) for queued in self._absent.values()):
+            return
+        del self._ops[op.key], self._summed[op.key]
+        if silent := set(op.shape.neighbours) - op.told:
+            self._over[op.key] = op, silent
+        op.finish()
+        op.ending.done(None)
+
+    # Messages.
+
+    @staticmethod
+    def _word(key: Key, word: int, length: int) -> int:
+        return ((key[0] << 32 | key[1]) << 32 | word) << 32 | length
+
+    def _push(self, node: int, header: int, payload: memoryview, rank: int = 0) -> None:
+        connection = self._by_node.get(node)
+        if connection is None:
+            if node not in self._absent:
+                self._absent[node] = []
+                self._reach(node)
+            self._absent[node].append((header, payload, rank))
+        else:
+            connection.push(header, payload, rank)
+
+    def _reach(self, node: int) -> None:
+        """Connect with a node that is no neighbour so far; :meth:`adopt` is called when that is done.
+
+        Raises:
+            WorkerError: it cannot be reached.
+        """
+        raise WorkerError(
+            f"{self._name} has no connection with {self._names[node]}", fix="give the scheme such an edge"
+        )
+
+    def adopt(self, node: int, sock: socket) -> None:
+        """A connection with a node that was no neighbour."""
+        if self.error is not None or node in self._by_node:
+            sock.close()
+            return
+        connection = self._wire(node, sock)
+        self._by_node[node] = connection
+        self._connections = [*self._connections, connection]
+        self._register(connection)
+        for header, payload, rank in self._absent.pop(node, []):
+            connection.push(header, payload, rank)
+
+    def _say_bye(self) -> None:
+        if self.error is not None or self._leaving_s is not None:
+            return
+        self._leaving_s = time.monotonic() + _LEAVE_S
+        for connection in self._connections:
+            self._say_left(connection, self._node)
+
+    def _say_left(self, connection: Connection, node: int) -> None:
+        """Tell a neighbour that this node, or another one, leaves."""
+        if not connection.closed:
+            connection.push(self._word((node, 0), _CONTROL | _BYE, 0), memoryview(b""))
+
+    def _move(self) -> bool:
+        moved = super()._move()
+        for key in [key for key in self._early if key in self._ops]:
+            self._take_early(self._ops[key])
+        for op in [*self._summed.values()]:
+            self._finish(op)
+        return moved
+
+    def _flush(self, connection: Connection) -> int:
+        try:
+            return super()._flush(connection)
+        except NeighbourError:
+            if self._leaving_s is None or self._needs(connection.node):
+                raise
+            connection.forget()  # it has left before
+            return 0
+
+    def _needs(self, node: int) -> bool:
+        return any(node in op.shape.neighbours for op in self._ops.values())
+
+    def _take(self, connection: Connection) -> bool:
+        if connection.word is None:
+            connection.word = connection.read_header()
+            if connection.word is None:
+                if connection.closed:
+                    self._ended(connection)
+                return False
+            connection.left = connection.word & 0xFFFFFFFF
+        header = connection.word
+        key, word = (header >> 96, header >> 64 & 0xFFFFFFFF), header >> 32 & 0xFFFFFFFF
+        if word & _CONTROL:
+            return self._take_control(connection, key, word & ~_CONTROL)
+        op = self._ops.get(key)
+        if op is None or key in self._early:
+            return self._keep(connection, key, word)
+        return self._take_chunk(connection, op, word)
+
+    def _ended(self, connection: Connection) -> None:
+        """
+        Raises:
+            NeighbourError: a neighbour has ended that may not.
+        """
+        may_leave = connection.node in self._gone or self._leaving_s is not None
+        if self._needs(connection.node) or not may_leave:
+            raise lost(connection, "its process left" if connection.node in self._gone else "its process ended")
+
+    def _take_control(self, connection: Connection, key: Key, kind: int) -> bool:
+        wanted = SIGNATURE_BYTES if kind == _BEGIN else 0
+        if kind not in (_BEGIN, _BYE) or connection.word is None or connection.word & 0xFFFFFFFF != wanted:
+            raise self._misfit(connection.name, key, kind)
+        if not self._read_whole(connection, wanted):
+            return False
+        said = bytes(self._into.pop(connection))
+        connection.word = None
+        if kind == _BYE:
+            if key[0] >= len(self._names):
+                raise self._misfit(connection.name, key, kind)
+            if key[0] not in self._gone:
+                self._gone.add(key[0])
+                self._left(key[0])
+            return True
+        if key in self._ops:
+            self._answered(self._ops[key], connection.node, said)
+        elif key in self._over:
+            op, silent = self._over[key]
+            self._answered(op, connection.node, said)
+            silent.discard(connection.node)
+            if not silent:
+                del self._over[key]
+        else:
+            self._announced(connection, key, said)
+        return True
+
+    def _left(self, node: int) -> None:
+        """A node leaves, or has left."""
+
+    def _announced(self, connection: Connection, key: Key, signature: bytes) -> None:
+        """A neighbour has made a call that this process has not made."""
+        known = self._signatures.setdefault(key, {})
+        if connection.node in known:
+            raise self._misfit(connection.name, key, _BEGIN)
+        known[connection.node] = signature
+
+    def _read_whole(self, connection: Connection, length: int) -> bool:
+        """Read on into room of its own; whether all is there."""
+        if connection not in self._into:
+            self._into[connection] = memoryview(bytearray(length))
+        if connection.left:
+            connection.read_payload(self._into[connection][-connection.left :])
+        if connection.left and connection.closed:
+            raise lost(connection, "it was closed within a message")
+        return not connection.left
+
+    def _keep(self, connection: Connection, key: Key, word: int) -> bool:
+        """A chunk of a small call that this process has not made yet."""
+        length = (connection.word or 0) & 0xFFFFFFFF
+        if connection not in self._into:
+            others = sum(any(node == connection.node for node, _, _ in kept) for kept in self._early.values())
+            if length > EAGER_BYTES or (others >= _MOST_KEPT and key not in self._early):
+                raise self._misfit(connection.name, key, word & ~SUM)
+        if not self._read_whole(connection, length):
+            return False
+        self._early.setdefault(key, []).append((connection.node, word, self._into.pop(connection)))
+        connection.word = None
+        return True
+
+    def _fits(self, op: Operation, k: int, length: int) -> bool:
+        return op.knows(k) and len(op.views[k]) == length
+
+    def _take_chunk(self, connection: Connection, op: Operation, word: int) -> bool:
+        k, phase = word & ~SUM, word & SUM
+        if not connection.admitted:
+            if not self._fits(op, k, connection.left):
+                raise self._misfit(connection.name, op.key, k)
+            if not op.takes(k, self._is_queued):
+                return False
+            connection.admitted = True
+        came = self._copy(connection, op, k) if phase else self._add(connection, op, k)
+        if connection.left == 0:
+            connection.word, connection.admitted = None, False
+            self._came(op, connection.name, k, phase)
+            return True
+        if connection.closed:
+            raise lost(connection, "it was closed within a message")
+        return came
+
+    @staticmethod
+    def _copy(connection: Connection, op: Operation, k: int) -> bool:
+        """Read some of a sum; returns whether anything came."""
+        return connection.read_payload(op.views[k][-connection.left :]) > 0
+
+    def _is_queued(self, part: Numbers) -> bool:
+        return any(connection.queues(part) for connection in self._connections)
+
+    def _add(self, connection: Connection, op: Operation, k: int) -> bool:
+        """Read some of a partial sum and add its whole numbers to ours; returns whether anything came."""
+        dtype = op.dtype
+        carried = len(connection.carry)
+        at = (len(op.views[k]) - connection.left - carried) // dtype.itemsize
+        self._scratch_bytes[:carried] = connection.carry
+        room = min(connection.left, _SCRATCH_BYTES - carried)
+        count = connection.read_payload(self._scratch_bytes[carried : carried + room])
+        whole = (carried + count) // dtype.itemsize * dtype.itemsize
+        connection.carry = bytes(self._scratch_bytes[whole : carried + count])
+        op.add(k, at, self._scratch[:whole].view(dtype))
+        return count > 0
+
+    def _misfit(self, name: str, key: Key, k: int) -> WorkerError:
+        return WorkerError(
+            f"{self._name} got message {k} of call {key[1]} in group {key[0]} from {name}, and does not expect it",
+            fix="let all ranks of a group make the same calls, with the same version of testbed",
+        )
+
+    def _awaited(self) -> str:
+        return "; ".join(f"{self._called(op.key, op.shape.call)} {self._missing(op)}" for op in self._ops.values())
+
+    # As a session: of a process that makes calls of its own there is none (:mod:`.server`).
+
+    def start(self, bucket: int) -> None:
+        """
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self._name} has no bucket {bucket}")
+
+    def wait(self, timeout_s: float) -> float:
+        """
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self._name} has no iteration to wait {timeout_s:g} s for")
+
+    def barrier(self, timeout_s: float) -> None:
+        """Nobody waits for this process: ranks have barriers of their own."""
+
+
+__all__ = ["MOST_EARLY", "Carrier", "Operation"]

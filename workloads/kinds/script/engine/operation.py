@@ -1,0 +1,145 @@
+"""One call on its way: which chunks are still to come, and where its numbers lie.
+
+It does for one call what :class:`workloads.sync.engine.Engine` does for one iteration, and takes a chunk the same way:
+partial sums are added, a sum is passed on. Where it sends, and when it may, is the carrier's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.kinds.script.collectives.shapes import Shape
+from workloads.kinds.script.engine.numbers import Numbers, dtype_of, raw
+from workloads.sync.forest import ROOT
+from workloads.sync.sums import FixedSums, FloatSums, Sums
+
+SUM = 1 << 31
+"""In a message's word: it carries a sum, not a partial one."""
+
+Key = tuple[int, int]
+"""Group and number of a call; the same at all processes that take part."""
+
+
+@dataclass
+class Ending:
+    """What happens when a call is over: ``done`` is called on the engine's thread, with the error if there is one."""
+
+    done: Callable[[BaseException | None], None]
+    begun: Callable[[], None] = lambda: None
+
+
+class Operation:
+    """One call at one process.
+
+    Attributes:
+        key: which call it is.
+        shape: its plan.
+        told: neighbours that have made the call, too.
+        parked: by neighbour, the messages that wait until it has.
+    """
+
+    def __init__(
+        self, key: Key, shape: Shape, name: str, own: Numbers | None, ending: Ending, deadline_s: float
+    ) -> None:
+        """``own`` is this process's array, in which the result will be; None at a process that only adds or passes on.
+        ``name`` is its node's."""
+        self.key, self.shape, self.ending, self.deadline_s = key, shape, ending, deadline_s
+        self.told: set[int] = set()
+        self.parked: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        plan, forest = shape.plan, shape.forest
+        self._plan = plan
+        self._sums: Sums
+        if forest.fixed is not None:
+            self._sums = FixedSums(plan, forest.window, forest.fixed, len(forest.workers), name, own)
+        else:
+            dtype = dtype_of(shape.call.dtype)
+            self._sums = FloatSums(plan, forest.window, shape.table.total_floats, own, dtype=dtype)
+        self.views = [raw(part) for part in self._sums.parts]
+        self._memory = {id(view.obj) for view in self.views}
+        self._waiting = plan.children.copy()
+        self._open = [False] * len(plan.members)
+        self._remaining = plan.chunks[0]
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Of what travels."""
+        return np.dtype(self._sums.dtype)
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether all chunks have been here and are passed on, or wait to be."""
+        return not self._remaining
+
+    def owns(self, payloads: Collection[memoryview]) -> bool:
+        """Whether one of these is of its memory."""
+        return any(id(payload.obj) in self._memory for payload in payloads)
+
+    def knows(self, k: int) -> bool:
+        """Whether there is such a chunk, here."""
+        return 0 <= k < self._plan.data + len(self._plan.scaled)
+
+    def takes(self, k: int, queued: Callable[[Numbers], bool]) -> bool:
+        """Whether there is room for chunk k now."""
+        return self._open[self._plan.gate[k]] and self._sums.take(k, queued)
+
+    def begin(self) -> Iterator[tuple[int, int, int]]:
+        """Messages that can leave at once: receiver, phase and chunk of each."""
+        self._sums.begin()
+        yield from self._opened(0)
+
+    def add(self, k: int, at: int, terms: Numbers) -> None:
+        """Add to chunk k, from its number ``at`` on."""
+        self._sums.add(k, at, terms)
+
+    def came(self, k: int, phase: int) -> Iterator[tuple[int, int, int]]:
+        """A message is complete; yields those that can leave because of it.
+
+        Raises:
+            ValueError: it was not to come.
+        """
+        if phase == SUM:
+            yield from self._summed(k)
+            return
+        if self._waiting[k] == 0:
+            raise ValueError(f"chunk {k} came too often")
+        self._waiting[k] -= 1
+        if self._waiting[k] == 0:
+            yield from self._reduced(k)
+
+    def finish(self) -> None:
+        """All has left: the array holds the result."""
+        self._sums.finish()
+
+    def _opened(self, gate: int) -> Iterator[tuple[int, int, int]]:
+        self._open[gate] = True
+        self._sums.open(gate)
+        for k in self._plan.leaves[gate]:
+            yield from self._reduced(k)
+
+    def _reduced(self, k: int) -> Iterator[tuple[int, int, int]]:
+        """Chunk k holds this node's and all its children's numbers: pass it up, or at the root down."""
+        c = self._plan.klass[k]
+        parent = self._plan.parent[c]
+        if parent == ROOT:
+            yield from self._summed(k)
+        elif self._sums.may_send(k):
+            yield parent, 0, k
+            if not self._plan.receives[c]:
+                self._complete(k)
+
+    def _summed(self, k: int) -> Iterator[tuple[int, int, int]]:
+        for node in self._plan.forward[self._plan.klass[k]]:
+            yield node, SUM, k
+        self._complete(k)
+        if (gate := self._sums.agreed(k)) is not None:
+            yield from self._opened(gate)
+        if (later := self._sums.summed(k)) is not None:
+            yield from self._reduced(later)
+
+    def _complete(self, k: int) -> None:
+        self._sums.leave(k)
+        self._remaining -= 1

@@ -1,0 +1,197 @@
+"""The engine of a rank: a thread that moves bytes while the script computes, and what it is asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import numpy as np
+
+from testbed.base.errors import WorkerError
+from workloads import kinds
+from workloads.kinds.script.collectives.calls import Call, What
+from workloads.kinds.script.collectives.shapes import Shape, direct, shape
+from workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide
+from workloads.kinds.script.engine.carrier import Carrier
+from workloads.kinds.script.engine.numbers import Numbers, dtype_of
+from workloads.kinds.script.engine.operation import Ending, Operation
+from workloads.kinds.script.engine.remote import Remote
+from workloads.rank_job import RankJob
+from workloads.sync import transport
+from workloads.sync.forest import Forest
+
+Done = Callable[[BaseException | None], None]
+NO_TIMEOUT_S = 1e9
+"""Whoever asks looks at the clock."""
+_DIRECT = 1 << 31
+"""Groups of calls between two ranks have numbers from here on."""
+_LEAVE_S = 5.0
+MOST_SHAPES = 1000
+"""Of a group, whose plans are kept; a script whose arrays have ever new sizes has them planned again."""
+
+
+@dataclass
+class Group:
+    """Ranks that make calls together.
+
+    Attributes:
+        number: the same at all of them, and no other group's.
+        members: ranks, in the order of the group.
+        forest: the trees of its allreduce.
+        by: ``scheme``, or ``ring`` if the scheme has no trees among these ranks.
+    """
+
+    number: int
+    members: Sequence[int]
+    forest: Forest
+    by: str
+    calls: int = 0
+    shapes: dict[Call, Shape] = field(default_factory=dict)
+
+
+class RankEngine:
+    """All methods may be called from any thread, in the order of the script."""
+
+    def __init__(self, job: RankJob, plan: Forest, sockets: Mapping[int, socket]) -> None:
+        self._job, self._plan = job, plan
+        self._remote = Remote(job, plan)
+        self._carrier = _RankCarrier(job.node, plan.nodes, sockets, self._remote)
+        self._lock = threading.Lock()
+        self._direct_calls: dict[int, int] = {}
+        self._thread = threading.Thread(target=self._carrier.run, name="testbed-engine", daemon=True)
+        self._thread.start()
+
+    def group(self, number: int, members: Sequence[int]) -> Group:
+        """A group of some ranks, which all of them make with the same number."""
+        nodes = [self._plan.workers[rank] for rank in members]
+        forest, is_schemes = of_group(self._plan, nodes)
+        return Group(number, tuple(members), forest, "scheme" if is_schemes else "ring")
+
+    def by(self, group: Group, call: Call) -> str:
+        """Along whose trees a call goes: ``scheme`` or ``ring``."""
+        return "ring" if too_wide(group.forest, call) else group.by
+
+    def submit(
+        self, group: Group, call: Call, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
+    ) -> Operation:
+        """Make a call of a group of several ranks, in place; ``done`` is called when ``array`` has the result, or with
+        what went wrong. Both callbacks are called on the engine's thread. ``array`` has one dimension."""
+        narrow = group.forest.fixed is not None and bool(call.op) and call.dtype in ("float16", "bfloat16")
+        if narrow:  # switches get integers of 32 bits, made of floats of 32 bits
+            wide = array.astype(np.float32)
+            call, array, done = replace(call, dtype="float32"), wide, _narrowed(array, wide, done)
+        with self._lock:
+            number, group.calls = group.calls, group.calls + 1
+            own = self._shape(group, call)
+            key = (group.number, number & 0xFFFFFFFF)
+            name = self._plan.nodes[self._job.node]
+            op = Operation(key, own, name, array, Ending(done, begun), time.monotonic() + NO_TIMEOUT_S)
+            self._carrier.submit(op)
+        return op
+
+    def _shape(self, group: Group, call: Call) -> Shape:
+        if call not in group.shapes:
+            if len(group.shapes) >= MOST_SHAPES:
+                group.shapes.clear()
+            forest = ring_of(group.forest, group.forest.workers) if too_wide(group.forest, call) else group.forest
+            group.shapes[call] = shape(forest, call, self._job.chunk_bytes, self._job.node)
+        return group.shapes[call]
+
+    def send(
+        self, rank: int, tag: int, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
+    ) -> Operation:
+        """Send numbers to a rank, which receives as many bytes with that tag."""
+        return self._directly(self._job.rank, rank, tag, array, Ending(done, begun))
+
+    def receive(
+        self, rank: int, tag: int, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
+    ) -> Operation:
+        """Receive what a rank sends with that tag."""
+        return self._directly(rank, self._job.rank, tag, array, Ending(done, begun))
+
+    def _directly(self, source: int, target: int, tag: int, array: Numbers, ending: Ending) -> Operation:
+        number = _DIRECT | zlib.crc32(f"{source} {target} {tag}".encode()) & (_DIRECT - 1)
+        data = array.view(np.uint8)
+        call = Call(What.SEND, "other", len(data))
+        ends = (self._plan.workers[source], self._plan.workers[target])
+        names = self._plan.nodes
+        with self._lock:
+            calls = self._direct_calls[number] = self._direct_calls.get(number, -1) + 1
+            own = direct(names, ends, call, self._job.chunk_bytes, self._job.node)
+            op = Operation((number, calls), own, names[self._job.node], data, ending, time.monotonic() + NO_TIMEOUT_S)
+            self._carrier.submit(op)
+        return op
+
+    def waits_for(self, op: Operation) -> str:
+        """Names of hosts whose ranks have not made a call, as far as this one knows; empty if all neighbours have."""
+        return ", ".join(self._plan.nodes[node] for node in op.shape.neighbours if node not in op.told)
+
+    def fail(self, error: BaseException) -> None:
+        """End all calls with this error, and make no more."""
+
+        self._carrier.call_soon(lambda: self._carrier.throw(error))
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why no call can be made any more."""
+        return self._carrier.error
+
+    def close(self) -> None:
+        """Leave: the calls that were made end first."""
+        self._carrier.leave()
+        self._thread.join(_LEAVE_S)
+        self._remote.close()
+
+    def totals(self) -> dict[str, Any]:
+        """``wire_bytes`` and ``sent`` by neighbour, after :meth:`close`."""
+        return self._carrier.totals
+
+
+class _RankCarrier(Carrier):
+    """Connects with any other rank when a call needs that."""
+
+    def __init__(self, node: int, names: Sequence[str], sockets: Mapping[int, socket], remote: Remote) -> None:
+        super().__init__(node, names, sockets)
+        self._remote = remote
+        remote.listen(lambda other, sock: self.call_soon(lambda: self.adopt(other, sock)))
+
+    def _reach(self, node: int) -> None:
+        """The node with the lower index connects. The other one makes the same call, and waits for that."""
+        if self._node < node:
+            self._remote.dial(
+                node,
+                lambda sock: self.call_soon(lambda: self.adopt(node, sock)),
+                lambda error: self.call_soon(lambda: self.throw(error)),
+            )
+
+
+def _narrowed(array: Numbers, wide: Numbers, done: Done) -> Done:
+    def narrow(error: BaseException | None) -> None:
+        if error is None:
+            array[:] = wide.astype(array.dtype)
+        done(error)
+
+    return narrow
+
+
+def join(job: RankJob) -> RankEngine:
+    """Meet the neighbours, and start.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    plan = kinds.load(Path(job.plan))
+    if not isinstance(plan, Forest):
+        raise WorkerError(f"{job.plan} has no trees", fix="take a synchronous scheme")
+    sockets = transport.connect(job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s)
+    return RankEngine(job, plan, sockets)
+
+
+__all__ = ["Group", "RankEngine", "dtype_of", "join"]

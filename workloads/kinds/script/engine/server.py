@@ -1,0 +1,93 @@
+"""A process without a rank: a parameter server, or a switch that adds. It makes a call when a neighbour tells of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from socket import socket
+
+from testbed.base.errors import SchemeError
+from workloads.job import WorkerJob
+from workloads.kinds.script.collectives.calls import Call
+from workloads.kinds.script.collectives.shapes import Shape, shape
+from workloads.kinds.script.engine.carrier import Carrier
+from workloads.kinds.script.engine.operation import Ending, Key, Operation
+from workloads.sync import transport
+from workloads.sync.connection import Connection
+from workloads.sync.forest import Forest
+
+MOST_SHAPES = 1000
+"""Whose plans are kept. A script whose arrays have ever new sizes has them planned again and again."""
+
+
+class Server(Carrier):
+    """Takes part in whatever ranks call, until all have left."""
+
+    def __init__(
+        self, node: int, forest: Forest, sockets: Mapping[int, socket], chunk_bytes: int, timeout_s: float
+    ) -> None:
+        super().__init__(node, forest.nodes, sockets)
+        self._forest, self._chunk_bytes, self._timeout_s = forest, chunk_bytes, timeout_s
+        self._shapes: dict[Call, Shape] = {}
+
+    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
+        """Until all ranks have left; it counts no iterations.
+
+        Raises:
+            WorkerError: ranks make other calls than each other, or one has ended.
+        """
+        self.run()
+        if self._failed is not None:
+            raise self._failed
+        yield from ()
+
+    _failed: BaseException | None = None
+
+    def _fail(self, error: BaseException) -> None:
+        self._failed = error
+        super()._fail(error)
+
+    def _let_go(self) -> None:
+        """Whoever has entered this session leaves it, and asks for what was counted before."""
+
+    def _left(self, node: int) -> None:
+        """Pass it on to other servers, which may have no rank beside them; the last one's end is this one's."""
+        for connection in self._connections:
+            if connection.node not in self._forest.workers:
+                self._say_left(connection, node)
+        if self._gone.issuperset(self._forest.workers):
+            self._say_bye()
+
+    def _announced(self, connection: Connection, key: Key, signature: bytes) -> None:
+        """Make the call, too.
+
+        Raises:
+            WorkerError: it is none that this process has a part in.
+        """
+        try:
+            call = Call.decode(signature)
+            own = self._shape(call)
+        except (ValueError, SchemeError):
+            raise self._misfit(connection.name, key, 0) from None
+        op = Operation(key, own, self._name, None, Ending(lambda _: None), time.monotonic() + self._timeout_s)
+        super()._announced(connection, key, signature)
+        self._begin(op)
+
+    def _shape(self, call: Call) -> Shape:
+        if call not in self._shapes:
+            if len(self._shapes) >= MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[call] = shape(self._forest, call, self._chunk_bytes, self._node)
+        return self._shapes[call]
+
+
+def join(job: WorkerJob, plan: Forest, called_off: Callable[[], None]) -> Server:
+    """Meet the ranks.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    names: Sequence[str] = plan.nodes
+    sockets = transport.connect(job.node, job.peers, names, job.congestion_control, job.start_timeout_s, called_off)
+    return Server(job.node, plan, sockets, job.chunk_bytes, job.timeout_s)

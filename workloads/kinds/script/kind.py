@@ -1,0 +1,108 @@
+"""What a script under a scheme declares: its collectives go along the scheme's trees, whenever it asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from testbed.base.check import Check
+from topologies.model import Topology
+from workloads.kinds.base import Asked, Evidence, Refusal, Told
+from workloads.kinds.forest.kind import ForestKind
+from workloads.kinds.script import checks
+from workloads.kinds.script.plan import Scripted, library_of
+from workloads.sync.cost import Cost, Shaper
+from workloads.sync.forest import Forest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workloads.job import WorkerJob
+    from workloads.kinds.ranks import Account, RankRows
+    from workloads.sync.session import Session
+    from workloads.tasks.base import Participant
+
+_COMPUTES = Refusal("a script computes by itself", "slow its host down with kind: hog")
+_COUNTS = Refusal("a script's iterations are not known before it runs", "write a time, such as at: 3 s")
+_STAYS = Refusal("a script's connections stay where they are", "leave circuits as they are in this experiment")
+
+
+class ScriptKind(ForestKind):
+    """Any script that torchrun could start, over a backend of ours for ``torch.distributed``."""
+
+    name = "script"
+    run_by = Scripted
+    runs_our_engine = False
+    tells_resent = False
+    parallel_connections = False
+    shares_network = False
+    no_trees = "it carries one already"
+    numbers = frozenset({"exposed_s", "hidden_s", "sum_error", "nonfinite"})
+    abouts = checks.ABOUTS
+    notes: Mapping[str, str] = {
+        "gst": "GST of a script begins when the last rank has asked for the last sum of an iteration. It ends when "
+        "the last rank has it. Sums that were asked for earlier are on their way before.",
+        "jct": "JCT of a script under a scheme runs from the moment its first rank has made its process group to the "
+        "end of the last iteration, so start-up is not part of it.",
+    }
+
+    def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
+        """Nothing of what workers of ours can be asked is asked of a script."""
+
+    def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
+        return {"computing": _COMPUTES, "steps": _COMPUTES, "iterations": _COUNTS, "circuits": _STAYS}
+
+    def goes_on(self, plan: Forest) -> bool:
+        return False
+
+    def keepers(self, plan: Forest) -> Sequence[int]:
+        return ()
+
+    def library(self, plan: Forest) -> str:
+        return library_of(plan)
+
+    def meet(self, plan: Forest) -> Sequence[int]:
+        return plan.workers
+
+    def unknown_bytes(self, plan: Forest) -> str:
+        if not library_of(plan):
+            return ""
+        return "which bytes Gloo moves in collectives besides allreduce is not ours to say"
+
+    def unknown_load(self, plan: Forest) -> str:
+        return "what a script computes and asks for is known only when it runs"
+
+    def chunks(self, plan: Forest, gradient: Any, chunk_bytes: int) -> int:
+        return 0
+
+    def prepare(self) -> None:
+        """Ranks are no children of the process that calls this; a server imports what it needs when it joins."""
+
+    def account(
+        self, plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper
+    ) -> Account:
+        from workloads.kinds.script.account import account
+
+        return account(plan, topology, ranks, warmup, shaper)
+
+    def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+        return Told(samples)
+
+    def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
+        return None
+
+    def judge(self, seen: Evidence) -> Iterable[Check]:
+        return checks.checks(seen)
+
+    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
+        raise NotImplementedError  # nobody asks, as it does not go on
+
+    def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        assert part is None  # ranks are not workers of ours
+        from workloads.kinds.script.engine.server import join
+
+        session: Session = join(job, plan, called_off)
+        return session
+
+
+KIND = ScriptKind()

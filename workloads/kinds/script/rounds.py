@@ -1,0 +1,126 @@
+"""The iterations of a script, found in the collectives that it asked for.
+
+A script that calls ``testbed.mark()`` says when an iteration ends. Any other shows it by its sums: PyTorch's DDP asks
+for the sums of its buckets in each backward pass, of the same sizes in the same order, and FSDP for those of its
+units. So the iterations are the repetitions at the end of the sequence of sums. Before it builds its buckets anew after
+the first backward pass, DDP's have other sizes that come to the same whole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+
+from workloads.kinds.ranks import Call, RankRows
+
+SCALAR_BYTES = 64
+"""A sum of at most so many bytes is a loss or a count that a script adds up over ranks, unless all its sums are."""
+
+BY_GLOO = "gloo"
+MOST_AFTER = 8
+"""Sums that a script may ask for after its last iteration, such as those of a test."""
+
+Round = tuple[Call, ...]
+"""The sums of an iteration, as a rank saw them."""
+
+
+def gradients(rows: RankRows, world: int) -> list[Call]:
+    """The sums of gradients that a rank asked for with all others, in their order; not those that Gloo makes beside the
+    scheme, such as comparisons."""
+    some = (call for call in rows.calls if call.adds and call.ranks == world and call.by != BY_GLOO)
+    sums = sorted(some, key=lambda call: call.asked_s)
+    large = [call for call in sums if call.nbytes > SCALAR_BYTES]
+    return large or sums
+
+
+def rounds(ranks: Sequence[RankRows]) -> list[list[Round]]:
+    """By rank, the sums of each iteration; nothing where the sums of the first rank show none.
+
+    Iterations of all ranks are those of the first one: the same sums belong to them.
+    """
+    first, world = ranks[0], len(ranks)
+    sums = gradients(first, world)
+    groups = _by_marks(sums, first.marks_s) if first.marks_s else _by_repetition(sums)
+    keys = [[(call.group, call.sequence) for call in group] for group in groups]
+    found = []
+    for rows in ranks:
+        known = {(call.group, call.sequence): call for call in rows.calls if call.adds}
+        found.append([tuple(known[key] for key in group if key in known) for group in keys])
+    complete = min((_complete(one, keys) for one in found), default=0)
+    return [one[:complete] for one in found]
+
+
+def _complete(one: Sequence[Round], keys: Sequence[Sequence[Hashable]]) -> int:
+    """How many of the first iterations a rank has all sums of."""
+    for number, (mine, wanted) in enumerate(zip(one, keys, strict=True)):
+        if len(mine) < len(wanted):
+            return number
+    return len(keys)
+
+
+def _by_marks(sums: Sequence[Call], marks_s: Sequence[float]) -> list[list[Call]]:
+    """The sums up to each mark; a mark without a sum before it, as of a part of a batch whose gradients are kept, ends
+    no iteration."""
+    asked_s = [call.asked_s for call in sums]
+    edges = [0, *(bisect_left(asked_s, mark_s) for mark_s in marks_s)]
+    return [list(sums[begin:end]) for begin, end in pairwise(edges) if end > begin]
+
+
+def _by_repetition(sums: Sequence[Call]) -> list[list[Call]]:
+    for dropped in range(min(MOST_AFTER, len(sums)) + 1):
+        kept = sums[: len(sums) - dropped]
+        sizes = [(call.op, call.dtype, call.nbytes) for call in kept]
+        if length := period(sizes):
+            begin = len(kept) - length * _repeated(sizes, length)
+            whole = sum(call.nbytes for call in kept[len(kept) - length :])
+            before = _of_the_same_whole(kept[:begin], whole)
+            return [*before, *(list(kept[at : at + length]) for at in range(begin, len(kept), length))]
+    return []
+
+
+def period(values: Sequence[Hashable]) -> int:
+    """The length of the shortest sequence that comes at least twice in a row at the end, covering at least half of all;
+    0 if there is none.
+
+    It is found with the borders of the reversed sequence (Knuth, Morris, Pratt 1977): a prefix of length m has the
+    period m minus its longest border.
+    """
+    turned = values[::-1]
+    border, best = [0], 0
+    for at in range(1, len(turned)):
+        width = border[-1]
+        while width and turned[at] != turned[width]:
+            width = border[width - 1]
+        border.append(width + (turned[at] == turned[width]))
+        length = at + 1
+        repeats = length - border[-1]
+        if 2 * repeats <= length and 2 * length >= len(turned):
+            best = repeats  # of the longest run at the end
+    return best
+
+
+def _repeated(values: Sequence[Hashable], length: int) -> int:
+    """How many times the last ``length`` values come in a row at the end."""
+    last, count = list(values[len(values) - length :]), 0
+    while len(values) >= length * (count + 1):
+        begin = len(values) - length * (count + 1)
+        if list(values[begin : begin + length]) != last:
+            break
+        count += 1
+    return count
+
+
+def _of_the_same_whole(sums: Sequence[Call], whole: int) -> list[list[Call]]:
+    """The sums before the repetitions, in parts of ``whole`` bytes each; nothing if they do not come to that."""
+    found: list[list[Call]] = []
+    part: list[Call] = []
+    for call in sums:
+        part.append(call)
+        nbytes = sum(one.nbytes for one in part)
+        if nbytes == whole:
+            found.append(part)
+            part = []
+        elif nbytes > whole:
+            return []
+    return [] if part else found

@@ -1,0 +1,99 @@
+"""Which links the collectives of a script go over, and how many bytes of each: by the trees that the engine takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topologies.model import Topology
+from workloads.kinds.ranks import Call
+from workloads.kinds.script.collectives import calls as on_the_wire
+from workloads.kinds.script.collectives.calls import What
+from workloads.kinds.script.collectives.shapes import fewer
+from workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide, trees
+from workloads.sync.flows import flows
+from workloads.sync.forest import Forest
+
+DIRECT = frozenset({"send", "recv", "gather", "scatter", "all_to_all"})
+"""Collectives that go from rank to rank. Their size is that of all parts of a rank together, its own included."""
+BY_GLOO = "gloo"
+"""Whose sums go around a ring; what else it does is not known."""
+HALVES = frozenset({"float16", "bfloat16"})
+"""Types that take twice the bytes where switches add, as 32-bit integers."""
+
+FIRST_NIC = 0
+"""Gloo reaches a host at the address of this one."""
+
+Loads = tuple[NDArray[np.float64], float]
+"""float64[2 x links], bytes by directed link, and bytes that all nodes together send."""
+
+
+class Ways:
+    """Loads of collectives, each kind and size worked out once."""
+
+    def __init__(self, plan: Forest, topology: Topology, groups: Mapping[int, Sequence[int]]) -> None:
+        """``groups`` has, by number, the ranks of groups that are not of all."""
+        self._plan, self._topology, self._groups = plan, topology, groups
+        self._none = np.zeros(2 * len(topology.links))
+
+    def moved(self, some: Iterable[tuple[int, Call]]) -> Loads:
+        """What some collectives put on the links, each with the rank that told of it."""
+        alike = Counter(
+            (rank if one.op in DIRECT else -1, one.group, one.op, one.dtype, one.nbytes, one.by, one.root)
+            for rank, one in some
+        )
+        links, wire = self._none.copy(), 0.0
+        for (rank, group, op, dtype, nbytes, by, root), count in alike.items():
+            if nbytes == 0 or (by == BY_GLOO and op != "allreduce"):
+                continue
+            if op in DIRECT:
+                sent = self._direct(rank, group, op, nbytes, root)
+            else:
+                sent = self._along_trees(group, _call(op, dtype, nbytes, root), by, nbytes)
+            at = FIRST_NIC if by == BY_GLOO else None
+            for src, dst, each in sent:
+                wire += count * each
+                for path in self._topology.paths(src, dst) if at is None else self._topology.paths_to(src, dst, at):
+                    links[path.links,] += count * each * path.weight
+        return links, wire
+
+    def _along_trees(self, group: int, call: on_the_wire.Call, by: str, nbytes: int) -> list[tuple[int, int, float]]:
+        """(sender, receiver, bytes)."""
+        forest = self._forest(group, call, by)
+        widened = 2.0 if forest.fixed is not None and call.op and call.dtype in HALVES else 1.0
+        return list(flows(fewer(trees(forest, call), call), widened * nbytes))
+
+    def _direct(self, rank: int, group: int, op: str, nbytes: int, root: int | None) -> list[tuple[int, int, float]]:
+        """What a rank sends to others in a collective that goes directly; parts of it are taken for even."""
+        members = self._groups.get(group) or range(len(self._plan.workers))
+        nodes = {one: self._plan.workers[one] for one in members}
+        if op == "send" and root in nodes:
+            return [(nodes[rank], nodes[root], float(nbytes))]
+        part, target = nbytes / len(nodes), -1 if root is None else [*members][root]
+        if op == "all_to_all" or (op == "scatter" and rank == target):
+            return [(nodes[rank], node, part) for one, node in nodes.items() if one != rank]
+        if op == "gather" and rank != target:
+            return [(nodes[rank], nodes[target], part)]
+        return []
+
+    def _forest(self, group: int, call: on_the_wire.Call, by: str) -> Forest:
+        """The trees of its group's allreduce."""
+        members = self._groups.get(group)
+        nodes = [self._plan.workers[rank] for rank in members] if members else list(self._plan.workers)
+        if by == BY_GLOO:  # whose ranks send to the one before
+            return ring_of(self._plan, nodes[::-1])
+        if by == "ring" or too_wide(self._plan, call):
+            return ring_of(self._plan, nodes)
+        return of_group(self._plan, nodes)[0] if members else self._plan
+
+
+def _call(op: str, dtype: str, nbytes: int, root: int | None) -> on_the_wire.Call:
+    """As the engine knows it."""
+    root = -1 if root is None else root
+    known = {name for name, _ in on_the_wire.DTYPES}
+    adds = op in ("allreduce", "reduce", "reduce_scatter", "barrier")
+    one = on_the_wire.Call(What[op.upper()], dtype if dtype in known else "other", 1, "sum" if adds else "", root)
+    return on_the_wire.Call(one.what, one.dtype, max(1, nbytes // one.itemsize), one.op, root)

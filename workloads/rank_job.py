@@ -1,0 +1,79 @@
+"""What a rank of a script is told by the harness: one JSON file, whose path is in the rank's environment.
+
+Ranks are processes of the user's script. Our backend for ``torch.distributed`` reads the file when the script makes its
+process group. Nothing in here imports PyTorch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.base.errors import WorkerError
+from workloads.job import Peer
+
+VARIABLE = "TESTBED_RANK"
+"""The environment variable with the path of the rank's file. Outside of a trial it is not there."""
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class RankJob:
+    """One rank of one trial. Paths are as its process sees them."""
+
+    node: int
+    name: str
+    rank: int
+    world: int
+    plan: str
+    """Path of the plan (:func:`workloads.kinds.load`)."""
+    peers: tuple[Peer, ...]
+    """Its neighbours in the forest."""
+    addresses: tuple[str, ...]
+    """By rank, the address at which this process reaches that rank's host; its own first one for itself."""
+    chunk_bytes: int
+    congestion_control: str
+    start_timeout_s: float
+    """The processes of the trial must have met within this, after the group is made."""
+    timeout_s: float
+    """Nothing may move for longer than this, unless the script says otherwise."""
+    samples: str
+    """Where it writes its rows, JSON lines."""
+    check: int = 0
+    """Every so-many-th sum is compared with Gloo's, outside of the measured time; 0 for none."""
+    library: str = ""
+    """``gloo``: PyTorch's own Gloo moves the bytes, and rows tell of it. Empty for our engine."""
+    topology: str | None = None
+    """Path of the topology, for groups of some ranks; None where it is not told."""
+    pace_s: float = 0.0
+    """Each backward pass takes so long at least; 0 for as long as it takes."""
+    version: int = VERSION
+
+    def text(self) -> str:
+        """The job's file."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def load(cls, path: Path) -> RankJob:
+        """
+        Raises:
+            WorkerError: another version wrote it.
+        """
+        raw: dict[str, Any] = json.loads(path.read_text())
+        if raw["version"] != VERSION:
+            raise WorkerError(
+                f"{path}: a rank's job of version {raw['version']}, and this testbed reads {VERSION}",
+                fix="install the same version of testbed for the script and for the harness",
+            )
+        raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
+        raw["addresses"] = tuple(raw["addresses"])
+        return cls(**raw)
+
+    @classmethod
+    def of_environment(cls) -> RankJob | None:
+        """That of this process; None outside of a trial."""
+        path = os.environ.get(VARIABLE)
+        return None if path is None else cls.load(Path(path))
