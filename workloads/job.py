@@ -188,6 +188,16 @@ class StepJitter:
 
 
 @dataclass(frozen=True)
+class Gated:
+    """Where a process is told when to hold what it sends, see :mod:`workloads.sync.gate`."""
+
+    path: str
+    """The socket of who tells it."""
+    kernel_bytes: int
+    """How much the kernel may hold of each connection, about: it has to arrive before circuits can move."""
+
+
+@dataclass(frozen=True)
 class WorkerJob:
     """One process of one trial. Paths are as the process sees them."""
 
@@ -234,6 +244,8 @@ class WorkerJob:
     """Whether a process of the trial may be started again from its checkpoint, so that the others look for it."""
     restarts: int = 0
     """How many times this process has been."""
+    gate: Gated | None = None
+    """None unless circuits move while iterations run, by what processes have still to send."""
     version: int = VERSION
 
     @property
@@ -271,4 +283,6 @@ class WorkerJob:
         if raw["failover"]:
             raw["failover"]["state"] = tuple(Peer(**peer) for peer in raw["failover"]["state"])
             raw["failover"] = Failover(**raw["failover"])
+        if raw["gate"]:
+            raw["gate"] = Gated(**raw["gate"])
         return cls(**raw)

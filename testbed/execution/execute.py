@@ -45,7 +45,7 @@ from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
 from testbed.machine.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
-from testbed.perturb.circuits import History, moved_cost
+from testbed.perturb.circuits import History, moved_cost, reconfigured_cost
 from testbed.perturb.conductor import Record, timeline
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, undisturbed
@@ -381,7 +381,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     course, start_s, end_s = courses[job.name], float(samples["start_s"].min()), float(samples["end_s"].max())
     events = timeline(seen.events, start_s)
     bounds = bounds_of(job, samples, course.phases, events) if job.kind.sums_together else None
-    extra = link_load.extra_bytes(trial, seen.of("done"), probes)
+    extra = link_load.extra_bytes(trial, seen.of("done"), probes, seen.circuits)
     loss = rounds(samples).groupby("iteration")["loss"].mean()
     found = fidelity.Seen(
         trial=trial,
@@ -409,7 +409,9 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
     )
-    is_disturbed = bool(course.deaths or seen.background or any(event.get("links") for event in events))
+    is_disturbed = bool(
+        course.deaths or seen.background or len(seen.circuits) > 1 or any(event.get("links") for event in events)
+    )
     # What a process that died had sent is not known.
     sent = sent_bytes([line["wire_bytes"] for line in seen.of("done", job)]) if course.is_whole else None
     return {
@@ -451,7 +453,9 @@ def as_run(job: Job, history: History, told: Told) -> Job:
     """The job with the cost of what its synchronisations met, if circuits moved meanwhile, or if that is known only
     afterwards."""
     found = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
-    if found is None and len(history) > 1:
+    if found is None and len(history) > 1 and history[0].carried_bytes is not None:
+        found = reconfigured_cost(job.plan, history, job.iterations, job.gradient_bytes)
+    elif found is None and len(history) > 1:
         by = told.samples.groupby("iteration")
         windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
         found = moved_cost(job.plan, history, windows, job.gradient_bytes)

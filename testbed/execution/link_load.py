@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.execution.job_files import burst_addresses
+from testbed.perturb.circuits import History, passed
 from testbed.trial.model import Trial
 from topologies.bursts import Burst
 from topologies.model import Path
@@ -38,17 +39,18 @@ def background_bytes(trial: Trial, sent: Sequence[int]) -> LinkLoad:
     return _routed((trial.topology.connections(*pair)[0], count / trial.network.goodput) for pair, count in flows)
 
 
-def extra_bytes(trial: Trial, done: Lines, probes: Lines) -> LinkLoad:
+def extra_bytes(trial: Trial, done: Lines, probes: Lines, circuits: History) -> LinkLoad:
     """What TCP has put there beyond streams in full packets, as far as processes' connections are known:
     acknowledgements, and what was sent again. Of that, a link may have carried less: what was lost before."""
-    return _routed([*_of_processes(trial, done), *_of_bursts(trial, probes)])
+    return _routed([*_of_processes(trial, done, circuits), *_of_bursts(trial, probes)])
 
 
-def _of_processes(trial: Trial, done: Lines) -> Iterator[_Count]:
+def _of_processes(trial: Trial, done: Lines, circuits: History) -> Iterator[_Count]:
     for line in done:
         for other, sent in (line["sent"] or {}).items():
-            paths = trial.topology.paths(trial.processes[line["name"]], int(other))
-            yield paths, Sent(**sent).extra_bytes(trial.network.goodput)
+            ends = trial.processes[line["name"]], int(other)
+            for topology, share in passed(circuits, *ends):
+                yield topology.paths(*ends), share * Sent(**sent).extra_bytes(trial.network.goodput)
 
 
 def _of_bursts(trial: Trial, probes: Lines) -> Iterator[_Count]:

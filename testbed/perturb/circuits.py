@@ -8,19 +8,25 @@ from math import inf
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topologies.model import Topology
 from workloads import kinds
 from workloads.plan import Plan
-from workloads.sync.cost import IDEAL, Cost, Shaper
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
+from workloads.sync.flows import Flows
 
 
 class State(NamedTuple):
-    """Circuits that carry light from ``lit_s`` on, after those that went for them had been dark from ``dark_s`` on."""
+    """Circuits that carry light from ``lit_s`` on, after those that went for them had been dark from ``dark_s`` on.
+
+    ``carried_bytes`` is int64[nodes, nodes], what passed over them by source and destination, where processes told.
+    """
 
     topology: Topology
     dark_s: float = -inf
     lit_s: float = -inf
+    carried_bytes: NDArray[np.int64] | None = None
 
 
 History = Sequence[State]
@@ -36,6 +42,31 @@ class MovedCost(Cost):
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
         return min(one.bound_s(shaper) for one in self.states)
+
+
+def reconfigured_cost(plan: Plan, history: History, iterations: int, gradient_bytes: float) -> Cost:
+    """What synchronisations cost on average whose processes told what passed over each state's circuits."""
+    first = history[0].topology
+    link_bytes = np.zeros(2 * len(first.links))
+    for state in history:
+        link_bytes += cost_of_flows(_carried(state), state.topology, 0).link_bytes / iterations
+    return kinds.of(plan).cost_reconfigured(plan, first, gradient_bytes, link_bytes)
+
+
+def passed(history: History, a: int, b: int) -> list[tuple[Topology, float]]:
+    """Over which networks two nodes had to do with each other, and how much of what they sent passed over each: as
+    processes told, or else all over the first."""
+    if history[0].carried_bytes is None:
+        return [(history[0].topology, 1.0)]
+    counts = [float(one.carried_bytes[[a, b], [b, a]].sum()) for one in history if one.carried_bytes is not None]
+    whole = sum(counts) or 1.0
+    return [(state.topology, count / whole) for state, count in zip(history, counts, strict=True) if count]
+
+
+def _carried(state: State) -> Flows:
+    assert state.carried_bytes is not None
+    sources, destinations = np.nonzero(state.carried_bytes)
+    return Flows(sources, destinations, state.carried_bytes[sources, destinations].astype(np.float64))
 
 
 def moved_cost(

@@ -42,6 +42,25 @@ def test_messages_and_sums_of_groups_on_a_star(bench: Bench, tmp_path: Path) -> 
     assert metrics["mp_wait_forward_s"] > 0
 
 
+def test_circuits_move_within_iterations_to_where_bytes_are_unsent(bench: Bench, tmp_path: Path) -> None:
+    """Two panels for four servers that all send each other: circuits have to move for each iteration to end."""
+    moves = "    perturb: [{kind: reconfigure, every: 40 ms, dark: 8 ms}]\nquiet:"
+    spec = SPEC.replace("star(hosts=4)", '"patch_panel(servers=4,degree=2)"').replace("quiet:", moves)
+    (outcome,) = bench.run(spec, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    assert record["sums"]["wrong_elements"] == 0
+    checks = {one["name"]: one for one in record["fidelity"]["checks"]}
+    for name in ("bytes on the wire", "lower bound", "drops"):
+        assert checks[name]["ok"], checks[name]
+    moved = [event for event in record["events"] if event["kind"] == "reconfigure"]
+    assert len(moved) > 4
+    for event in moved:
+        assert event["error"] is None
+        assert event["done_s"] - event["begun_s"] >= event["takes_s"] == 0.008
+    assert "iteration_predicted_s" not in record["metrics"]
+
+
 def test_over_parallel_circuits_and_forwarded_by_servers(bench: Bench, tmp_path: Path) -> None:
     """Neighbours are joined by two circuits, and servers 0 and 2 by none: their messages go through another server."""
     spec = SPEC.replace("star(hosts=4)", '"patch_panel(servers=4,degree=4,rings=[1,1])"')

@@ -647,6 +647,31 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
         "perturb: [{kind: circuits, at: 1 s, rings: [1]}]}",
     ),
     "hybrid_overlap": ("compute: none", "compute: none, overlap: layer"),
+    "reconfigure_without_panels": ("rest: all}}", "rest: all}, perturb: [{kind: reconfigure}]}"),
+    "reconfigure_without_strategy": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, perturb: [{kind: reconfigure}]}",
+    ),
+    "reconfigure_in_another_lab": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: reconfigure}]}\nlab: docker",
+    ),
+    "reconfigure_always_dark": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: reconfigure, every: 10 ms, dark: 10 ms}]}",
+    ),
+    "reconfigure_unknown_discount": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: reconfigure, discount: factorial}]}",
+    ),
+    "reconfigure_twice": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: reconfigure}, {kind: reconfigure, discount: one}]}",
+    ),
 }
 
 

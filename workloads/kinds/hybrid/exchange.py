@@ -30,6 +30,7 @@ from workloads.sync.chunks import CHUNK_BITS, ChunkTable
 from workloads.sync.connection import Connection
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
+from workloads.sync.gate import NOTHING
 
 Floats = NDArray[np.float32]
 _NUMBER = (1 << CHUNK_BITS) - 1
@@ -121,6 +122,9 @@ class ExchangeEngine(Engine):
         return f"for messages from {', '.join(names)}" if names else super()._awaited()
 
     def _take_more(self, connection: Connection, word: int) -> bool:
+        if word == NOTHING:
+            connection.word = None
+            return True
         number = (word & _NUMBER) - self._base
         if number < 0:
             return super()._take_more(connection, word)

@@ -16,7 +16,7 @@ from workloads.job import Replay
 from workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
 from workloads.kinds.forest.kind import KIND as FOREST
 from workloads.kinds.hybrid import fields
-from workloads.kinds.hybrid.plan import HybridCost, Plan
+from workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
 from workloads.kinds.hybrid.program.cut import steps
 from workloads.kinds.hybrid.program.layout import collected, held_floats
 from workloads.kinds.hybrid.program.pace import flop_per_s, step_s
@@ -49,6 +49,7 @@ class HybridKind(Kind[Plan]):
 
     name = "hybrid"
     parallel_connections = True
+    tells_unsent = True
     numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s"})
 
     # What a plan is
@@ -159,6 +160,13 @@ class HybridKind(Kind[Plan]):
         from workloads.kinds.hybrid import account
 
         return account.told(plan, samples, done, iterations)
+
+    def cost_reconfigured(
+        self, plan: Plan, topology: Topology, gradient_bytes: float, link_bytes: Floats
+    ) -> ReconfiguredCost:
+        first = self.cost(plan, topology, gradient_bytes)
+        assert isinstance(first, HybridCost)
+        return ReconfiguredCost(**vars(first) | {"link_bytes": link_bytes})
 
     def held(self, plan: Plan) -> Sequence[int]:
         return [held_floats(plan.model, plan.strategy, server) for server in plan.workers]

@@ -16,7 +16,7 @@ from workloads.kinds.hybrid.program.layout import Layout, layout
 from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES, Model
 from workloads.parallel.strategy import Holders, Strategy, text
-from workloads.sync.cost import Cost, Shaper, cost_of
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of
 from workloads.sync.flows import Flows, added, flows
 from workloads.sync.flows import pairs as forest_pairs
 from workloads.sync.forest import Forest
@@ -125,6 +125,17 @@ class HybridCost(Cost):
         """float64[n]: how long each server takes at least from its gradients on. All that it sends in AllReduces has
         its own gradient in it; what it forwards has not."""
         return shaper.least_s(self.sent_bytes / self.ports, self.nic_bps)
+
+
+@dataclass(frozen=True, eq=False)
+class ReconfiguredCost(HybridCost):
+    """The same over circuits that moved meanwhile. Each server has still to send its own over its own links, whatever
+    they are joined with."""
+
+    moved: ClassVar[bool] = True
+
+    def bound_s(self, shaper: Shaper = IDEAL) -> float:
+        return float(self.own_s(shaper).max(initial=0.0))
 
 
 def _mean_bps(topology: Topology, server: int) -> float:

@@ -114,4 +114,7 @@ def join(job: WorkerJob, plan: Plan, part: Part, called_off: Callable[[], None])
     sockets = transport.connect_all(
         job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s, called_off
     )
-    return ExchangeEngine(job.node, plan.forest, table, sockets, part.gradient, part.buffers)
+    engine = ExchangeEngine(job.node, plan.forest, table, sockets, part.gradient, part.buffers)
+    if job.gate is not None:
+        engine.wait_at(job.gate, job.node, len(plan.nodes))
+    return engine
