@@ -453,7 +453,7 @@ def as_run(job: Job, history: History, told: Told) -> Job:
     """The job with the cost of what its synchronisations met, if circuits moved meanwhile, or if that is known only
     afterwards."""
     found = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
-    if found is None and len(history) > 1 and history[0].carried_bytes is not None:
+    if found is None and len(history) > 1 and history[0].carried is not None:
         found = reconfigured_cost(job.plan, history, job.iterations, job.gradient_bytes)
     elif found is None and len(history) > 1:
         by = told.samples.groupby("iteration")

@@ -17,16 +17,24 @@ from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
 from workloads.sync.flows import Flows
 
 
+class Carried(NamedTuple):
+    """Bytes by source and destination, each int64[nodes, nodes]: of streams, and of all frames with their headers and
+    acknowledgements."""
+
+    stream_bytes: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
+
+
 class State(NamedTuple):
     """Circuits that carry light from ``lit_s`` on, after those that went for them had been dark from ``dark_s`` on.
 
-    ``carried_bytes`` is int64[nodes, nodes], what passed over them by source and destination, where processes told.
+    ``carried`` is what passed over them, where processes told.
     """
 
     topology: Topology
     dark_s: float = -inf
     lit_s: float = -inf
-    carried_bytes: NDArray[np.int64] | None = None
+    carried: Carried | None = None
 
 
 History = Sequence[State]
@@ -53,20 +61,11 @@ def reconfigured_cost(plan: Plan, history: History, iterations: int, gradient_by
     return kinds.of(plan).cost_reconfigured(plan, first, gradient_bytes, link_bytes)
 
 
-def passed(history: History, a: int, b: int) -> list[tuple[Topology, float]]:
-    """Over which networks two nodes had to do with each other, and how much of what they sent passed over each: as
-    processes told, or else all over the first."""
-    if history[0].carried_bytes is None:
-        return [(history[0].topology, 1.0)]
-    counts = [float(one.carried_bytes[[a, b], [b, a]].sum()) for one in history if one.carried_bytes is not None]
-    whole = sum(counts) or 1.0
-    return [(state.topology, count / whole) for state, count in zip(history, counts, strict=True) if count]
-
-
 def _carried(state: State) -> Flows:
-    assert state.carried_bytes is not None
-    sources, destinations = np.nonzero(state.carried_bytes)
-    return Flows(sources, destinations, state.carried_bytes[sources, destinations].astype(np.float64))
+    assert state.carried is not None
+    counts = state.carried.stream_bytes
+    sources, destinations = np.nonzero(counts)
+    return Flows(sources, destinations, counts[sources, destinations].astype(np.float64))
 
 
 def moved_cost(

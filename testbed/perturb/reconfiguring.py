@@ -29,7 +29,7 @@ from testbed.base.errors import LabError, TestbedError
 from testbed.base.urgency import urgent
 from testbed.control.feed import LOOK_S, Feed
 from testbed.lab.base import Lab
-from testbed.perturb.circuits import State
+from testbed.perturb.circuits import Carried, State
 from testbed.perturb.conductor import Record
 from testbed.perturb.events import Reconfiguration
 from testbed.perturb.registry import PERTURBATIONS
@@ -71,7 +71,7 @@ class Reconfiguring:
         self._senders = Senders(path, len(topology.nodes))
         self.records: list[Record] = []
         self.history: list[State] = [State(topology)]
-        self._carried = self._senders.none()
+        self._sent = self._senders.sent
         self._began_s: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="reconfiguring", daemon=True)
@@ -147,9 +147,9 @@ class Reconfiguring:
 
     def _note_carried(self) -> None:
         """What was sent since the last move has passed over the last state's circuits."""
-        sent = self._senders.sent_bytes.copy()
-        self.history[-1] = self.history[-1]._replace(carried_bytes=sent - self._carried)
-        self._carried = sent
+        before, self._sent = self._sent, self._senders.sent
+        carried = Carried(*(now - then for now, then in zip(self._sent, before, strict=True)))
+        self.history[-1] = self.history[-1]._replace(carried=carried)
 
 
 def wanted(topology: Topology, unsent_bytes: Bytes, asked: Reconfiguration) -> Topology | None:
@@ -177,7 +177,7 @@ class Senders:
     """The processes, each with its gate. One that has ended, or says what makes no sense, is heard no more.
 
     Attributes:
-        sent_bytes: by source and destination, what they had sent when they last held, or in the end.
+        sent: what they had sent when they last held, or in the end.
     """
 
     def __init__(self, path: Path, nodes: int) -> None:
@@ -193,7 +193,7 @@ class Senders:
         self._socks: dict[int, socket.socket] = {}
         self._node: dict[int, int] = {}
         """By descriptor, as it has said."""
-        self.sent_bytes = self.none()
+        self.sent = Carried(self.none(), self.none())
 
     def none(self) -> Bytes:
         """No bytes."""
@@ -292,5 +292,6 @@ class Senders:
             self._socks.pop(descriptor).close()
             return None
         if said.word in (DRAINED, ENDED):
-            self.sent_bytes[said.node] = said.count_bytes
+            self.sent = Carried(*(one.copy() for one in self.sent))
+            self.sent.stream_bytes[said.node], self.sent.wire_bytes[said.node] = said.count_bytes, said.wire_bytes
         return said

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from workloads.job import Gated
 from workloads.sync.connection import Connection
-from workloads.sync.tcp_info import are_on_their_way
+from workloads.sync.tcp_info import are_on_their_way, sent
 
 UNSENT, HOLD, MOVE, GO = b"u", b"h", b"m", b"g"
 """To a process: tell what is unsent; hold it; everybody holds; go on, with a byte for each node, 1 where it may send
@@ -56,18 +56,26 @@ LINGER_S = 2.0
 
 
 class Said(NamedTuple):
-    """What a process says: the word, its node, int64[nodes], bytes by destination, and bool[nodes], from whom it takes
-    nothing."""
+    """What a process says.
+
+    Attributes:
+        word, node: which word, and the process's node.
+        count_bytes: int64[nodes], of streams, by destination: what is unsent, or what was sent.
+        wire_bytes: int64[nodes], of all frames that were sent, headers and acknowledgements included.
+        refuses: bool[nodes], from whom it takes nothing.
+    """
 
     word: bytes
     node: int
     count_bytes: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
     refuses: NDArray[np.bool_]
 
 
 def pack(said: Said) -> bytes:
     """As a message."""
-    return _HEAD.pack(said.word, said.node) + said.count_bytes.astype("=i8").tobytes() + said.refuses.tobytes()
+    counts = np.concatenate([said.count_bytes, said.wire_bytes]).astype("=i8")
+    return _HEAD.pack(said.word, said.node) + counts.tobytes() + said.refuses.tobytes()
 
 
 def unpack(message: bytes, nodes: int) -> Said:
@@ -79,17 +87,17 @@ def unpack(message: bytes, nodes: int) -> Said:
     if len(message) != most_bytes(nodes):
         raise ValueError(f"a message of {len(message)} bytes")
     word, node = _HEAD.unpack_from(message)
-    counts = np.frombuffer(message, "=i8", nodes, _HEAD.size)
+    counts = np.frombuffer(message, "=i8", 2 * nodes, _HEAD.size)
     refuses = np.frombuffer(message, np.uint8, offset=_HEAD.size + counts.nbytes)
     is_known = word in (UNSENT, HELLO, DRAINED, ENDED) and 0 <= node < nodes
     if not is_known or (counts < 0).any() or (refuses > 1).any():
         raise ValueError("a message that makes no sense")
-    return Said(word, node, counts, refuses.astype(np.bool_))
+    return Said(word, node, counts[:nodes], counts[nodes:], refuses.astype(np.bool_))
 
 
 def most_bytes(nodes: int) -> int:
     """Of a message."""
-    return _HEAD.size + 9 * nodes
+    return _HEAD.size + 17 * nodes
 
 
 def beside(path: Path, connect: bool) -> socket.socket:
@@ -219,7 +227,9 @@ class Gate:
 
     def _say(self, word: bytes, count_bytes: NDArray[np.int64]) -> None:
         with suppress(OSError):  # nobody moves circuits any more
-            self._sock.send(pack(Said(word, self._node, count_bytes, self._refuses())), socket.MSG_NOSIGNAL)
+            self._sock.send(
+                pack(Said(word, self._node, count_bytes, self._wire_bytes(), self._refuses())), socket.MSG_NOSIGNAL
+            )
 
     def _refuses(self) -> NDArray[np.bool_]:
         found = np.zeros(self._nodes, np.bool_)
@@ -233,6 +243,9 @@ class Gate:
 
     def _sent_bytes(self) -> NDArray[np.int64]:
         return self._by_node([one.sent_bytes for one in self._connections]) - self._kernel_bytes()
+
+    def _wire_bytes(self) -> NDArray[np.int64]:
+        return self._by_node([sent(one.sock).wire_bytes for one in self._connections])
 
     def _kernel_bytes(self) -> NDArray[np.int64]:
         return self._by_node([_unacknowledged_bytes(one.sock) for one in self._connections])

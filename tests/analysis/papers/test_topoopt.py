@@ -10,6 +10,8 @@ from analysis.papers.topoopt.compared import COMPARED
 from analysis.papers.topoopt.degrees import COUNTS, DEGREES, arm
 from analysis.papers.topoopt.paper import PAPER
 from analysis.papers.topoopt.permuted import ALONE, PERMS
+from analysis.papers.topoopt.reconfigured import DARK_MS, ONESHOT, RECONFIGURED
+from analysis.papers.topoopt.reconfigured import arm as dark
 from analysis.papers.topoopt.switched import MODELS
 from analysis.recorded import Run
 
@@ -124,6 +126,18 @@ def test_degrees() -> None:
     assert failing(degrees(runs(0.5))) == ["GST is in proportion to the interfaces, within 10%"]
     assert len(failing(degrees(runs(-1.0)))) == 2
     assert degrees({}).verdict == UNDECIDED
+
+
+def test_reconfigured() -> None:
+    def runs(*dark_s: float) -> dict[str, Run]:
+        found = {dark(ms): Times(0.01, pace_s) for ms, pace_s in zip(DARK_MS, dark_s, strict=True)}
+        return {RECONFIGURED.spec: arms({ONESHOT: Times(0.01, 0.4), **found})}
+
+    decide = CLAIMS["topo.fig15"].decide
+    assert decide(runs(0.9, 0.9, 1.4)).verdict == HOLDS
+    assert len(failing(decide(runs(0.3, 0.3, 1.4)))) == 2
+    assert failing(decide(runs(0.9, 0.9, 1.0))) == ["iteration, dark 100 ms over oneshot: at least 3"]
+    assert decide({}).verdict == UNDECIDED
 
 
 def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 from testbed.base.errors import LabError
 from testbed.control.feed import Feed
 from testbed.perturb import reconfiguring
-from testbed.perturb.circuits import State, passed, reconfigured_cost
+from testbed.perturb.circuits import Carried, State, reconfigured_cost
 from testbed.perturb.events import Reconfiguration
 from testbed.perturb.reconfiguring import Bytes, Reconfiguring, Senders, joined, wanted
 from testbed.perturb.registry import PERTURBATIONS
@@ -75,7 +75,10 @@ class Process(threading.Thread):
         self.sock.close()
 
     def say(self, word: bytes, counts: Bytes) -> None:
-        self.sock.send(pack(Said(word, self.node, counts, self.refuses)))
+        self.sock.send(pack(Said(word, self.node, counts, 2 * counts, self.refuses)))
+
+    def awaits(self, count: int) -> None:
+        until(lambda: len(self.heard) == count)
 
     def end(self) -> None:
         self.say(ENDED, self.sent[self.node])
@@ -151,9 +154,9 @@ def test_each_may_send_to_whom_it_is_joined_with(senders: Senders, tmp_path: Pat
     senders.hold()
     senders.go([(0, 1), (0, 3), (1, 0)])
     for process, may_send in ((one, [0, 1, 0, 1, 0, 0]), (other, [1, 0, 0, 0, 0, 0])):
-        until(lambda process=process: len(process.heard) == 3)
+        process.awaits(3)
         assert process.heard == [HOLD, MOVE, GO + bytes(may_send)]
-    assert (senders.sent_bytes == unsent(_01=3, _10=4)).all()
+    assert (senders.sent.stream_bytes == unsent(_01=3, _10=4)).all()
 
 
 def test_who_has_ended_is_asked_no_more_and_what_it_had_sent_is_kept(senders: Senders, tmp_path: Path) -> None:
@@ -162,7 +165,7 @@ def test_who_has_ended_is_asked_no_more_and_what_it_had_sent_is_kept(senders: Se
     other.end()
     until(lambda: [senders.listen(0.01), len(senders._node) == 1][1])
     assert (senders.unsent() == unsent(_01=1)).all()
-    assert (senders.sent_bytes == unsent(_10=9)).all()
+    assert (senders.sent.stream_bytes == unsent(_10=9)).all()
 
 
 @pytest.mark.parametrize("deaf", [UNSENT, HOLD])
@@ -177,7 +180,9 @@ def test_who_does_not_answer(senders: Senders, tmp_path: Path, deaf: bytes, monk
         until(lambda: processes[0].heard[-1] == GO + b"\1" * NODES)
 
 
-@pytest.mark.parametrize("said", [b"", b"nonsense", pack(Said(HELLO, NODES, unsent()[0], np.zeros(NODES, np.bool_)))])
+@pytest.mark.parametrize(
+    "said", [b"", b"nonsense", pack(Said(HELLO, NODES, unsent()[0], unsent()[0], np.zeros(NODES, np.bool_)))]
+)
 def test_who_makes_no_sense_is_heard_no_more(senders: Senders, tmp_path: Path, said: bytes) -> None:
     one = Process(tmp_path / "gate", 0, unsent(_01=1), unsent())
     met(senders, one)
@@ -193,7 +198,7 @@ def test_who_speaks_for_another_is_heard_no_more(senders: Senders, tmp_path: Pat
     one.node = 1
     one.say(ENDED, unsent(_10=5)[1])
     until(lambda: [senders.listen(0.01), not senders.are_any][1])
-    assert not senders.sent_bytes.any()
+    assert not senders.sent.stream_bytes.any()
 
 
 # Moves.
@@ -224,10 +229,11 @@ def test_moves_until_the_last_process_has_ended(tmp_path: Path) -> None:
             process.join()
     assert [len(lab.asked(name)) for name in ("plan_patch", "patch")] == [2, 2]
     assert [joined(state.topology) for state in one.history[1:]] == [[(0, 3), (3, 0)], [(1, 2), (2, 1)]]
-    carried = [state.carried_bytes for state in one.history]
+    carried = [state.carried for state in one.history]
     for found, expected in zip(carried, [unsent(_01=10), unsent(_03=7), unsent(_12=20)], strict=True):
         assert found is not None
-        assert (found == expected).all()
+        assert (found.stream_bytes == expected).all()
+        assert (found.wire_bytes == 2 * expected).all()
     for record in one.records:
         assert record.error is None
         assert (record.what, record.takes_s) == ("1 circuits dark, 1 new", 0.001)
@@ -254,9 +260,13 @@ def test_a_move_that_the_lab_refuses_is_told_and_tried_again(tmp_path: Path, mon
 # What it costs.
 
 
+def sent(**pairs: int) -> Carried:
+    return Carried(unsent(**pairs), 2 * unsent(**pairs))
+
+
 def test_bytes_pass_the_circuits_of_their_time() -> None:
     first, later = panels(), panels("circuits=[[0-3],[1-2]]")
-    history = [State(first, carried_bytes=unsent(_01=10, _02=4)), State(later, carried_bytes=unsent(_03=6, _02=0))]
+    history = [State(first, carried=sent(_01=10, _02=4)), State(later, carried=sent(_03=6))]
     model = scaled(TABLES, 1000)
     plan = planned("ring", first, model, read(model, SERVERS, "data"))
     found = reconfigured_cost(plan, history, 2, 4 * plan.gradient_floats)
@@ -273,12 +283,3 @@ def test_bytes_pass_the_circuits_of_their_time() -> None:
     assert found.moved
     # Each server has two links of 100 Mbit/s for three quarters of the gradient, twice.
     assert found.bound_s() == pytest.approx(1.5 * 4 * plan.gradient_floats * 8 / 2e8)
-
-
-def test_what_two_servers_sent_each_other_says_over_which_circuits_they_did() -> None:
-    first, later = panels(), panels("circuits=[[0-3],[1-2]]")
-    history = [State(first, carried_bytes=unsent(_01=10, _10=2)), State(later, carried_bytes=unsent(_10=4, _03=6))]
-    assert passed(history, 0, 1) == [(first, 0.75), (later, 0.25)]
-    assert passed(history, 3, 0) == [(later, 1.0)]
-    assert passed(history, 1, 2) == []
-    assert passed([State(first), State(later)], 1, 2) == [(first, 1.0)]

@@ -33,18 +33,19 @@ from workloads.sync.gate import (
 )
 
 NODES = 3
-SOME = Said(UNSENT, 1, np.array([5, 0, 2**40]), np.array([True, False, False]))
+SOME = Said(UNSENT, 1, np.array([5, 0, 2**40]), np.array([6, 0, 2**41]), np.array([True, False, False]))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), st.booleans()), min_size=1, max_size=9), st.data())
 def test_a_message_is_read_as_it_was_said(told: list[tuple[int, bool]], data: st.DataObject) -> None:
     counts, refuses = zip(*told, strict=True)
     node, word = data.draw(st.integers(0, len(told) - 1)), data.draw(st.sampled_from([UNSENT, HELLO, DRAINED, ENDED]))
-    message = pack(Said(word, node, np.array(counts, np.int64), np.array(refuses)))
+    message = pack(Said(word, node, np.array(counts, np.int64), np.array(counts[::-1], np.int64), np.array(refuses)))
     assert len(message) == most_bytes(len(told))
     found = unpack(message, len(told))
     assert (found.word, found.node) == (word, node)
     assert (*found.count_bytes,) == counts
+    assert (*found.wire_bytes,) == counts[::-1]
     assert (*found.refuses,) == refuses
 
 
@@ -59,6 +60,7 @@ def test_a_message_is_read_as_it_was_said(told: list[tuple[int, bool]], data: st
         pack(SOME._replace(node=3)),
         pack(SOME._replace(node=-1)),
         pack(SOME._replace(count_bytes=np.array([0, -1, 0]))),
+        pack(SOME._replace(wire_bytes=np.array([0, 0, -1]))),
     ],
 )
 def test_a_message_that_makes_no_sense(message: bytes) -> None:
@@ -188,6 +190,7 @@ def test_its_last_word_is_what_it_has_sent(tmp_path: Path) -> None:
     process.gate.close()
     last = process.said()
     assert (last.word, *last.count_bytes) == (ENDED, 0, 0, 50 + HEADER_BYTES)
+    assert last.wire_bytes[2] > 50 + HEADER_BYTES
     assert process.sock.recv(100) == b""
     process.close()
 
