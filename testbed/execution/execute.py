@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.metrics import rounds
 from testbed import fidelity
 from testbed.base.errors import DiskFullError, TrialError, WorkerError
-from testbed.base.process_names import of_job
+from testbed.base.process_names import in_job, of_job
 from testbed.control.controller import Controller
 from testbed.control.feed import Feed
 from testbed.evidence import calibration, sum_check
@@ -350,7 +350,8 @@ def attributed(job: Job, seen: Observed) -> Told:
     if job.kind.sums_together:
         table = phases.attribute(table, course.phases, course.dead, course.behind)
     last, journals = seen.of("done", job), journal(job, seen.of("journal", job))
-    return job.kind.told(job.plan, table, [*last, *journals], job.iterations)
+    said = [{**line, "name": in_job(job.name, line["name"])} for line in (*last, *journals)]
+    return job.kind.told(job.plan, table, said, job.iterations)
 
 
 def journal(job: Job, lines: Lines) -> Lines:

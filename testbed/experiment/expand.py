@@ -167,8 +167,13 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
         scheme_text, work = locate(asked.scheme, folder), synchronised(spec.workload_of(asked))
         _check_samples(arm, network.topology, work.iterations)
         sent, own = bring(work)
-        plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
-        found = Job(asked.name, network, scheme_text, plan, least, sent, work, asked.batch or cell.batch, own)
+        batch = asked.batch or cell.batch
+        if asked.strategy is None:
+            plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
+        else:
+            operators = work.operators(batch)
+            sent, plan, least = placed(scheme_text, network.topology, operators, asked.strategy, part)
+        found = Job(asked.name, network, scheme_text, plan, least, sent, work, batch, own)
         _check_plan(found, own)
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topologies.model import Topology
+from topologies.part import Part
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.kinds.hybrid.schemes import planned
@@ -14,14 +15,20 @@ from workloads.plan import Plan
 from workloads.sync.cost import Cost
 
 
-def placed(scheme: str, topology: Topology, model: Model, given: Any) -> tuple[Gradient, Plan, Cost]:
-    """The gradients that hosts sum, the verified plan, and what an iteration costs; ``given`` is as in a spec.
+def placed(
+    scheme: str, topology: Topology, model: Model, given: Any, part: Part | None = None
+) -> tuple[Gradient, Plan, Cost]:
+    """The gradients that hosts sum, the verified plan, and what an iteration costs; ``given`` is as in a spec. The plan
+    is one for a part of the network, if there is one.
 
     Raises:
         SpecError, SchemeError: the strategy cannot be, or the scheme does not sum in its groups.
     """
-    strategy = read(model, topology.host_count, given)
-    plan = planned(scheme, topology, model, strategy)
+    own = part.topology if part else topology
+    strategy = read(model, own.host_count, given)
+    plan = planned(scheme, own, model, strategy)
+    if part:
+        plan = kinds.of(plan).placed(plan, part)
     kinds.verify(plan, topology)
     sent = _gradient(tuple(size // FLOAT_BYTES for size in gradients(model, strategy).values()))
     return sent, plan, kinds.cost(plan, topology, FLOAT_BYTES * sent.floats)

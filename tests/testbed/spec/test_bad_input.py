@@ -234,6 +234,9 @@ CHANGES: dict[str, tuple[str, str]] = {
         "batch: [2, 4]\n  iterations: 3\n  compute: none\narms:\n  - {label: ring, "
         + _on_star("{name: a, scheme: ring, hosts: 2, batch: 8}"),
     ),
+    "jobs_with_a_strategy": (RING, _on_star("{name: a, scheme: ring, hosts: 2}") + ", strategy: data"),
+    "job_searching_a_strategy": (RING, _on_star("{name: a, scheme: ring, hosts: 2, strategy: search(steps=9)}")),
+    "job_strategy_of_no_model": (RING, _on_star("{name: a, scheme: ring, hosts: 2, strategy: data}")),
     "jobs_that_cross_on_panels": (
         RING,
         _on_star("{name: a, scheme: ring, hosts: [h0, h2]}, {name: b, scheme: ring, hosts: [h1, h3]}").replace(
@@ -645,6 +648,19 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
         "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
         "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
         "perturb: [{kind: circuits, at: 1 s, rings: [1]}]}",
+    ),
+    "hybrid_job_server_beyond": (
+        "scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "jobs: [{name: a, scheme: ring, hosts: [h2, h3], strategy: {e0: [2], rest: all}}]",
+    ),
+    "hybrid_job_of_another_scheme": (
+        "scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "jobs: [{name: a, scheme: ps, hosts: [h2, h3], strategy: data}]",
+    ),
+    "reconfigure_of_jobs": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', perturb: [{kind: reconfigure}], "
+        "jobs: [{name: a, scheme: ring, hosts: 4, strategy: data}]}",
     ),
     "hybrid_overlap": ("compute: none", "compute: none, overlap: layer"),
     "reconfigure_without_panels": ("rest: all}}", "rest: all}, perturb: [{kind: reconfigure}]}"),

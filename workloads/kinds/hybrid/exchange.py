@@ -17,7 +17,7 @@ message arrive by several connections, each into its place of the buffer.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,14 @@ class Buffers:
 
     outgoing: Mapping[int, tuple[int, Floats]]
     incoming: Mapping[int, tuple[int, Floats]]
+
+    def between(self, nodes: Sequence[int]) -> Buffers:
+        """The same with the node of each server in its place."""
+        out, into = (
+            {number: (nodes[server], floats) for number, (server, floats) in one.items()}
+            for one in (self.outgoing, self.incoming)
+        )
+        return Buffers(out, into)
 
 
 class ExchangeEngine(Engine):

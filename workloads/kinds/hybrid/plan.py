@@ -28,7 +28,7 @@ Rings = Mapping[Holders, Sequence[Sequence[int]]]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Every server is a worker.
+    """Every server is a worker, and its number is its rank: that of its node where the job has the whole network.
 
     Attributes:
         forest: each group's AllReduce, aligned: the groups are in the order of :attr:`layout`.
@@ -73,17 +73,24 @@ class Plan:
     @property
     def flows(self) -> Flows:
         """Bytes between servers in one iteration, messages and AllReduces."""
-        return added([flows(self.forest, FLOAT_BYTES * self.gradient_floats), _exchanged(self.messages)])
+        return added([flows(self.forest, FLOAT_BYTES * self.gradient_floats), self._exchanged])
+
+    @property
+    def _exchanged(self) -> Flows:
+        """Bytes of messages between nodes."""
+        sent = [(self.workers[one.src], self.workers[one.dst], one.bytes) for one in self.messages if not one.is_local]
+        ends = np.array([each[:2] for each in sent], dtype=np.int64).reshape(-1, 2)
+        return Flows(ends[:, 0], ends[:, 1], np.array([each[2] for each in sent], dtype=np.float64))
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """Each (sender, receiver) once, sorted."""
-        sent = {(message.src, message.dst) for message in self.messages if not message.is_local}
+        sent = {(src, dst) for src, dst, _ in self._exchanged}
         return sorted(sent.union(forest_pairs(self.forest)))
 
-    def neighbours(self, server: int) -> list[int]:
-        """Those that a server has a connection with, sorted."""
-        return sorted({src + dst - server for src, dst in self.pairs if server in (src, dst)})
+    def neighbours(self, node: int) -> list[int]:
+        """Those that a server's node has a connection with, sorted."""
+        return sorted({src + dst - node for src, dst in self.pairs if node in (src, dst)})
 
     def cost(self, topology: Topology) -> HybridCost:
         """Of one iteration; ``rounds`` are those of the AllReduces.
@@ -95,9 +102,11 @@ class Plan:
         return HybridCost(
             **vars(cost_of(self.flows, self.forest, topology)),
             reduced_bytes=cost_of(sums, self.forest, topology).link_bytes,
-            sent_bytes=np.bincount(sums.senders, sums.count_bytes, topology.host_count).astype(np.float64),
-            ports=np.array([len(topology.ports[server]) for server in topology.hosts]),
-            nic_bps=np.array([_mean_bps(topology, server) for server in topology.hosts]),
+            sent_bytes=np.bincount(sums.senders, sums.count_bytes, topology.host_count)[list(self.workers)].astype(
+                np.float64
+            ),
+            ports=np.array([len(topology.ports[node]) for node in self.workers]),
+            nic_bps=np.array([_mean_bps(topology, node) for node in self.workers]),
         )
 
 
@@ -138,9 +147,9 @@ class ReconfiguredCost(HybridCost):
         return float(self.own_s(shaper).max(initial=0.0))
 
 
-def _mean_bps(topology: Topology, server: int) -> float:
-    """Of a server's links."""
-    rates_bps = [topology.links[link // 2].rate_bps for link in topology.ports[server]]
+def _mean_bps(topology: Topology, node: int) -> float:
+    """Of a node's links."""
+    rates_bps = [topology.links[link // 2].rate_bps for link in topology.ports[node]]
     return sum(rates_bps) / len(rates_bps)
 
 
@@ -171,9 +180,3 @@ def plan(
     parts = [(network.forest(members), stop - start) for members, (start, stop) in where.groups.items()]
     forest = together(topology, parts, aligned=True, workers=topology.hosts)
     return Plan(model, strategy, forest, network.rings, messages(model, strategy), where)
-
-
-def _exchanged(every: Sequence[Message]) -> Flows:
-    sent = [(one.src, one.dst, one.bytes) for one in every if not one.is_local]
-    ends = np.array([each[:2] for each in sent], dtype=np.int64).reshape(-1, 2)
-    return Flows(ends[:, 0], ends[:, 1], np.array([each[2] for each in sent], dtype=np.float64))
