@@ -1,8 +1,8 @@
 """The networks that TopoOpt compares itself with (section 5.1), for as many servers, and what they cost.
 
-SiP-ML is here as in Appendix E: circuits that Algorithm 5 moves without a discount. A star stands for a fat-tree of full
-bisection bandwidth when it is run or predicted; it is priced as the fat-tree, which has one NIC, five switch ports and
-three cables a server, whatever its size.
+SiP-ML is here as in Appendix E: circuits that Algorithm 5 moves without a discount. A star stands for a fat-tree of
+full bisection bandwidth when it is run or predicted; it is priced as the fat-tree, which has one NIC, five switch ports
+and three cables a server, whatever its size.
 """
 
 from __future__ import annotations
