@@ -12,10 +12,11 @@ from analysis.papers.topoopt.paper import PAPER
 from analysis.papers.topoopt.permuted import ALONE, PERMS
 from analysis.papers.topoopt.reconfigured import DARK_MS, ONESHOT, RECONFIGURED
 from analysis.papers.topoopt.reconfigured import arm as dark
+from analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
 from analysis.papers.topoopt.switched import MODELS
 from analysis.recorded import Run
 
-from .made_up import Times, arms
+from .made_up import Times, arms, run, trial
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 CLAIMS = {claim.name: claim for claim in PAPER.claims}
@@ -126,6 +127,27 @@ def test_degrees() -> None:
     assert failing(degrees(runs(0.5))) == ["GST is in proportion to the interfaces, within 10%"]
     assert len(failing(degrees(runs(-1.0)))) == 2
     assert degrees({}).verdict == UNDECIDED
+
+
+def test_shared() -> None:
+    def runs(**networks: float) -> dict[str, Run]:
+        """Jobs compute for a second; each network's take that many times as long. Each job has a batch of its own."""
+        found = []
+        for network, times in {TOPOOPT: 1.0, **networks}.items():
+            for load in JOBS:
+                for batch, label in enumerate(labels(network.replace("_", "-"), load), 1):
+                    found.append(trial(label, batch, Times(0.01, times)))
+        return {SHARED.spec: run(found)}
+
+    decide = CLAIMS["topo.fig14"].decide
+    assert decide(runs(cost_equivalent=1.7, oversubscribed=1.16, ideal=1.07)).verdict == HOLDS
+    found = decide(runs(cost_equivalent=1.1, oversubscribed=1.1, ideal=0.9))
+    assert failing(found) == [
+        "TopoOpt is as fast as the ideal network, within 5%",
+        "mean iteration, cost-equivalent over TopoOpt, 100 %: as the paper says, within 10%",
+        "mean iteration, ideal over TopoOpt, 100 %: as the paper says, within 10%",
+    ]
+    assert decide({}).verdict == UNDECIDED
 
 
 def test_reconfigured() -> None:
