@@ -40,6 +40,7 @@ from testbed.execution import (
 from testbed.execution.files import Files, working_files
 from testbed.execution.so_far import SoFar
 from testbed.execution.starting import Began, Starting
+from testbed.execution.switching import Switching
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
@@ -71,7 +72,7 @@ class Observed:
     what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the bytes that each
     of its background flows sent, who died in each job (by the job's name), the circuits that it met, and what waited at
     egresses (None where the lab cannot tell). Where jobs share the network: the lines of the bursts before, when each
-    job began, and why those failed that did."""
+    job began, for how long its hosts waited for its circuits, and why those failed that did."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -87,6 +88,7 @@ class Observed:
     queues: Queues | None
     before: Lines = field(default_factory=list)
     began: Mapping[str, Began] = field(default_factory=dict)
+    dark_s: Mapping[str, float] = field(default_factory=dict)
     failed: Mapping[str, WorkerError] = field(default_factory=dict)
 
     def of(self, kind: str, job: Job | None = None) -> Lines:
@@ -181,6 +183,8 @@ def _of_jobs(
     errors: list[TrialError] = []
     for job in trial.jobs:
         record = several.timed(several.blank(job), seen.began)
+        if job.name in seen.dark_s:
+            record["dark_s"] = round(seen.dark_s[job.name], 6)
         try:
             if job.name in seen.failed:
                 raise seen.failed[job.name]
@@ -285,13 +289,15 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
     """
     settings = link_settings(trial.spec, congestion_control)
-    lab.up(trial.topology, settings, job_files.host_pairs(trial))
+    pairs, moves = job_files.host_pairs(trial), job_files.moves_for_jobs(trial)
+    lab.up(trial.topology, settings, job_files.joined(trial.topology, pairs) if moves else pairs)
     with named_errors(files.work):
         agent = lab.agent() if any(job.kind.needs_agent(job.plan) for job in trial.jobs) else ()
         launches = job_files.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.topology, lab, settings)
     names = [launch.process for launch in launches]
-    starting = Starting(trial.jobs, launches, lab, files) if trial.is_shared else None
+    switching = Switching(lab, trial.topology, pairs) if moves else None
+    starting = Starting(trial.jobs, launches, lab, files, switching) if trial.is_shared else None
     before = bursts.measured(trial, lab, files, bursts.probers(trial, files, congestion_control)) if starting else []
     coordinators = {job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on}
     bystanders = {job.name: Bystander(job, files, lab) for job in trial.jobs if job.survives}
@@ -310,7 +316,11 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
             lab.launch(launches)
         supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s, controllers)
 
-    _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})
+    try:
+        _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})
+    finally:
+        if switching:
+            switching.close()
     courses = {job.name: undisturbed(job) for job in trial.jobs}
     courses |= {name: one.course for name, one in coordinators.items()}
     courses |= {name: one.course(around.events) for name, one in bystanders.items()}
@@ -326,13 +336,14 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         idle=idle,
         differs=around.differs,
         readings=around.readings,
-        events=around.events,
+        events=[*around.events, *(switching.records if switching else ())],
         background=around.sent,
         courses=courses,
         circuits=around.history,
         queues=around.queues,
         before=before,
         began=starting.began if starting else {},
+        dark_s=switching.dark_s if switching else {},
         failed=starting.failed if starting else {},
     )
     seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}

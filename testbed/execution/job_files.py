@@ -219,6 +219,16 @@ def host_pairs(trial: Trial) -> list[tuple[int, int]]:
     return sorted(wanted | {(dst, src) for src, dst in wanted})
 
 
+def moves_for_jobs(trial: Trial) -> bool:
+    """Whether circuits move for jobs, so that some hosts have routes later only."""
+    return any(job.slot is not None and job.slot.circuits is not None for job in trial.jobs)
+
+
+def joined(topology: Topology, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those of the pairs that have routes."""
+    return [pair for pair in pairs if _reach(topology, *pair)]
+
+
 def meeting_rings(topology: Topology) -> list[Forest]:
     """Rings along which processes meet that measure links: one for all hosts that have routes to each other."""
     left, found = list(topology.hosts), []

@@ -50,9 +50,10 @@ def extra_bytes(trial: Trial, done: Lines, probes: Lines, circuits: History) -> 
 
 
 def _of_processes(trial: Trial, done: Lines) -> Iterator[_Count]:
+    topology = {process: job.network.topology for job in trial.jobs for process in job.processes}
     for line in done:
         for other, sent in (line["sent"] or {}).items():
-            paths = trial.topology.paths(trial.processes[line["name"]], int(other))
+            paths = topology[line["name"]].paths(trial.processes[line["name"]], int(other))
             yield paths, Sent(**sent).extra_bytes(trial.network.goodput)
 
 

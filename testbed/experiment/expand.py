@@ -164,6 +164,7 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
     network = network_of(arm, spec, folder, built)
 
     def made(asked: JobKeys, part: Part) -> Job:
+        of_job = replace(network, topology=part.whole)  # which may have other circuits
         scheme_text, work = locate(asked.scheme, folder), synchronised(spec.workload_of(asked))
         _check_samples(arm, network.topology, work.iterations)
         sent, own = bring(work)
@@ -172,15 +173,15 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
             plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
         else:
             operators = work.operators(batch)
-            sent, plan, least = placed(scheme_text, network.topology, operators, asked.strategy, part)
-        found = Job(asked.name, network, scheme_text, plan, least, sent, work, batch, own)
+            sent, plan, least = placed(scheme_text, part.whole, operators, asked.strategy, part)
+        found = Job(asked.name, of_job, scheme_text, plan, least, sent, work, batch, own)
         _check_plan(found, own)
         return found
 
     found = planned(arm.jobs, network.topology, made)
     processes = {process: node for one in found for process, node in one.processes.items()}
     for one in found:
-        check_perturbations(arm, spec, network.topology, one.plan, folder, processes)
+        check_perturbations(arm, spec, one.network.topology, one.plan, folder, processes)
         _check_timeout(one)
     return found
 
@@ -366,7 +367,11 @@ class _Cells:
                 return []
         make = partial(job, sent=sent, own=own, folder=folder, built=self._built)
         made = [(cell, self._jobs_of(cell) if cell.arm.jobs else self._alone(cell, make, own)) for cell in group]
-        found = [_trial(cell, some, self._inputs.of(spec, cell.arm)) for cell, some in made if some]
+        found = [
+            _trial(cell, network_of(cell.arm, cell.spec, folder, self._built), some, self._inputs.of(spec, cell.arm))
+            for cell, some in made
+            if some
+        ]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
 
     def _alone(self, cell: PlannedCell, make: Callable[[PlannedCell], Job], own: Prepared | None) -> tuple[Job, ...]:
@@ -438,8 +443,8 @@ class _Cells:
             )
 
 
-def _trial(cell: PlannedCell, some: tuple[Job, ...], inputs: Digests) -> Trial:
+def _trial(cell: PlannedCell, network: Network, some: tuple[Job, ...], inputs: Digests) -> Trial:
     first, *_ = some
     name = naming.name(cell, "jobs" if cell.arm.jobs else first.scheme_text)
     inputs = {**inputs, **{name: digest for one in some if one.own for name, digest in one.own.inputs.items()}}
-    return Trial(name, first.network, some, point=cell.point, at=cell.at, inputs=inputs)
+    return Trial(name, network, some, point=cell.point, at=cell.at, inputs=inputs)

@@ -85,7 +85,7 @@ PAPER = Paper(
             (SHARED,),
             (
                 "16 servers in place of 432: four jobs at a time, with four servers and four interfaces each. Ten jobs "
-                "have the paper's mix. Times are ten times as long; computing takes what a GPU of 10 TFLOP/s takes.",
+                "have the paper's mix. Times are five times as long; computing takes what a GPU of 10 TFLOP/s takes.",
             ),
         ),
         Claim(

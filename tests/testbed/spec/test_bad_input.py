@@ -237,6 +237,19 @@ CHANGES: dict[str, tuple[str, str]] = {
     "jobs_with_a_strategy": (RING, _on_star("{name: a, scheme: ring, hosts: 2}") + ", strategy: data"),
     "job_searching_a_strategy": (RING, _on_star("{name: a, scheme: ring, hosts: 2, strategy: search(steps=9)}")),
     "job_strategy_of_no_model": (RING, _on_star("{name: a, scheme: ring, hosts: 2, strategy: data}")),
+    "job_circuits_without_panels": (RING, _on_star("{name: a, scheme: ring, hosts: 2, rings: [1]}")),
+    "job_ring_that_misses_hosts": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: 4, rings: [2]}").replace(
+            "star(hosts=3)", "'patch_panel(servers=4,degree=2,rings=[1])'"
+        ),
+    ),
+    "job_circuits_on_different_panels": (
+        RING,
+        _on_star(
+            "{name: a, scheme: ring, hosts: 2, circuits: [[0-1]]}, {name: b, scheme: ring, hosts: 4, rings: [1]}"
+        ).replace("star(hosts=3)", "'patch_panel(servers=4,degree=2,rings=[1],look_ahead=true)'"),
+    ),
     "jobs_that_cross_on_panels": (
         RING,
         _on_star("{name: a, scheme: ring, hosts: [h0, h2]}, {name: b, scheme: ring, hosts: [h1, h3]}").replace(
