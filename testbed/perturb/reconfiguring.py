@@ -5,6 +5,9 @@ traffic goes on; processes hold, and what is on its way arrives; circuits are da
 again; processes go on to those whom a circuit joins them with. What they have for others waits for another time. If the
 same servers are joined as before, or nothing is unsent, nothing moves and nobody holds.
 
+From the trial's beginning on, too, processes send to those alone whom a circuit joins them with. Else a job whose looks
+all fall into its computing, when nothing is unsent, would run as if nobody reconfigured anything.
+
 A thread does so, with a socket for each process (:mod:`workloads.sync.gate`).
 """
 
@@ -100,6 +103,7 @@ class Reconfiguring:
         due_s = math.inf
         while not self._stop.is_set():
             if due_s == math.inf and self._began_s is not None:
+                self._senders.go(joined(self.history[0].topology))
                 due_s = self._began_s + self._asked.every_s
             left_s = due_s - time.monotonic()
             if left_s > 0:
