@@ -170,14 +170,28 @@ def test_who_has_ended_is_asked_no_more_and_what_it_had_sent_is_kept(senders: Se
 
 @pytest.mark.parametrize("deaf", [UNSENT, HOLD])
 def test_who_does_not_answer(senders: Senders, tmp_path: Path, deaf: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others may send again."""
     monkeypatch.setattr(reconfiguring, "ANSWER_S", 0.05)
     processes = [Process(tmp_path / "gate", node, unsent(), unsent(), deaf=deaf * node) for node in range(2)]
     met(senders, *processes)
     with pytest.raises(LabError, match="the process on node 1 did not answer"):
         (senders.unsent if deaf == UNSENT else senders.hold)()
-    if deaf == HOLD:
-        until(lambda: processes[0].heard[-1] == GO + b"\1" * NODES)
+
+
+def test_who_does_not_hold_keeps_nobody_from_sending_over_the_circuits_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To others there is no way, and TCP would try ever more seldom."""
+    monkeypatch.setattr(reconfiguring, "ANSWER_S", 0.05)
+    lab = FakeLab()
+    with Reconfiguring(lab, panels(), asked(every="10 ms", dark="1 ms"), tmp_path / "gate") as one:
+        first = Process(tmp_path / "gate", 0, unsent(_03=5), unsent())
+        Process(tmp_path / "gate", 1, unsent(), unsent(), deaf=HOLD)
+        until(lambda: len(one._senders._node) == 2)
+        one.look(began())
+        until(lambda: len(one.records) >= 1)
+    assert not lab.asked("patch")
+    after = first.heard[first.heard.index(HOLD) + 1]
+    assert after == GO + bytes([0, 1, 0, 0, 0, 0])
 
 
 @pytest.mark.parametrize(
