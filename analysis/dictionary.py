@@ -282,6 +282,9 @@ JOB: Mapping[str, Field] = {
     "submitted_s": Field(NUMBER, "s", "when it was submitted, from the trial's beginning"),
     "started_s": Field(NUMBER, "s", "when its processes were started, from the trial's beginning"),
     "queued_s": Field(NUMBER, "s", "how long it waited for hosts: from the one to the other"),
+    "dark_s": Field(
+        NUMBER, "s", "of a job with circuits of its own, from when its hosts were free until its circuits carried light"
+    ),
 }
 """What a job of several has for itself."""
 RECORD: Mapping[str, Field] = {
@@ -450,7 +453,7 @@ RESULTS: Mapping[str, Field] = {
     **{f"{name}_verdict": Field(NAME, NO_UNIT, f"verdict of {CALLED[name]}") for name in NUMBERS},
     **{f"{name}_error": Field(NUMBER, SHARE, f"by how much {CALLED[name]} can be off at most") for name in NUMBERS},
     "gst_p95_verdict": Field(NAME, NO_UNIT, "verdict of the 95th percentile of GST"),
-    **{name: JOB[name] for name in ("job", "submitted_s", "started_s", "queued_s")},
+    **{name: JOB[name] for name in ("job", "submitted_s", "started_s", "queued_s", "dark_s")},
 }
 """Of ``results.csv``."""
 QUEUES: Mapping[str, Field] = {

@@ -115,6 +115,37 @@ class Panels:
         position = tuple(1 - side if server in flipped else side for server, side in enumerate(self.position))
         return replace(self, position=position, routes=())
 
+    def among(self, servers: Sequence[int], matchings: Sequence[Matching]) -> Panels:
+        """The same with these circuits among some servers, and no others at their ports: with look-ahead, on the ports
+        that look ahead, to which the servers' switches then turn.
+
+        Raises:
+            TopologyError: the servers' 1x2 switches are set differently.
+        """
+        own, (side, *different) = set(servers), sorted({self.position[server] for server in servers})
+        if different:
+            raise TopologyError(
+                "the 1x2 switches of these servers are set differently, so their ports that look ahead are on "
+                "different panels",
+                fix="give jobs hosts that earlier jobs had together",
+            )
+        to = 1 - side if len(self.sides) > 1 else side
+        panels = tuple(
+            tuple(sorted([*(pair for pair in old if own.isdisjoint(pair)), *new]))
+            for old, new in zip(self.sides[to], matchings, strict=True)
+        )
+        return replace(
+            self,
+            sides=tuple(panels if number == to else one for number, one in enumerate(self.sides)),
+            position=tuple(to if server in own else at for server, at in enumerate(self.position)),
+            routes=tuple(path for path in self.routes if own.isdisjoint(path)),
+        )
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether each interface has a second panel."""
+        return len(self.sides) > 1
+
     def _need_look_ahead(self) -> None:
         if len(self.sides) < 2:
             raise TopologyError("these patch panels have no look-ahead ports", fix="add look_ahead=true to patch_panel")

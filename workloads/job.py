@@ -188,6 +188,16 @@ class StepJitter:
 
 
 @dataclass(frozen=True)
+class Gated:
+    """Where a process is told when to hold what it sends, see :mod:`workloads.sync.gate`."""
+
+    path: str
+    """The socket of who tells it."""
+    kernel_bytes: int
+    """How much the kernel may hold of each connection, about: it has to arrive before circuits can move."""
+
+
+@dataclass(frozen=True)
 class WorkerJob:
     """One process of one trial. Paths are as the process sees them."""
 
@@ -235,6 +245,8 @@ class WorkerJob:
     line for each that stood still and was ended before that."""
     restarts: int = 0
     """How many times this process has been."""
+    gate: Gated | None = None
+    """None unless circuits move while iterations run, by what processes have still to send."""
     version: int = VERSION
 
     @property
@@ -272,4 +284,6 @@ class WorkerJob:
         if raw["failover"]:
             raw["failover"]["state"] = tuple(Peer(**peer) for peer in raw["failover"]["state"])
             raw["failover"] = Failover(**raw["failover"])
+        if raw["gate"]:
+            raw["gate"] = Gated(**raw["gate"])
         return cls(**raw)

@@ -67,7 +67,7 @@ def measure(
 
     Args:
         arms: labels; ``values`` is given a trial of each, in this order, and returns one number an iteration.
-        batch: of each; None takes the first that the run has.
+        batch: of each; None takes the first that the run has, or that of an arm whose jobs have others.
         number: the name of the number whose verdict decides.
         signed: the numbers are differences, which may as well be below 0.
     """
@@ -115,18 +115,23 @@ class _Counted:
 def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: str) -> _Counted:
     if run is None:
         return _Counted((), 0, 0, ("it was not run",))
-    batch = run.batches[0] if batch is None and run.batches else batch
     asked = run.resolved.get("repeats") or 1
     repeats = range(asked if isinstance(asked, int) else 1 + max((one.repeat for one in run.trials), default=0))
     found, doubts, valid = [], [], 0
     for repeat in repeats:
-        trials = [_trial(run, label, batch, repeat) for label in arms]
+        trials = [_trial(run, label, _batch(run, label) if batch is None else batch, repeat) for label in arms]
         why = [reason for label, trial in zip(arms, trials, strict=True) if (reason := _why_not(label, trial, number))]
         doubts += why
         valid += sum(trial is not None and trial.valid_in(number) for trial in trials)
         if not why:
             found.append(tuple(trial for trial in trials if trial is not None))
     return _Counted(tuple(found), valid, len(repeats) * len(arms), tuple(doubts))
+
+
+def _batch(run: Run, label: str) -> int | None:
+    """The first of the run that an arm has, or else the arm's own."""
+    own = [trial.batch for trial in run.trials if trial.label == label]
+    return next((one for one in (*run.batches, *own) if one in own), None)
 
 
 def _trial(run: Run, label: str, batch: int | None, repeat: int) -> Trial | None:

@@ -89,8 +89,9 @@ class Finding:
 
         Returns:
             For each its ``name``, the expression of its ``topology``, ``rate_bps`` of each link, ``dollars_per_server``
-            by TopoOpt's Table 3, and ``iteration_s``, which is predicted where a strategy was asked for. A value
-            that does not exist is None, and ``problem`` says why.
+            by TopoOpt's Table 3, and ``iteration_s``, which is predicted where a strategy was asked for. ``perturb``
+            is what an arm needs whose circuits move: then nobody predicts a time. A value that does not exist is None,
+            and ``problem`` says why if there is no such network.
 
         Raises:
             SpecError: the rate makes no sense.
@@ -103,13 +104,14 @@ class Finding:
             "rate_bps": each_bps,
             "dollars_per_server": oneshot_dollars(found.degree, each_bps),
             "iteration_s": None if self.plan is None else self.plan.facts["iteration_s"],
+            "perturb": None,
             "problem": None,
         }
         return [own, *map(self._compared, baselines(found.job.servers, found.degree, each_bps))]
 
     def _compared(self, one: Baseline) -> dict[str, Any]:
         iteration_s = None
-        if self.plan is not None and one.expression and one.rate_bps is not None:
+        if self.plan is not None and one.expression and one.rate_bps is not None and not one.perturb:
             from workloads.parallel.network import Network  # here, for it loads schemes
 
             iteration_s = self.plan.iteration_s(Network(build(one.expression, rate_bps=round(one.rate_bps))))
@@ -119,6 +121,7 @@ class Finding:
             "rate_bps": one.rate_bps,
             "dollars_per_server": one.dollars,
             "iteration_s": iteration_s,
+            "perturb": one.perturb or None,
             "problem": one.problem or None,
         }
 

@@ -34,6 +34,11 @@ def file_name(process: str) -> str:
     return process.replace("/", "+")
 
 
+def in_job(job: str, process: str) -> str:
+    """The process of a job whose name in the trial is ``process``."""
+    return process.removeprefix(f"{job}/") if job else process
+
+
 def of_job(job: str, process: str) -> str:
     """The name of a job's process in its trial: ``a/h3`` for the job ``a``; of a job without a name, its own."""
     return f"{job}/{process}" if job else process

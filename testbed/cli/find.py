@@ -201,7 +201,8 @@ def _baselines(compared: list[dict[str, Any]], degree: int) -> list[str]:
         return []
     rows = [_baseline(one) for one in compared if one["problem"] is None]
     lines = ["", table(("network", "links of", "$ a server", "iteration", "expression"), rows, left=1)]
-    lines += ["", *(f"no {one['name']}: {one['problem']}" for one in compared if one["problem"])]
+    lines += ["", *(f"{one['name']} needs perturb: [{one['perturb']}]" for one in compared if one["perturb"])]
+    lines += [*(f"no {one['name']}: {one['problem']}" for one in compared if one["problem"])]
     own_bps = compared[0]["rate_bps"]
     same_bps = next(one["rate_bps"] for one in compared if one["name"] == "cost-equivalent")
     if same_bps is not None:
@@ -215,7 +216,8 @@ def _baseline(one: dict[str, Any]) -> tuple[str, str, str, str, str]:
 
     iteration = "-" if one["iteration_s"] is None else time_text(one["iteration_s"])
     expression = one["topology"] if len(one["topology"]) < 60 else "as above"
-    return one["name"], rate_text(one["rate_bps"]), f"{one['dollars_per_server']:,.0f}", iteration, expression
+    dollars = "-" if one["dollars_per_server"] is None else f"{one['dollars_per_server']:,.0f}"
+    return one["name"], rate_text(one["rate_bps"]), dollars, iteration, expression
 
 
 def _arm(made: Finding) -> list[str]:

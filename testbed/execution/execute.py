@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.metrics import rounds
 from testbed import fidelity
 from testbed.base.errors import DiskFullError, TrialError, WorkerError
-from testbed.base.process_names import of_job
+from testbed.base.process_names import in_job, of_job
 from testbed.control.controller import Controller
 from testbed.control.feed import Feed
 from testbed.evidence import calibration, sum_check
@@ -41,12 +41,13 @@ from testbed.execution import (
 from testbed.execution.files import Files, working_files
 from testbed.execution.so_far import SoFar
 from testbed.execution.starting import Began, Starting
+from testbed.execution.switching import Switching
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
 from testbed.machine.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
-from testbed.perturb.circuits import History, moved_cost
+from testbed.perturb.circuits import History, moved_cost, reconfigured_cost
 from testbed.perturb.conductor import Record, timeline
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, undisturbed
@@ -74,7 +75,7 @@ class Observed:
     what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the bytes that each
     of its background flows sent, who died in each job (by the job's name), the circuits that it met, and what waited at
     egresses (None where the lab cannot tell). Where jobs share the network: the lines of the bursts before, when each
-    job began, and why those failed that did."""
+    job began, for how long its hosts waited for its circuits, and why those failed that did."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -90,6 +91,7 @@ class Observed:
     queues: Queues | None
     before: Lines = field(default_factory=list)
     began: Mapping[str, Began] = field(default_factory=dict)
+    dark_s: Mapping[str, float] = field(default_factory=dict)
     failed: Mapping[str, WorkerError] = field(default_factory=dict)
 
     def of(self, kind: str, job: Job | None = None) -> Lines:
@@ -214,6 +216,8 @@ def _of_jobs(
     errors: list[TrialError] = []
     for job in trial.jobs:
         record = several.timed(several.blank(job), seen.began)
+        if job.name in seen.dark_s:
+            record["dark_s"] = round(seen.dark_s[job.name], 6)
         try:
             if job.name in seen.failed:
                 raise seen.failed[job.name]
@@ -318,13 +322,15 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         TrialError: the lab is not as asked, a worker died, or nothing happened for too long.
     """
     settings = link_settings(trial.spec, congestion_control)
-    lab.up(trial.topology, settings, job_files.host_pairs(trial))
+    pairs, moves = job_files.host_pairs(trial), job_files.moves_for_jobs(trial)
+    lab.up(trial.topology, settings, job_files.joined(trial.topology, pairs) if moves else pairs)
     with named_errors(files.work):
         agent = lab.agent() if any(job.kind.needs_agent(job.plan) for job in trial.jobs) else ()
         launches = job_files.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.topology, lab, settings)
     names = [launch.process for launch in launches]
-    starting = Starting(trial.jobs, launches, lab, files) if trial.is_shared else None
+    switching = Switching(lab, trial.topology, pairs) if moves else None
+    starting = Starting(trial.jobs, launches, lab, files, switching) if trial.is_shared else None
     before = bursts.measured(trial, lab, files, bursts.probers(trial, files, congestion_control)) if starting else []
     coordinators = {job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on}
     bystanders = {job.name: Bystander(job, files, lab) for job in trial.jobs if job.survives}
@@ -343,7 +349,11 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
             lab.launch(launches)
         supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s, controllers)
 
-    _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})
+    try:
+        _, around = observing.observe(trial, lab, files, train, {name: files.samples(name) for name in names})
+    finally:
+        if switching:
+            switching.close()
     courses = {job.name: undisturbed(job) for job in trial.jobs}
     courses |= {name: one.course for name, one in coordinators.items()}
     courses |= {name: one.course(around.events) for name, one in bystanders.items()}
@@ -359,13 +369,14 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         idle=idle,
         differs=around.differs,
         readings=around.readings,
-        events=around.events,
+        events=[*around.events, *(switching.records if switching else ())],
         background=around.sent,
         courses=courses,
         circuits=around.history,
         queues=around.queues,
         before=before,
         began=starting.began if starting else {},
+        dark_s=switching.dark_s if switching else {},
         failed=starting.failed if starting else {},
     )
     seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
@@ -383,7 +394,8 @@ def attributed(job: Job, seen: Observed) -> Told:
     if job.kind.sums_together:
         table = phases.attribute(table, course.phases, course.dead, course.behind)
     last, journals = seen.of("done", job), journal(job, seen.of("journal", job))
-    return job.kind.told(job.plan, table, [*last, *journals], job.iterations)
+    said = [{**line, "name": in_job(job.name, line["name"])} for line in (*last, *journals)]
+    return job.kind.told(job.plan, table, said, job.iterations)
 
 
 def journal(job: Job, lines: Lines) -> Lines:
@@ -414,7 +426,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     course, start_s, end_s = courses[job.name], float(samples["start_s"].min()), float(samples["end_s"].max())
     events = timeline(seen.events, start_s)
     bounds = bounds_of(job, samples, course.phases, events) if job.kind.sums_together else None
-    extra = link_load.extra_bytes(trial, seen.of("done"), probes)
+    extra = link_load.extra_bytes(trial, seen.of("done"), probes, seen.circuits)
     loss = rounds(samples).groupby("iteration")["loss"].mean()
     found = fidelity.Seen(
         trial=trial,
@@ -442,7 +454,9 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
     )
-    is_disturbed = bool(course.deaths or seen.background or any(event.get("links") for event in events))
+    is_disturbed = bool(
+        course.deaths or seen.background or len(seen.circuits) > 1 or any(event.get("links") for event in events)
+    )
     path = () if is_disturbed else job.critical_path
     # What a process that died had sent is not known.
     sent = sent_bytes([line["wire_bytes"] for line in seen.of("done", job)]) if course.is_whole else None
@@ -486,7 +500,9 @@ def as_run(job: Job, history: History, told: Told) -> Job:
     """The job with the cost of what its synchronisations met, if circuits moved meanwhile, or if that is known only
     afterwards."""
     found = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
-    if found is None and len(history) > 1:
+    if found is None and len(history) > 1 and history[0].carried is not None:
+        found = reconfigured_cost(job.plan, history, job.iterations, job.gradient_bytes)
+    elif found is None and len(history) > 1:
         by = told.samples.groupby("iteration")
         windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
         found = moved_cost(job.plan, history, windows, job.gradient_bytes)

@@ -77,6 +77,11 @@ class Files:
         """The program that runs a command on another host."""
         return self.work / "agent.sh"
 
+    @property
+    def gate(self) -> Path:
+        """The socket of who tells processes to hold; no node's folder has a ``+`` in its name."""
+        return self.work / "+gate"
+
     def plan(self, job: str = "") -> Path:
         """What moves in a job."""
         return self._shared(job, "forest.npz")

@@ -25,7 +25,7 @@ from workloads import kinds
 from workloads.arrivals import SETTLE
 from workloads.checkpoint import Checkpoint
 from workloads.failover import write_whole
-from workloads.job import Compute, Failover, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
+from workloads.job import Compute, Failover, Gated, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
 from workloads.sync.flows import pairs
 from workloads.sync.forest import Forest, placed
 from workloads.sync.schemes import build
@@ -42,6 +42,10 @@ LEAST_PROBE_BITS = 5_000_000
 """Of a burst over a slow link, which takes longer: its rate is taken in ten slices, and 42 packets are in each."""
 INITIAL_WINDOW_BITS = 10 * 1448 * 8
 """What Linux sends before the first acknowledgement (RFC 6928)."""
+
+KERNEL_S, LEAST_KERNEL_BYTES = 5e-3, 16_384
+"""What the kernel may hold of a connection that has to be empty before circuits can move: what its link takes so long
+for, and at least a few packets."""
 
 PACE = 1.1
 """A burst whose way is slower than its NIC is sent this much faster than that way, which fills it. Unpaced, megabytes
@@ -118,7 +122,17 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             jitter=_jitter(job, node) if name in ranks else None,
             checkpoint=_checkpoint(job, node, ranks.get(name), files.checkpoint(name)),
             fenced=str(files.fenced(job.name)) if job.returns else None,
+            gate=_gate(job, files),
         )
+
+
+def _gate(job: Job, files: Files) -> Gated | None:
+    """Where a process is told to hold, if circuits move while iterations run. Its kernel may hold of each connection
+    what a link takes a few milliseconds for."""
+    if not any(one.reconfiguration for one in job.network.perturbations):
+        return None
+    slowest_bps = min(link.rate_bps for link in job.network.topology.links)
+    return Gated(str(files.gate), max(LEAST_KERNEL_BYTES, round(slowest_bps * KERNEL_S / 8)))
 
 
 def _saves(job: Job, rank: int | None) -> bool:
@@ -203,6 +217,16 @@ def host_pairs(trial: Trial) -> list[tuple[int, int]]:
     for job in trial.jobs:
         wanted |= {*job.kind.pairs(job.plan), *permutations(_may_meet(job), 2)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
+
+
+def moves_for_jobs(trial: Trial) -> bool:
+    """Whether circuits move for jobs, so that some hosts have routes later only."""
+    return any(job.slot is not None and job.slot.circuits is not None for job in trial.jobs)
+
+
+def joined(topology: Topology, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those of the pairs that have routes."""
+    return [pair for pair in pairs if _reach(topology, *pair)]
 
 
 def meeting_rings(topology: Topology) -> list[Forest]:

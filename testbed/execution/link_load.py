@@ -9,10 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from testbed.execution.job_files import burst_addresses
+from testbed.perturb.circuits import Carried, History
 from testbed.trial.model import Trial
 from topologies.bursts import Burst
-from topologies.model import Path
+from topologies.model import Path, Topology
 from workloads.sync.tcp_info import Sent
 
 Lines = Sequence[Mapping[str, Any]]
@@ -38,17 +41,28 @@ def background_bytes(trial: Trial, sent: Sequence[int]) -> LinkLoad:
     return _routed((trial.topology.connections(*pair)[0], count / trial.network.goodput) for pair, count in flows)
 
 
-def extra_bytes(trial: Trial, done: Lines, probes: Lines) -> LinkLoad:
+def extra_bytes(trial: Trial, done: Lines, probes: Lines, circuits: History) -> LinkLoad:
     """What TCP has put there beyond streams in full packets, as far as processes' connections are known:
     acknowledgements, and what was sent again. Of that, a link may have carried less: what was lost before."""
-    return _routed([*_of_processes(trial, done), *_of_bursts(trial, probes)])
+    states = [(state.topology, state.carried) for state in circuits if state.carried is not None]
+    of_states = [one for state in states for one in _of_states(*state, trial.network.goodput)]
+    return _routed([*(of_states or _of_processes(trial, done)), *_of_bursts(trial, probes)])
 
 
 def _of_processes(trial: Trial, done: Lines) -> Iterator[_Count]:
+    topology = {process: job.network.topology for job in trial.jobs for process in job.processes}
     for line in done:
         for other, sent in (line["sent"] or {}).items():
-            paths = trial.topology.paths(trial.processes[line["name"]], int(other))
+            paths = topology[line["name"]].paths(trial.processes[line["name"]], int(other))
             yield paths, Sent(**sent).extra_bytes(trial.network.goodput)
+
+
+def _of_states(topology: Topology, carried: Carried, goodput: float) -> Iterator[_Count]:
+    """Of processes that told what passed over these circuits. A pair's last acknowledgements may go when no circuit
+    joins it any more: the kernel has no route for them."""
+    for src, dst in np.argwhere(carried.stream_bytes + carried.stream_bytes.T).tolist():
+        sent = Sent(int(carried.stream_bytes[src, dst]), int(carried.wire_bytes[src, dst]))
+        yield topology.paths(src, dst), sent.extra_bytes(goodput)
 
 
 def _of_bursts(trial: Trial, probes: Lines) -> Iterator[_Count]:

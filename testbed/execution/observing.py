@@ -4,7 +4,8 @@ the CPUs counted meanwhile."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from testbed.evidence import calibration
 from testbed.evidence.spot_checks import Readings, SpotChecks
 from testbed.execution import results
 from testbed.execution.files import Files
+from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
@@ -24,6 +26,7 @@ from testbed.machine.room import most_said_bytes
 from testbed.perturb.circuits import History
 from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.patching import Patching
+from testbed.perturb.reconfiguring import Reconfiguring
 from testbed.trial.model import Trial
 
 _T = TypeVar("_T")
@@ -67,11 +70,12 @@ def observe(
     before, watched = lab.counters(), lab.watch_queues()
     with (
         Patching(lab, topology) as patching,
+        _reconfiguring(trial, lab, files) as reconfiguring,
         Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
         begun(
             [job.kind for job in trial.jobs], Context(trial, lab, files, conductor.carry_out, conductor.records)
         ) as declared,
-        Beside(feed, [conductor, patching, *declared]),
+        Beside(feed, [conductor, patching, *reconfiguring, *declared]),
         lab.monitor() as monitor,
         SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,
     ):
@@ -79,15 +83,32 @@ def observe(
             found = work(feed, checks.readings)
         except TrialError as error:
             feed.look()  # the record tells when things happened after the trial began
+            conductor.records += _moves(patching, reconfiguring)
             instead = "" if trial.goes_on or not all(job.is_synchronised for job in trial.jobs) else ANOTHER
             goes_on = trial.does_without(conductor.kills)
             told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=goes_on, instead=instead)
             raise told from error
     queues = lab.queues() if watched else None
     sent = conductor.finish()
-    events = sorted([*conductor.records, *patching.records], key=lambda one: one.begun_s or math.inf)
+    moves = _moves(patching, reconfiguring)
+    events = sorted([*conductor.records, *moves], key=lambda one: one.begun_s or math.inf)
+    history = reconfiguring[0].history if reconfiguring else patching.history
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
     described, readings = lab.describe(), checks.readings
-    return found, Observation(
-        counted, monitor.log, described, differs, readings, events, sent, patching.history, queues
-    )
+    return found, Observation(counted, monitor.log, described, differs, readings, events, sent, history, queues)
+
+
+def _moves(patching: Patching, reconfiguring: Sequence[Reconfiguring]) -> list[Record]:
+    """Of circuits, that the schedule does not have."""
+    return [*patching.records, *(record for one in reconfiguring for record in one.records)]
+
+
+@contextmanager
+def _reconfiguring(trial: Trial, lab: Lab, files: Files) -> Iterator[Sequence[Reconfiguring]]:
+    """Who moves circuits within iterations, if that was asked for."""
+    asked = next((found for one in trial.network.perturbations if (found := one.reconfiguration)), None)
+    if asked is None:
+        yield ()
+        return
+    with named_errors(files.work), Reconfiguring(lab, trial.topology, asked, files.gate) as one:
+        yield (one,)

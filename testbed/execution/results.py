@@ -45,7 +45,7 @@ COLUMNS = (
     *("iteration_predicted_s", "mp_wait_forward_s", "mp_wait_backward_s"),
 )
 """Of every run; after them come the fields that are swept, by their names."""
-OF_JOBS = (JOB, "submitted_s", "started_s", "queued_s")
+OF_JOBS = (JOB, "submitted_s", "started_s", "queued_s", "dark_s")
 """Of runs in which jobs share a network."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a formula begins with."""

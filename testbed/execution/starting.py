@@ -12,6 +12,7 @@ from testbed.base.errors import WorkerError
 from testbed.control.feed import Feed
 from testbed.execution import supervise
 from testbed.execution.files import Files
+from testbed.execution.switching import SOON_S, Switching
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit, Launch
 from testbed.trial.job import Job, Slot
@@ -31,8 +32,16 @@ class Starting:
 
     is_urgent = False
 
-    def __init__(self, jobs: Sequence[Job], launches: Sequence[Launch], lab: Lab, files: Files) -> None:
-        self._lab, self._files = lab, files
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        launches: Sequence[Launch],
+        lab: Lab,
+        files: Files,
+        switching: Switching | None = None,
+    ) -> None:
+        """``switching`` gives jobs their circuits, where some have circuits of their own."""
+        self._lab, self._files, self._switching = lab, files, switching
         self._waiting = list(jobs)
         self._running: dict[str, Job] = {}
         self._launches = {job.name: [one for one in launches if one.process in job.processes] for job in jobs}
@@ -55,15 +64,28 @@ class Starting:
         self._end_failed(feed)
         running = set(feed.running)
         self._running = {name: job for name, job in self._running.items() if running & job.processes.keys()}
+        self._look_ahead()
         for job in list(self._waiting):
-            if self._is_due(_slot(job), now_s - self._begun_s):
+            if self._is_due(_slot(job), now_s - self._begun_s) and self._has_circuits(job):
                 self._start(job, feed)
         next_s = min((_slot(job).start_s for job in self._waiting), default=math.inf)
-        return max(0.0, self._begun_s + next_s - now_s) or math.inf  # those who wait for hosts are looked at anyway
+        # Those who wait for hosts are looked at anyway.
+        waits_s = max(0.0, self._begun_s + next_s - now_s) or math.inf
+        return min(waits_s, SOON_S) if any(_slot(job).circuits for job in self._waiting) else waits_s
 
     def _is_due(self, slot: Slot, since_s: float) -> bool:
         waiting = {job.name for job in self._waiting}
         return slot.start_s <= since_s and not (waiting | self._running.keys()).intersection(slot.after)
+
+    def _has_circuits(self, job: Job) -> bool:
+        """Whether the circuits of a job whose hosts are free carry light."""
+        return self._switching is None or _slot(job).circuits is None or self._switching.is_lit(job)
+
+    def _look_ahead(self) -> None:
+        """Patch what can be patched while jobs run."""
+        for job in self._waiting:
+            if self._switching and _slot(job).circuits is not None and self.began.keys() >= set(_slot(job).after):
+                self._switching.look_ahead(job)
 
     def _start(self, job: Job, feed: Feed) -> None:
         self._waiting.remove(job)

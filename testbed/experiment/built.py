@@ -45,8 +45,9 @@ class Built:
         self, text: str, topology_text: str, spec: Spec, gradient: Gradient, part: Part | None = None
     ) -> tuple[Plan, Cost]:
         """What the scheme ``text`` does there, or on a part of it, verified, and what that costs."""
-        topology = self.topology(topology_text, spec)
-        undrawn = (text, _links_key(topology_text, spec), gradient.tensors, part and part.hosts)
+        topology = part.whole if part else self.topology(topology_text, spec)
+        own = part and (part.hosts, topology.panels)
+        undrawn = (text, _links_key(topology_text, spec), gradient.tensors, own)
         if undrawn not in self._undrawn:
             self._undrawn[undrawn] = (
                 _plan_on(part, text, gradient) if part else build_plan(text, topology, gradient.tensors)

@@ -143,7 +143,7 @@ def _check_size(cell: PlannedCell, job: Job) -> None:
     if job.kind.writes_samples:
         _check_timeout(job)
     if cell.arm.strategy is not None:
-        check_memory(cell.arm, job.work, cell.batch, job.network.topology.host_count)
+        check_memory(cell.arm, job.work, cell.batch, job.network.topology.host_count, cell.arm.strategy)
 
 
 def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan]:
@@ -200,18 +200,25 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
     network = network_of(arm, spec, folder, built)
 
     def made(asked: JobKeys, part: Part) -> Job:
+        of_job = replace(network, topology=part.whole)  # which may have other circuits
         scheme_text, work = locate(asked.scheme, folder), synchronised(spec.workload_of(asked))
         _check_samples(arm, network.topology, work.iterations)
         sent, own = bring(work)
-        plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
-        found = Job(asked.name, network, scheme_text, plan, least, sent, work, asked.batch or cell.batch, own)
+        batch = asked.batch or cell.batch
+        if asked.strategy is None:
+            plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
+        else:
+            check_memory(arm, work, batch, part.topology.host_count, asked.strategy)
+            operators = work.operators(batch, 1)
+            sent, plan, least = placed(scheme_text, part.whole, operators, asked.strategy, part)
+        found = Job(asked.name, of_job, scheme_text, plan, least, sent, work, batch, own)
         _check_plan(found, own)
         return found
 
     found = planned(arm.jobs, network.topology, made)
     processes = {process: node for one in found for process, node in one.processes.items()}
     for one in found:
-        check_perturbations(arm, spec, network.topology, one.plan, folder, processes)
+        check_perturbations(arm, spec, one.network.topology, one.plan, folder, processes)
         _check_timeout(one)
     return found
 
@@ -400,7 +407,11 @@ class _Cells:
                 return []
         make = partial(job, sent=sent, own=own, folder=folder, built=self._built)
         made = [(cell, self._jobs_of(cell) if cell.arm.jobs else self._alone(cell, make, own)) for cell in group]
-        found = [_trial(cell, some, self._inputs.of(spec, cell.arm)) for cell, some in made if some]
+        found = [
+            _trial(cell, network_of(cell.arm, cell.spec, folder, self._built), some, self._inputs.of(spec, cell.arm))
+            for cell, some in made
+            if some
+        ]
         return [replace(trial, inputs={**trial.inputs, **self._packages.of(trial)}) for trial in found]
 
     def _alone(self, cell: PlannedCell, make: Callable[[PlannedCell], Job], own: Prepared | None) -> tuple[Job, ...]:
@@ -476,8 +487,8 @@ class _Cells:
             )
 
 
-def _trial(cell: PlannedCell, some: tuple[Job, ...], inputs: Digests) -> Trial:
+def _trial(cell: PlannedCell, network: Network, some: tuple[Job, ...], inputs: Digests) -> Trial:
     first, *_ = some
     name = naming.name(cell, "jobs" if cell.arm.jobs else first.scheme_text)
     inputs = {**inputs, **{name: digest for one in some if one.own for name, digest in one.own.inputs.items()}}
-    return Trial(name, first.network, some, point=cell.point, at=cell.at, inputs=inputs)
+    return Trial(name, network, some, point=cell.point, at=cell.at, inputs=inputs)

@@ -7,6 +7,7 @@ from typing import Any
 from testbed.spec import Arm
 from testbed.spec.workload.base import Synchronised
 from topologies.model import Topology
+from topologies.part import Part
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.kinds.hybrid.schemes import planned
@@ -17,26 +18,33 @@ from workloads.plan import Plan
 from workloads.sync.cost import Cost
 
 
-def placed(scheme: str, topology: Topology, model: Model, given: Any) -> tuple[Gradient, Plan, Cost]:
-    """The gradients that hosts sum, the verified plan, and what an iteration costs; ``given`` is as in a spec.
+def placed(
+    scheme: str, topology: Topology, model: Model, given: Any, part: Part | None = None
+) -> tuple[Gradient, Plan, Cost]:
+    """The gradients that hosts sum, the verified plan, and what an iteration costs; ``given`` is as in a spec. The plan
+    is one for a part of the network, if there is one.
 
     Raises:
         SpecError, SchemeError: the strategy cannot be, or the scheme does not sum in its groups.
     """
-    strategy = read(model, topology.host_count, given)
-    plan = planned(scheme, topology, model, strategy)
+    own = part.topology if part else topology
+    strategy = read(model, own.host_count, given)
+    plan = planned(scheme, own, model, strategy)
+    if part:
+        plan = kinds.of(plan).placed(plan, part)
     kinds.verify(plan, topology)
     sent = _gradient(tuple(size // FLOAT_BYTES for size in gradients(model, strategy).values()))
     return sent, plan, kinds.cost(plan, topology, FLOAT_BYTES * sent.floats)
 
 
-def check_memory(arm: Arm, work: Synchronised, batch: int, servers: int) -> None:
-    """
+def check_memory(arm: Arm, work: Synchronised, batch: int, servers: int, strategy: Any) -> None:
+    """Of an arm, or of one of its jobs, under its strategy.
+
     Raises:
-        SpecError: under the arm's strategy a server would hold more than fits.
+        SpecError: a server would hold more than fits.
     """
     model = work.whole(batch, arm.cut)
-    check_fits(model, read(model, servers, arm.strategy), memory_bytes(arm))
+    check_fits(model, read(model, servers, strategy), memory_bytes(arm))
 
 
 def memory_bytes(arm: Arm) -> float:

@@ -17,8 +17,10 @@ from testbed.base.listing import counted, shortened
 from testbed.experiment.duration import job_s
 from testbed.spec.jobs import JobKeys, singly
 from testbed.trial.job import Job, Slot
+from topologies.circuits import matchings
 from topologies.model import Topology
 from topologies.part import Part, passed
+from topologies.patch_panel import repatched
 
 Make = Callable[[JobKeys, Part], Job]
 """Plans a job on these hosts."""
@@ -34,13 +36,22 @@ def planned(asked: Sequence[JobKeys], topology: Topology, make: Make) -> tuple[J
     for one in singly(asked):
         try:
             slot = queue.next(one)
+            topology = _patched(topology, slot)
             job = replace(make(one, Part(topology, slot.hosts)), slot=slot)
         except SpecError as error:
             raise SpecError(f"the job {one.name}: {error.problem}", fix=error.fix) from None
         queue.holds(job)
         found.append(job)
-    _check_apart(found, topology)
+    _check_apart(found)
     return tuple(found)
+
+
+def _patched(topology: Topology, slot: Slot) -> Topology:
+    """The network once a job has its circuits."""
+    if slot.circuits is None:
+        return topology
+    assert topology.panels is not None
+    return repatched(topology, topology.panels.among(slot.hosts, slot.circuits))
 
 
 class _Queue:
@@ -51,12 +62,35 @@ class _Queue:
         named = {host for one in asked if isinstance(one.hosts, list) for host in one.hosts}
         self._pool = [host for host in topology.hosts if topology.nodes[host].name not in named]
         self._until_s: dict[int, float] = {}
+        self._since_s: dict[int, float] = {}
         self._last: dict[int, str] = {}
         self._first_s = 0.0  # nobody overtakes who waits
 
     def next(self, one: JobKeys) -> Slot:
         """Where and when a job runs that was submitted after the others.
 
+        Raises:
+            SpecError: it can never run, or its circuits cannot be.
+        """
+        slot = self._placed(one)
+        if not one.rings and not one.circuits:
+            return slot
+        panels = self._topology.panels
+        if panels is None:
+            problem = f"it has circuits, and {self._topology.expression} has no patch panels"
+            raise SpecError(problem, fix="remove rings and circuits, or take patch_panel(...)")
+        found = matchings(len(slot.hosts), panels.degree, one.rings, one.circuits)
+        circuits = tuple(
+            tuple(sorted((min(pair), max(pair)) for pair in ((slot.hosts[a], slot.hosts[b]) for a, b in panel)))
+            for panel in found
+        )
+        # Ports that look ahead are free once the job before has turned away from them.
+        since_s = max((self._since_s.get(host, 0.0) for host in slot.hosts), default=0.0)
+        patched_s = (since_s if panels.looks_ahead else slot.planned_s) + panels.reconfiguration_s
+        return replace(slot, planned_s=max(slot.planned_s, patched_s), circuits=circuits)
+
+    def _placed(self, one: JobKeys) -> Slot:
+        """
         Raises:
             SpecError: it can never run.
         """
@@ -85,6 +119,7 @@ class _Queue:
         assert job.slot is not None
         for host in job.slot.hosts:
             self._until_s[host], self._last[host] = job.planned_s + job_s(job), job.name
+            self._since_s[host] = job.planned_s
 
     def _free(self, at_s: float) -> list[int]:
         return [host for host in self._pool if self._until_s.get(host, 0.0) <= at_s]
@@ -98,7 +133,7 @@ class _Queue:
         return index
 
 
-def _check_apart(jobs: Sequence[Job], topology: Topology) -> None:
+def _check_apart(jobs: Sequence[Job]) -> None:
     """
     Raises:
         SpecError: on patch panels, one job's packets pass another's hosts; or two jobs connect the same two switches,
@@ -108,16 +143,17 @@ def _check_apart(jobs: Sequence[Job], topology: Topology) -> None:
     for one, other in combinations(jobs, 2):
         both = pairs[one.name] & pairs[other.name]
         if both and not _in_turn(one, other):
-            a, b = min(both)
+            topology, (a, b) = one.network.topology, min(both)
             raise SpecError(
                 f"the jobs {one.name} and {other.name} both need a connection between {topology.nodes[a].name} and "
                 f"{topology.nodes[b].name}, and their messages could not be told apart",
                 fix="let only one of the jobs use switches that add",
             )
-    if topology.panels is None:
-        return
     for job in jobs:
         assert job.slot is not None
+        topology = job.network.topology
+        if topology.panels is None:
+            continue
         strange = passed(topology, sorted(pairs[job.name])) - set(job.slot.hosts)
         if strange:
             raise SpecError(

@@ -43,7 +43,10 @@ def together(seen: Seen) -> list[tuple[int, ...]]:
     background flows are shared like gradients."""
     topology = seen.trial.topology
     used = [pair for phase in seen.course.phases for pair in phase.job.kind.pairs(phase.job.plan)]
-    used += [pair for job in seen.trial.jobs for pair in job.kind.pairs(job.plan)]
+    if topology.panels is None:  # over circuits nothing is shared by hashing
+        used += [pair for job in seen.trial.jobs for pair in job.kind.pairs(job.plan)]
+    else:
+        return [(position,) for position in range(len(seen.links))]
     used += [*((one.src, one.dst) for one in topology.bursts), *seen.trial.network.background]
     position = {link["link"]: i for i, link in enumerate(seen.links)}
     both = {*used, *((dst, src) for src, dst in used)}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -197,19 +197,26 @@ class Lab(Protocol):
             PrivilegeError: the kernel does not let this user build it.
         """
 
-    def plan_patch(self, topology: Topology) -> None:
-        """Work out :meth:`patch` for the same topology, as the next move, so that it begins at once.
+    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:
+        """Work out :meth:`patch` for the same topology and pairs, as the next move, so that it begins at once.
 
         Raises:
             TopologyError: a pair would have no route.
             LabError: another network is up.
         """
 
-    def patch(self, topology: Topology, dark_s: float) -> Patched:
+    def patch(
+        self,
+        topology: Topology,
+        dark_s: float,
+        pairs: Iterable[tuple[int, int]] | None = None,
+        lit: Callable[[], object] = lambda: None,
+    ) -> Patched:
         """Move circuits while the network is up, to those of ``topology``, which is otherwise the one that is.
 
         Circuits that stay are not touched. Those that go are dark at once, what is sent into them is lost, and after
-        ``dark_s`` the new ones come up, with routes for the pairs of :meth:`up`. Moves take turns.
+        ``dark_s`` the new ones come up, with routes for ``pairs``, or for those of :meth:`up`. ``lit`` is called once
+        they carry light, before they are read back. Moves take turns.
 
         Raises:
             TopologyError: a pair would have no route; nothing has changed then.

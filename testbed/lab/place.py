@@ -74,6 +74,7 @@ class Place:
         forwards: whether its hosts pass on what is meant for others.
         has_agent: whether a process on one host can start others on other hosts (:meth:`testbed.lab.base.Lab.agent`).
         has_command_line: whether it has a command line of its own (:meth:`command_line`).
+        has_sockets: whether a process there can use a Unix socket of this machine, in the trial's work folder.
         takes_inventory: whether its hosts are the machines of an Ansible inventory.
     """
 
@@ -84,6 +85,7 @@ class Place:
     forwards: bool = True
     has_agent: bool = True
     has_command_line: bool = False
+    has_sockets: bool = False
     takes_inventory: bool = False
 
     @property

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
+from testbed.lab.choice import places
 from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.schedule import background_pairs, schedule
 from testbed.perturb.stragglers import draw
@@ -30,14 +31,15 @@ def check(
     Raises:
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.
     """
+    _check_once(arm, spec)
     now, known = topology, kinds.of(plan).processes(plan) if processes is None else processes
     for where, one in _placed(arm, spec):
         try:
             if processes is not None:
                 _check_shared(one)
             _check_fit(one, spec, plan)
-            if one.moves_circuits:
-                now = one.moved(now)
+            if (moved := one.moved(now)) is not now:
+                now = moved
                 kinds.cost(plan, now, 1.0)  # a worker that cannot be reached
             background_pairs([one], topology)
             one.step_sigma_s(topology)
@@ -46,6 +48,14 @@ def check(
                 draw([one], topology, plan.workers, spec.workload.iterations, spec.seed, folder)
         except SpecError as error:
             raise SpecError(f"{where}: {error.problem}", fix=error.fix) from None
+
+
+def _check_once(arm: Arm, spec: Spec) -> None:
+    movers = [(where, one) for where, one in _placed(arm, spec) if one.moves_circuits]
+    for where, one in movers:
+        if one.reconfiguration and len(movers) > 1:
+            problem = f"{where}: where circuits move by what is unsent, nothing else may move them"
+            raise SpecError(problem, fix="leave one of the perturbations out that move circuits")
 
 
 def _placed(arm: Arm, spec: Spec) -> Iterator[tuple[str, Perturbation]]:
@@ -65,6 +75,8 @@ def _check_shared(one: Perturbation) -> None:
 
 def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
     work, cannot = spec.workload, kinds.of(plan).cannot(plan)
+    if one.reconfiguration:
+        _check_holds(spec, plan)
     for effect in sorted(one.effects & cannot.keys()):
         raise cannot[effect].error()
     if "iterations" in cannot and any(moment.iteration is not None for moment in one.moments):
@@ -75,6 +87,21 @@ def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
         fix = "give a pace: compute: {mode: paced, ...}"
         raise SpecError("compute: none takes no time, so no worker can be slow", fix=fix)
     _check_moments(one, work.iterations)
+
+
+def _check_holds(spec: Spec, plan: Plan) -> None:
+    """Whether processes can tell what they have still to send, and hold it."""
+    if not kinds.of(plan).tells_unsent:
+        raise SpecError(
+            "circuits move by what processes have still to send, and only those of an arm with a strategy tell that",
+            fix="give the arm a strategy, such as strategy: data",
+        )
+    if not spec.place.has_sockets:
+        able = [name for name, place in places().items() if place.has_sockets]
+        raise SpecError(
+            f"in the lab {spec.lab} processes cannot be told within a millisecond to hold what they send",
+            fix=f"run it in the lab {' or '.join(able)}",
+        )
 
 
 def _check_moments(one: Perturbation, iterations: int) -> None:

@@ -8,19 +8,33 @@ from math import inf
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topologies.model import Topology
 from workloads import kinds
 from workloads.plan import Plan
-from workloads.sync.cost import IDEAL, Cost, Shaper
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
+from workloads.sync.flows import Flows
+
+
+class Carried(NamedTuple):
+    """Bytes by source and destination, each int64[nodes, nodes]: of streams, and of all frames with their headers and
+    acknowledgements."""
+
+    stream_bytes: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
 
 
 class State(NamedTuple):
-    """Circuits that carry light from ``lit_s`` on, after those that went for them had been dark from ``dark_s`` on."""
+    """Circuits that carry light from ``lit_s`` on, after those that went for them had been dark from ``dark_s`` on.
+
+    ``carried`` is what passed over them, where processes told.
+    """
 
     topology: Topology
     dark_s: float = -inf
     lit_s: float = -inf
+    carried: Carried | None = None
 
 
 History = Sequence[State]
@@ -36,6 +50,22 @@ class MovedCost(Cost):
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
         return min(one.bound_s(shaper) for one in self.states)
+
+
+def reconfigured_cost(plan: Plan, history: History, iterations: int, gradient_bytes: float) -> Cost:
+    """What synchronisations cost on average whose processes told what passed over each state's circuits."""
+    first = history[0].topology
+    link_bytes = np.zeros(2 * len(first.links))
+    for state in history:
+        link_bytes += cost_of_flows(_carried(state), state.topology, 0).link_bytes / iterations
+    return kinds.of(plan).cost_reconfigured(plan, first, gradient_bytes, link_bytes)
+
+
+def _carried(state: State) -> Flows:
+    assert state.carried is not None
+    counts = state.carried.stream_bytes
+    sources, destinations = np.nonzero(counts)
+    return Flows(sources, destinations, counts[sources, destinations].astype(np.float64))
 
 
 def moved_cost(

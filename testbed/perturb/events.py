@@ -10,6 +10,7 @@ from typing import Protocol
 from testbed.lab.base import Impairment, LinkChange
 from testbed.perturb.moments import Moment
 from topologies.model import Topology
+from topologies.topoopt.reconfigure import Discount
 
 START_SIGNAL, STOP_SIGNAL = signal.SIGUSR1, signal.SIGUSR2
 """What a helper begins and ends its work at, again and again."""
@@ -54,6 +55,21 @@ class Move(Protocol):
 
     def dark_s(self, topology: Topology) -> float:
         """For how long what moves is dark."""
+
+
+@dataclass(frozen=True)
+class Reconfiguration:
+    """Circuits that move within iterations, see :mod:`testbed.perturb.reconfiguring`.
+
+    Attributes:
+        every_s: between two looks at what is unsent.
+        dark_s: for how long moving circuits are dark.
+        discount: what further circuits between two servers are worth.
+    """
+
+    every_s: float
+    dark_s: float
+    discount: Discount
 
 
 @dataclass(frozen=True)

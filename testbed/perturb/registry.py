@@ -25,6 +25,7 @@ from testbed.perturb.kinds.kill import Kill
 from testbed.perturb.kinds.queue import Queue
 from testbed.perturb.kinds.rate import Step
 from testbed.perturb.kinds.rates import Rates
+from testbed.perturb.kinds.reconfigure import Reconfigure
 from testbed.perturb.kinds.slow import Slow
 from testbed.perturb.kinds.straggle import Straggle
 from testbed.perturb.kinds.trace import Trace
@@ -37,6 +38,7 @@ _BUILT_IN: tuple[type[Perturbation], ...] = (
     *(Rates, Step, Queue, Impair, Down, Background),
     *(Freeze, Kill),
     Circuits,
+    Reconfigure,
 )
 """In the order in which messages list them."""
 

@@ -12,6 +12,7 @@ from testbed.base.errors import SpecError
 from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
 from topologies.model import Topology
+from topologies.panels import Panels
 
 Direction = Literal["both", "out", "in"]
 _GROUP = re.compile(r"(rack|level) (\d+)")
@@ -166,3 +167,15 @@ def _of_level(topology: Topology, number: int) -> Target:
 
 def _numbered(what: str, numbers: Sequence[int]) -> str:
     return shortened([f"{what} {number}" for number in numbers], 12)
+
+
+def panels(topology: Topology) -> Panels:
+    """
+    Raises:
+        SpecError: the network has none.
+    """
+    if topology.panels is None:
+        raise SpecError(
+            f"{topology.expression} has no patch panels", fix="write it at the arm that has them, in its own perturb"
+        )
+    return topology.panels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Line, Rate, Size, refuse
@@ -12,26 +12,11 @@ from testbed.base.units import rate_text
 from testbed.spec.checkpoint import Checkpoint
 from testbed.spec.jobs import JobKeys, check, singly
 from testbed.spec.perturb import Perturbations
+from testbed.spec.strategy import Strategy, shown
 from testbed.spec.text import SchemeText, TopologyText
 
 LONGEST_LABEL = 80
 """Characters: labels are columns of tables."""
-
-
-def _strategy(value: object) -> object:
-    """What can be said of a strategy without knowing the model and the hosts."""
-    example = "write data, search(steps=2000), or host numbers by operator: {e0: [0], rest: all}"
-    if value == "data":
-        return value
-    if not isinstance(value, dict) or not value:
-        raise refuse(f"{value!r} is not a strategy", example)
-    for name, holders in value.items():
-        if holders != "all" and not (isinstance(holders, list) and all(type(one) is int for one in holders)):
-            raise refuse(f"{name}: {holders!r} is not a list of host numbers", f"write {name}: [0], or {name}: all")
-    return {str(name): holders for name, holders in value.items()}
-
-
-Strategy = Annotated[str | dict[str, str | list[int]], BeforeValidator(_strategy)]
 
 
 class Arm(Group):
@@ -82,10 +67,7 @@ class Arm(Group):
     @property
     def strategy_text(self) -> str:
         """The strategy for people; empty where there is none."""
-        if self.strategy is None or isinstance(self.strategy, str):
-            return self.strategy or ""
-        given = [f"{name}: {holders}" for name, holders in self.strategy.items()]
-        return "{" + ", ".join(given[:4] + [f"and {len(given) - 4} more"] * (len(given) > 4)) + "}"
+        return shown(self.strategy)
 
     @property
     def schemes(self) -> list[str]:
@@ -106,9 +88,10 @@ class Arm(Group):
             return self
         if self.scheme:
             raise refuse("an arm has either a scheme or jobs, which have schemes of their own", "remove one of them")
-        for key, value in (("checkpoint", self.checkpoint), ("strategy", self.strategy)):
-            if value is not None:
-                raise refuse(f"an arm with jobs takes no {key}", f"remove {key}")
+        if self.checkpoint is not None:
+            raise refuse("an arm with jobs takes no checkpoint", "remove checkpoint")
+        if self.strategy is not None:
+            raise refuse("an arm with jobs takes no strategy", "give each job a strategy of its own")
         try:
             check(self.jobs)
         except SpecError as error:

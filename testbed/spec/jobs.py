@@ -9,6 +9,8 @@ from pydantic import BeforeValidator, Field
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Time, Whole, refuse
+from testbed.perturb.circuit_values import Tuples
+from testbed.spec.strategy import JobStrategy
 from testbed.spec.text import Name, SchemeText, nothing
 from testbed.spec.workload.base import Batch
 
@@ -49,6 +51,16 @@ class JobKeys(Group):
     """The model whose gradient is synchronised, in place of ``workload.model``."""
     batch: Batch | None = Field(None, examples=["16"])
     """The number of samples per worker and iteration, in place of ``workload.batch``."""
+    strategy: JobStrategy | None = Field(None, examples=["{e0: [0], rest: all}"])
+    """The job's hosts that hold each operator of its model, by their place among the job's hosts: 0 is the first one.
+    As the ``strategy`` of an arm, without a search. By default there is none."""
+    rings: Tuples = Field((), examples=["[1, 3]"])
+    """On patch panels: the rings that join the job's hosts before it begins, by their places among them, as for the
+    topology ``patch_panel``. Circuits that its hosts had before go away. With ``look_ahead=true`` they are patched
+    while the jobs before it run, and the hosts' 1x2 switches turn once all are free. By default it takes the circuits
+    that are there."""
+    circuits: Tuples = Field((), examples=["[[0-1, 2-3]]"])
+    """The same as matchings, beside the rings."""
     start_s: Annotated[Time, BeforeValidator(nothing)] = Field(0.0, alias="start", ge=0, examples=["2 s"])
     """When the job is submitted, after the beginning of the trial."""
     copies: Whole = Field(1, ge=1, le=MOST_COPIES, examples=["3"])

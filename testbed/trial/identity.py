@@ -64,7 +64,8 @@ def _settings(trial: Trial) -> dict[str, Any]:
     settings["inputs"] = dict(trial.inputs)
     for job in trial.jobs:
         if job.slot is not None:
-            settings[of_job(job.name, "slot")] = asdict(job.slot)
+            told = {name: value for name, value in asdict(job.slot).items() if value is not None}
+            settings[of_job(job.name, "slot")] = told
         if job.is_synchronised:
             training = {key: value for key, value in asdict(job.training).items() if key not in OF_OWN}
             of_this = (

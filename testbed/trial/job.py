@@ -13,6 +13,7 @@ from testbed.base.process_names import of_job
 from testbed.perturb.stragglers import Stragglers, draw
 from testbed.spec.workload.base import Synchronised, Workload
 from testbed.trial.network import Network
+from topologies.panels import Matching
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Task
@@ -32,6 +33,7 @@ class Slot:
         start_s: when it is submitted, after the trial's beginning.
         planned_s: when it begins if every job takes as long as predicted: it may have to wait for hosts.
         after: the jobs that had these hosts before. It begins when all of them have ended.
+        circuits: by panel, those that its hosts get for it; None where it takes what is there.
     """
 
     scheme: str
@@ -39,6 +41,7 @@ class Slot:
     start_s: float
     planned_s: float
     after: tuple[str, ...] = ()
+    circuits: tuple[Matching, ...] | None = None
 
 
 @dataclass(frozen=True)

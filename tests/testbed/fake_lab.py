@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,12 +111,21 @@ class FakeLab:
         self._topology, self._settings, self._changes = topology, settings, {}
         self._started = set()
 
-    def plan_patch(self, topology: Topology) -> None:
+    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:
+        del pairs
         self._note("plan_patch", topology)
 
-    def patch(self, topology: Topology, dark_s: float) -> Patched:
+    def patch(
+        self,
+        topology: Topology,
+        dark_s: float,
+        pairs: Iterable[tuple[int, int]] | None = None,
+        lit: Callable[[], object] = lambda: None,
+    ) -> Patched:
+        del pairs
         now = time.monotonic()
         self._note("patch", topology)
+        lit()
         return Patched(1, 1, now, now + dark_s)
 
     def agent(self) -> list[str]:

@@ -1,7 +1,8 @@
 """The networks that TopoOpt compares itself with (section 5.1), for as many servers, and what they cost.
 
-SiP-ML is not among them. A star stands for a fat-tree of full bisection bandwidth when it is run or predicted; it is
-priced as the fat-tree, which has one NIC, five switch ports and three cables a server, whatever its size.
+SiP-ML is here as in Appendix E: circuits that Algorithm 5 moves without a discount. A star stands for a fat-tree of
+full bisection bandwidth when it is run or predicted; it is priced as the fat-tree, which has one NIC, five switch ports
+and three cables a server, whatever its size.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from topologies.build import build
 from topologies.model import Topology
 from topologies.prices import TOPOOPT, Prices, bill, rate_that_costs, total
 
+SIP_ML = "{kind: reconfigure, every: 50 ms, dark: 25 us, discount: one}"
+"""Appendix E, with the latency of section 5.1; the paper gives no other interval than TopoOpt-reconfig's."""
 SLOWED = 2.8
 """Section 5.3: the cost-equivalent fat-tree has "on average, 2.8 x higher training iteration time"."""
 
@@ -25,8 +28,9 @@ class Baseline:
         name: what the paper calls it.
         expression: the network; empty if there is none of that size, and ``problem`` says why.
         rate_bps: of each link; None if there is no such rate.
-        dollars: by server; None if there is no such network.
+        dollars: by server; None if there is no such network, or Table 3 has no prices for it.
         problem: why there is none.
+        perturb: what an arm for it has to do to its circuits; empty for nothing.
     """
 
     name: str
@@ -34,6 +38,7 @@ class Baseline:
     rate_bps: float | None
     dollars: float | None
     problem: str = ""
+    perturb: str = ""
 
 
 def oneshot_dollars(degree: int, rate_bps: int, prices: Prices = TOPOOPT) -> float:
@@ -76,7 +81,18 @@ def _baselines(servers: int, degree: int, rate_bps: int, prices: Prices) -> Iter
     else:
         problem = f"{servers:,} servers are not k^3/4 with k a multiple of 4, as 16 and 128 are"
         yield Baseline("oversubscribed", "", together_bps, None, problem)
+    yield _sip_ml(servers, degree, rate_bps)
     yield _priced("expander", f"expander(servers={servers},degree={degree})", rate_bps, prices)
+
+
+def _sip_ml(servers: int, degree: int, rate_bps: int) -> Baseline:
+    """Each GPU has d wavelengths of rate B (section 5.1). Table 3 does not price what moves them."""
+    expression = f"patch_panel(servers={servers},degree={degree})"
+    try:
+        _build(expression, rate_bps)
+    except TopologyError as error:
+        return Baseline("SiP-ML", "", rate_bps, None, error.problem)
+    return Baseline("SiP-ML", expression, rate_bps, None, perturb=SIP_ML)
 
 
 def _priced(name: str, expression: str, rate_bps: int, prices: Prices) -> Baseline:

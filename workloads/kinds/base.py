@@ -73,6 +73,8 @@ class Kind(Generic[P]):
         tells_resent: whether processes tell what TCP sent again to each neighbour.
         parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
             send the same bytes over each.
+        tells_unsent: whether its processes tell what they have still to send, and hold it while circuits move
+            (:attr:`.WorkerJob.gate`).
         shares_network: whether its jobs can share a network with others, each on some of the hosts (:meth:`placed`).
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
@@ -93,6 +95,7 @@ class Kind(Generic[P]):
     runs_our_engine = True
     tells_resent = True
     parallel_connections = False
+    tells_unsent = False
     shares_network = False
     reference = ""
     notes: Mapping[str, str] = {}
@@ -385,6 +388,11 @@ class Kind(Generic[P]):
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         """The cost of an average synchronisation, if that is known only now; otherwise None."""
         return None
+
+    def cost_reconfigured(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
+        """The cost of an average synchronisation of a kind that :attr:`tells_unsent`, over circuits that moved
+        meanwhile, so that links carried these bytes."""
+        raise NotImplementedError
 
     def judge(self, seen: Evidence) -> Iterable[Check]:
         """Its own checks of a finished trial."""

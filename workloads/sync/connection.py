@@ -38,6 +38,7 @@ class Connection:
         admitted: that message is being taken.
         left: its payload bytes still to come.
         carry: its last 0 to 3 bytes, when a read ended within a float.
+        pushed_bytes, sent_bytes: of all messages, headers included, that were queued, and of what the kernel has taken.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Connection:
         self.held = self.admitted = False
         self.left = 0
         self.carry = b""
-        self.sent_bytes = 0
+        self.sent_bytes = self.pushed_bytes = 0
         self._outbox: deque[bytes | memoryview] = deque()
         self._queue: list[tuple[int, int, bytes, memoryview]] = []
         self._pushed = 0
@@ -87,6 +88,7 @@ class Connection:
         """Queue one message behind those of its rank and below; ``payload`` must stay as it is until it is sent."""
         heapq.heappush(self._queue, (rank, self._pushed, word.to_bytes(self._header_bytes, "big"), payload))
         self._pushed += 1
+        self.pushed_bytes += HEADER_BYTES + len(payload)
 
     def queues(self, memory: object) -> bool:
         """Whether a payload in ``memory``, the object whose buffer it is, waits to be sent."""

@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from testbed.base.errors import TrialTimeoutError
+from workloads.job import Gated
 from workloads.sync.connection import Connection
+from workloads.sync.gate import Gate
 from workloads.sync.session import Session
 from workloads.sync.tcp_info import Sent, congestion_control, sent
 
@@ -33,6 +35,12 @@ class Loop(Session):
         self._epoll = select.epoll()
         for descriptor in self._by_descriptor:
             self._epoll.register(descriptor, _EDGE)
+        self._gate: Gate | None = None
+
+    def wait_at(self, gate: Gated, node: int, nodes: int) -> None:
+        """From now on send only what a gate lets through; this is the process on ``node``, of so many."""
+        self._gate = Gate(gate, node, nodes, self._connections)
+        self._epoll.register(self._gate.fileno(), select.EPOLLIN)
 
     def _register(self, connection: Connection) -> None:
         """Take in one that has come later."""
@@ -70,6 +78,8 @@ class Loop(Session):
 
     def close(self) -> None:
         """Close every connection."""
+        if self._gate is not None:
+            self._gate.close()
         self._epoll.close()
         for connection in self._connections:
             connection.sock.close()
@@ -120,7 +130,11 @@ class Loop(Session):
         """Move what can move now, waiting up to ``timeout_s`` if that is nothing; returns whether anything moved."""
         moved = self._move()
         for descriptor, events in self._epoll.poll(0.0 if moved else self._patience_s(timeout_s)):
-            connection = self._by_descriptor[descriptor]
+            connection = self._by_descriptor.get(descriptor)
+            if connection is None:
+                assert self._gate is not None
+                self._gate.opened()
+                continue
             if events & ~select.EPOLLOUT:
                 connection.readable = True
             if events & select.EPOLLOUT:
@@ -144,5 +158,8 @@ class Loop(Session):
         return moved
 
     def _flush(self, connection: Connection) -> int:
-        """As :meth:`.Connection.flush`."""
-        return connection.flush()
+        """Hand some of what is queued to the kernel, unless the gate is closed; returns bytes."""
+        if self._gate is None:
+            return connection.flush()
+        with self._gate.lock:
+            return connection.flush() if self._gate.may_send(connection.node) else 0

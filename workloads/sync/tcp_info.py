@@ -15,6 +15,8 @@ from testbed.base.errors import WorkerError
 
 BYTES = 256
 """Of ``struct tcp_info`` (linux/tcp.h), which grows at its end."""
+_UNACKNOWLEDGED, _UNACKNOWLEDGED_AT = struct.Struct("=I"), 24
+"""``tcpi_unacked``, segments."""
 _BYTES_RECEIVED, _SEGMENTS, _BYTES_SENT = struct.Struct("=Q"), struct.Struct("=II"), struct.Struct("=QQ")
 _BYTES_RECEIVED_AT, _SEGMENTS_OUT_AT, _BYTES_SENT_AT = 128, 136, 200
 """``tcpi_bytes_received``; ``tcpi_segs_out``, of all kinds, and then ``tcpi_segs_in``; ``tcpi_bytes_sent``, with what
@@ -59,6 +61,12 @@ def sent(sock: socket.socket) -> Sent:
         WorkerError: the kernel does not count bytes.
     """
     return read(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES))[0]
+
+
+def are_on_their_way(sock: socket.socket) -> bool:
+    """Whether something was sent over a connection, and not acknowledged yet."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _UNACKNOWLEDGED_AT + _UNACKNOWLEDGED.size)
+    return bool(_UNACKNOWLEDGED.unpack_from(info, _UNACKNOWLEDGED_AT)[0])
 
 
 def read(info: bytes) -> tuple[Sent, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -151,10 +151,16 @@ class BaremetalLab:
             "hosts": hosts,
         }
 
-    def plan_patch(self, topology: Topology) -> None:
+    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:  # noqa: ARG002
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
 
-    def patch(self, topology: Topology, dark_s: float) -> Patched:  # noqa: ARG002  # as the protocol has it
+    def patch(
+        self,
+        topology: Topology,
+        dark_s: float,  # noqa: ARG002  # as the protocol has it
+        pairs: Iterable[tuple[int, int]] | None = None,  # noqa: ARG002
+        lit: Callable[[], object] = lambda: None,  # noqa: ARG002
+    ) -> Patched:
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
 
     def agent(self) -> list[str]:

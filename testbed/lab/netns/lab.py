@@ -97,14 +97,20 @@ class NetnsLab:
         """Have the sandbox build it; what it has read back."""
         return self._sandbox.ask(Sandbox.up(plan), timeout_s=WORK_TIMEOUT_S)
 
-    def plan_patch(self, topology: Topology) -> None:
+    def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:
         with self._patching:
-            self._plan_patch(topology)
+            self._plan_patch(topology, pairs)
 
-    def patch(self, topology: Topology, dark_s: float) -> Patched:
+    def patch(
+        self,
+        topology: Topology,
+        dark_s: float,
+        pairs: Iterable[tuple[int, int]] | None = None,
+        lit: Callable[[], object] = lambda: None,
+    ) -> Patched:
         with self._patching:
             if self._planned is None or self._planned[0] is not topology:
-                self._plan_patch(topology)
+                self._plan_patch(topology, pairs)
             assert self._planned is not None
             _, planned = self._planned
             parted_s = self._sandbox.ask(Sandbox.part())
@@ -112,17 +118,19 @@ class NetnsLab:
             if self._leaving.wait(max(0.0, parted_s + dark_s - time.monotonic())):
                 raise LabError("the network was taken down while circuits were dark", fix="bring it up again")
             joined_s = self._sandbox.ask(Sandbox.join())
-            before, settings, pairs = self._needed()
-            self._asked, self._planned = (topology, settings, pairs), None
+            lit()
+            self._sandbox.ask(Sandbox.read_back_moved())
+            before, settings, at_first = self._needed()
+            self._asked, self._planned = (topology, settings, at_first), None
             self._wanted = replace(planned, impairments=self._needed_plan().impairments)
             old, new = before.circuits.items(), topology.circuits.items()
             return Patched(len(old - new) // 2, len(new - old) // 2, parted_s, joined_s)
 
-    def _plan_patch(self, topology: Topology) -> None:
-        up, settings, pairs = self._needed()
+    def _plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None) -> None:
+        up, settings, at_first = self._needed()
         if replace(topology, panels=up.panels) != up:
             raise LabError(f"{topology.expression} is not what is up", fix="change the circuits of what is up, no more")
-        planned = self._blueprint(topology, settings, pairs)
+        planned = self._blueprint(topology, settings, at_first if pairs is None else pairs)
         self._sandbox.ask(Sandbox.plan_patch(planned), timeout_s=WORK_TIMEOUT_S)
         self._planned = topology, planned
 

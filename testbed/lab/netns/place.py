@@ -25,4 +25,4 @@ class NetnsPlace(Place):
         return checks()
 
 
-PLACE = NetnsPlace("netns")
+PLACE = NetnsPlace("netns", has_sockets=True)

@@ -19,7 +19,7 @@ from testbed.base.groups import Group, Line, Number, kind_of, listed, refuse
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.limits import Limits
 from testbed.perturb import targets
-from testbed.perturb.events import Event, Helper
+from testbed.perturb.events import Event, Helper, Reconfiguration
 from testbed.perturb.moments import START, Moment, When
 from topologies.addressing import Addresses, plan
 from topologies.model import Topology
@@ -60,6 +60,8 @@ STEPS = "steps"
 """An effect: steps of a synchronisation are held up."""
 CIRCUITS = "circuits"
 """An effect: circuits move."""
+UNSENT = "unsent"
+"""An effect: circuits move by what processes have still to send, which they have to tell, and hold meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class Perturbation(Group):
 
     @property
     def effects(self) -> frozenset[str]:
-        """What a kind of trial may not be able to have: of :data:`COMPUTING`, :data:`STEPS` and :data:`CIRCUITS`."""
+        """What a kind of trial may not be able to have: of :data:`COMPUTING`, :data:`STEPS`, :data:`CIRCUITS` and
+        :data:`UNSENT`."""
         return frozenset({CIRCUITS}) if self.moves_circuits else frozenset()
 
     @property
@@ -147,6 +150,12 @@ class Perturbation(Group):
     @property
     def impairment(self) -> Impairment | None:
         """How links treat packets while it lasts; the lab must be able to have that."""
+        return None
+
+    @property
+    def reconfiguration(self) -> Reconfiguration | None:
+        """How it moves circuits again and again by what processes have still to send, and hold meanwhile; None if it
+        does not. Set :attr:`moves_circuits`, too."""
         return None
 
     def pairs(self, topology: Topology) -> Sequence[tuple[int, int]]:

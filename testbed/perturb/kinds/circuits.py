@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from testbed.base.errors import SpecError
 from testbed.base.groups import Time, refuse
 from testbed.perturb import targets
 from testbed.perturb.circuit_values import Tuples, flipped
@@ -18,7 +17,6 @@ from testbed.perturb.moments import START, Moment, When
 from topologies.call import as_text
 from topologies.circuits import matchings, paths
 from topologies.model import Topology
-from topologies.panels import Panels
 from topologies.patch_panel import repatched
 
 
@@ -69,7 +67,7 @@ class Circuits(Perturbation):
         return f"{'look-ahead ' * self.look_ahead}to {to}"
 
     def events(self, context: Context) -> Sequence[Event]:
-        _panels(context.topology)
+        targets.panels(context.topology)
         return [Event(self.at, self.kind, self.words, move=self)]
 
     def moved(self, topology: Topology) -> Topology:
@@ -78,7 +76,7 @@ class Circuits(Perturbation):
         Raises:
             SpecError: it has no patch panels or look-ahead, or the circuits or routes are none.
         """
-        panels = _panels(topology)
+        panels = targets.panels(topology)
         if self.flip is not None:
             panels = panels.flip(() if self.flip == "all" else targets.hosts(topology, self.flip))
         else:
@@ -93,12 +91,4 @@ class Circuits(Perturbation):
         4)."""
         if self.reconfiguration_s is not None:
             return self.reconfiguration_s
-        return 0.0 if self.flip is not None else _panels(topology).reconfiguration_s
-
-
-def _panels(topology: Topology) -> Panels:
-    if topology.panels is None:
-        raise SpecError(
-            f"{topology.expression} has no patch panels", fix="write it at the arm that has them, in its own perturb"
-        )
-    return topology.panels
+        return 0.0 if self.flip is not None else targets.panels(topology).reconfiguration_s

@@ -16,6 +16,9 @@ from analysis.papers.topoopt.learnt import LEARNT
 from analysis.papers.topoopt.paper import PAPER
 from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_CANDLE
 from analysis.papers.topoopt.predicted import EXPERIMENTS
+from analysis.papers.topoopt.reconfigured import DARK_MS, ONESHOT, RECONFIGURED
+from analysis.papers.topoopt.reconfigured import arm as dark
+from analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
 from analysis.papers.topoopt.switched import MODELS
 from analysis.papers.topoopt.trained import DLRM
 from analysis.recorded import Accuracy, Run
@@ -24,7 +27,7 @@ from topologies.call import parse
 from topologies.topoopt.demand import Demand, Group
 from topologies.topoopt.finder import find
 
-from .made_up import Times, arms
+from .made_up import Times, arms, run, trial
 
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 CLAIMS = {claim.name: claim for claim in PAPER.claims}
@@ -183,6 +186,39 @@ def test_predictions_count_where_there_are_some() -> None:
     assert [row.name for row in near.rows] == ["predicted over measured, dlrm: a"]
     assert (near.verdict, far.verdict) == (HOLDS, FAILS)
     assert decide(runs(None)).verdict == decide({}).verdict == UNDECIDED
+
+
+def test_shared() -> None:
+    def runs(**networks: float) -> dict[str, Run]:
+        """Jobs compute for a second; each network's take that many times as long. Each job has a batch of its own."""
+        found = []
+        for network, times in {TOPOOPT: 1.0, **networks}.items():
+            for load in JOBS:
+                for batch, label in enumerate(labels(network.replace("_", "-"), load), 1):
+                    found.append(trial(label, batch, Times(0.01, times)))
+        return {SHARED.spec: run(found)}
+
+    decide = CLAIMS["topo.fig14"].decide
+    assert decide(runs(cost_equivalent=1.7, oversubscribed=1.16, ideal=1.07)).verdict == HOLDS
+    found = decide(runs(cost_equivalent=1.1, oversubscribed=1.1, ideal=0.9))
+    assert failing(found) == [
+        "TopoOpt is as fast as the ideal network, within 5%",
+        "mean iteration, cost-equivalent over TopoOpt, 100 %: as the paper says, within 10%",
+        "mean iteration, ideal over TopoOpt, 100 %: as the paper says, within 10%",
+    ]
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_reconfigured() -> None:
+    def runs(*dark_s: float) -> dict[str, Run]:
+        found = {dark(ms): Times(0.01, pace_s) for ms, pace_s in zip(DARK_MS, dark_s, strict=True)}
+        return {RECONFIGURED.spec: arms({ONESHOT: Times(0.01, 0.4), **found})}
+
+    decide = CLAIMS["topo.fig15"].decide
+    assert decide(runs(0.9, 0.9, 1.4)).verdict == HOLDS
+    assert len(failing(decide(runs(0.3, 0.3, 1.4)))) == 2
+    assert failing(decide(runs(0.9, 0.9, 1.0))) == ["iteration, dark 100 ms over oneshot: at least 3"]
+    assert decide({}).verdict == UNDECIDED
 
 
 def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

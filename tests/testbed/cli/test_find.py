@@ -105,6 +105,8 @@ def test_other_networks_are_compared_with(testbed: CLI) -> None:
     assert "an arm for a spec:" in called.out
     assert "B' of the cost-equivalent network is 54.9 Gbit/s, below B" in called.out
     assert "expander(servers=16,degree=4)" in called.out
+    assert "SiP-ML needs perturb: [{kind: reconfigure, every: 50 ms, dark: 25 us, discount: one}]" in called.out
+    assert told["SiP-ML"]["dollars_per_server"] is told["SiP-ML"]["iteration_s"] is None
 
 
 def test_a_network_that_there_is_not_is_named_and_searches_are_on_their_own_links(testbed: CLI) -> None:

@@ -42,6 +42,25 @@ def test_messages_and_sums_of_groups_on_a_star(bench: Bench, tmp_path: Path) -> 
     assert metrics["mp_wait_forward_s"] > 0
 
 
+def test_circuits_move_within_iterations_to_where_bytes_are_unsent(bench: Bench, tmp_path: Path) -> None:
+    """Two panels for four servers that all send each other: circuits have to move for each iteration to end."""
+    moves = "    perturb: [{kind: reconfigure, every: 40 ms, dark: 8 ms}]\nquiet:"
+    spec = SPEC.replace("star(hosts=4)", '"patch_panel(servers=4,degree=2)"').replace("quiet:", moves)
+    (outcome,) = bench.run(spec, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    assert record["sums"]["wrong_elements"] == 0
+    checks = {one["name"]: one for one in record["fidelity"]["checks"]}
+    for name in ("bytes on the wire", "lower bound", "drops"):
+        assert checks[name]["ok"], checks[name]
+    moved = [event for event in record["events"] if event["kind"] == "reconfigure"]
+    assert len(moved) > 4
+    for event in moved:
+        assert event["error"] is None
+        assert event["done_s"] - event["begun_s"] >= event["takes_s"] == 0.008
+    assert "iteration_predicted_s" not in record["metrics"]
+
+
 def test_a_strategy_and_a_network_are_searched_for_and_run(bench: Bench, tmp_path: Path) -> None:
     arm = SPEC[SPEC.index("  - topology") : SPEC.index("quiet")]
     found = '  - {topology: "topoopt(servers=4,degree=2)", strategy: search(steps=50)}\n'

@@ -49,6 +49,33 @@ arms:
     label: killed
     jobs: [{name: a, scheme: ring, hosts: [h0, h3]}, {name: b, scheme: ring, hosts: [h1, h2]}]
 """
+HYBRID = """
+name: hybrid
+workload: {model: dlrm_tiny, dataset: clicks, batch: 8, iterations: 3, compute: {mode: paced, pace: {8: 50 ms}}}
+links: {rate: 100 Mbit/s}
+retries: 0
+quiet: 0 s
+arms:
+  - topology: star(hosts=4)
+    label: hybrid
+    jobs:
+      - {name: a, scheme: ring, hosts: [h3, h1], strategy: {e0: [0], e1: [1], rest: all}}
+      - {name: b, scheme: ring, hosts: 2, strategy: data}
+"""
+IN_TURN = """
+name: in_turn
+workload: {kind: profile, model: lenet5, scale: 10, batch: 16, iterations: 3, compute: none}
+links: {rate: 200 Mbit/s}
+retries: 0
+quiet: 0 s
+arms:
+  - topology: "patch_panel(servers=6,degree=2,rings=[[0,1,2,3]],circuits=[[4-5]],look_ahead=true,reconfiguration_s=1)"
+    label: in_turn
+    jobs:
+      - {name: first, scheme: ring, hosts: 4}
+      - {name: beside, scheme: ring, hosts: [h4, h5]}
+      - {name: second, scheme: "multi_ring(permutations=[[0,2,1,3]])", hosts: 4, rings: [[0, 2, 1, 3]]}
+"""
 
 
 def checks(job: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -90,6 +117,40 @@ def test_bytes_of_jobs_add_up_on_a_link_that_they_share(bench: Bench, tmp_path: 
     assert together["name"] == lower_bound.ABOUT.name
     assert together["ok"]
     assert together["value"] >= 1 - lower_bound.FASTER_TOGETHER
+
+
+def test_jobs_with_strategies_train_on_hosts_of_their_own(bench: Bench, tmp_path: Path) -> None:
+    """A host's place in its job is its number in the strategy. Weights are those of single-process SGD."""
+    (outcome,) = bench.run(HYBRID, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    a, b = singly([record])
+    for job in (a, b):
+        assert job["status"] == "done", job["error"]
+        assert job["accuracy"]["weights_equal"]
+        assert all(check["ok"] for check in checks(job, wire.ABOUT.name)), "bytes of all jobs are expected"
+        assert job["metrics"]["iteration_predicted_s"] > 0
+    assert {(pair["from"], pair["to"]) for pair in a["pairs"]} == {("h3", "h1"), ("h1", "h3")}
+    assert all(pair["mp_bytes"] > 0 for pair in a["pairs"])
+    assert {pair["from"] for pair in b["pairs"]} == {"h0", "h2"}
+
+
+def test_circuits_of_the_next_job_are_patched_while_one_runs(bench: Bench, tmp_path: Path) -> None:
+    """Patching takes as long as a trial; light of the second job's circuits comes when the first has ended. Circuits of
+    two servers that run on are not touched."""
+    (outcome,) = bench.run(IN_TURN, tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    first, beside, second = singly([record])
+    for job in (first, beside, second):
+        assert job["status"] == "done", job["error"]
+        assert job["sums"]["wrong_elements"] == 0
+        assert all(check["ok"] for check in checks(job, wire.ABOUT.name)), "bytes of all jobs are expected"
+    assert first.get("dark_s") is None
+    assert 0 < second["dark_s"] < second["started_s"] - first["started_s"]
+    (event,) = record["events"]
+    assert (event["kind"], event["what"], event["error"]) == ("circuits", "circuits of the job second", None)
+    assert event["takes_s"] == 0
 
 
 def test_a_death_fails_its_own_job_alone(bench: Bench, tmp_path: Path) -> None:

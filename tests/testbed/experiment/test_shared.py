@@ -113,6 +113,33 @@ def test_perturbations_may_name_a_process_of_any_job() -> None:
         trials(read(kill.replace("b/h3", "c/h3"), "spec.yaml", Path()))
 
 
+@pytest.mark.parametrize(("look_ahead", "waits_s"), [("", 3.0), (",look_ahead=true", 0.0)])
+def test_circuits_of_a_job_are_patched_before_it_begins(look_ahead: str, waits_s: float) -> None:
+    """Without look-ahead, patching begins when the hosts are free. With it, it is done by then."""
+    topology = f"patch_panel(servers=5,degree=2,rings=[[0,1,2,3]],reconfiguration_s=3{look_ahead})"
+    crossed = "{name: b, scheme: 'multi_ring(permutations=[[0,2,1,3]])', hosts: 4, rings: [[0,2,1,3]]}"
+    found = jobs_of("{name: a, scheme: ring, hosts: 4, model: alexnet}, " + crossed, topology)
+    first_s = found["a"].jct_theory_s
+    assert first_s is not None
+    assert first_s > 3
+    assert found["b"].planned_s == pytest.approx(first_s + waits_s)
+    one, other = (found[name].network.topology for name in "ab")
+    assert one.panels is not None
+    assert other.panels is not None
+    assert slot(found["a"]).circuits is None
+    assert one.panels.lit != other.panels.lit == slot(found["b"]).circuits
+    assert len(other.paths(0, 2)[0].links) == 2, "one circuit"
+    assert len(one.paths(0, 2)[0].links) == 4
+    assert trials(read(spec(crossed, topology), "spec.yaml", Path()))[0].topology.panels == one.panels
+
+
+def test_identities_tell_circuits_of_jobs_apart() -> None:
+    texts = ["{name: a, scheme: ring, hosts: 4}", "{name: a, scheme: ring, hosts: 4, rings: [1]}"]
+    topology = "patch_panel(servers=4,degree=2,rings=[1])"
+    found = [trials(read(spec(one, topology), "spec.yaml", Path()))[0].identity for one in texts]
+    assert found[0] != found[1]
+
+
 def test_a_plan_says_where_and_when_jobs_run() -> None:
     found = plan(read(spec("{name: a, scheme: ring, hosts: 4}, {name: b, scheme: ps, hosts: 4}"), "spec.yaml", Path()))
     first, second = found["trials"][0]["jobs"]

@@ -234,6 +234,22 @@ CHANGES: dict[str, tuple[str, str]] = {
         "batch: [2, 4]\n  iterations: 3\n  compute: none\narms:\n  - {label: ring, "
         + _on_star("{name: a, scheme: ring, hosts: 2, batch: 8}"),
     ),
+    "jobs_with_a_strategy": (RING, _on_star("{name: a, scheme: ring, hosts: 2}") + ", strategy: data"),
+    "job_searching_a_strategy": (RING, _on_star("{name: a, scheme: ring, hosts: 2, strategy: search(steps=9)}")),
+    "job_strategy_of_no_model": (RING, _on_star("{name: a, scheme: ring, hosts: 2, strategy: data}")),
+    "job_circuits_without_panels": (RING, _on_star("{name: a, scheme: ring, hosts: 2, rings: [1]}")),
+    "job_ring_that_misses_hosts": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: 4, rings: [2]}").replace(
+            "star(hosts=3)", "'patch_panel(servers=4,degree=2,rings=[1])'"
+        ),
+    ),
+    "job_circuits_on_different_panels": (
+        RING,
+        _on_star(
+            "{name: a, scheme: ring, hosts: 2, circuits: [[0-1]]}, {name: b, scheme: ring, hosts: 4, rings: [1]}"
+        ).replace("star(hosts=3)", "'patch_panel(servers=4,degree=2,rings=[1],look_ahead=true)'"),
+    ),
     "jobs_that_cross_on_panels": (
         RING,
         _on_star("{name: a, scheme: ring, hosts: [h0, h2]}, {name: b, scheme: ring, hosts: [h1, h3]}").replace(
@@ -651,6 +667,19 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
         "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
         "perturb: [{kind: circuits, at: 1 s, rings: [1]}]}",
     ),
+    "hybrid_job_server_beyond": (
+        "scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "jobs: [{name: a, scheme: ring, hosts: [h2, h3], strategy: {e0: [2], rest: all}}]",
+    ),
+    "hybrid_job_of_another_scheme": (
+        "scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "jobs: [{name: a, scheme: ps, hosts: [h2, h3], strategy: data}]",
+    ),
+    "reconfigure_of_jobs": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', perturb: [{kind: reconfigure}], "
+        "jobs: [{name: a, scheme: ring, hosts: 4, strategy: data}]}",
+    ),
     "hybrid_overlap": ("compute: none", "compute: none, overlap: layer"),
     "hybrid_beyond_memory": ("scheme: ring,", "scheme: ring, memory: 5 MB,"),
     "hybrid_beyond_40_gb": (
@@ -682,6 +711,31 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
     "hybrid_of_one_server": (
         "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
         "'topoopt(servers=1,degree=2)', strategy: data",
+    ),
+    "reconfigure_without_panels": ("rest: all}}", "rest: all}, perturb: [{kind: reconfigure}]}"),
+    "reconfigure_without_strategy": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, perturb: [{kind: reconfigure}]}",
+    ),
+    "reconfigure_in_another_lab": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: reconfigure}]}\nlab: docker",
+    ),
+    "reconfigure_always_dark": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: reconfigure, every: 10 ms, dark: 10 ms}]}",
+    ),
+    "reconfigure_unknown_discount": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: reconfigure, discount: factorial}]}",
+    ),
+    "reconfigure_twice": (
+        "{topology: star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}}",
+        "{topology: 'patch_panel(servers=4,degree=2,rings=[1])', scheme: ring, strategy: data, "
+        "perturb: [{kind: reconfigure}, {kind: reconfigure, discount: one}]}",
     ),
 }
 

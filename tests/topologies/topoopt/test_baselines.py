@@ -85,6 +85,7 @@ def test_the_networks_for_sixteen_servers() -> None:
         ("cost-equivalent", "star(hosts=16)", pytest.approx(219.58, abs=0.01), 5136),
         ("ideal / 2.8", "star(hosts=16)", pytest.approx(142.857, abs=0.01), 4678),
         ("oversubscribed", "fat_tree(k=4,oversubscription=2)", 400, 2 * (790 + 3 * 450 + 4 * 198 + 2 * 150)),
+        ("SiP-ML", "patch_panel(servers=16,degree=4)", 100, None),
         ("expander", "expander(servers=16,degree=4)", 100, 4 * (660 + 99 + 75)),
     ]
 
@@ -93,5 +94,7 @@ def test_what_there_is_not_is_said() -> None:
     told = {one.name: (one.expression, one.problem) for one in baselines(12, 2, 10 * GBPS)}
     assert told["expander"] == ("", "expander: degree is 2")
     assert told["oversubscribed"] == ("", "12 servers are not k^3/4 with k a multiple of 4, as 16 and 128 are")
+    assert {one.name for one in baselines(12, 2, 10 * GBPS) if one.perturb} == {"SiP-ML"}
     one = {one.name: one.problem for one in baselines(16, 1, 10 * GBPS)}
+    assert one["SiP-ML"] == "patch_panel: of the 1 port that degree=1 gives each server, rings take 2"
     assert one["cost-equivalent"] == "no fat-tree is as cheap as 725 $ a server"

@@ -45,7 +45,7 @@ def _pairs(plan: Plan, sent: Mapping[tuple[int, int], int], iterations: int) -> 
     expected = {(src, dst): iterations * round(count) for src, dst, count in plan.flows}
     messages = Counter[tuple[int, int]]()
     for one in plan.messages:
-        messages[one.src, one.dst] += iterations * one.bytes
+        messages[plan.workers[one.src], plan.workers[one.dst]] += iterations * one.bytes
     return [
         Exchanged(src, dst, sent.get((src, dst), 0), expected.get((src, dst), 0), messages[src, dst])
         for src, dst in sorted({*sent, *expected})

@@ -17,7 +17,7 @@ message arrive by several connections, each into its place of the buffer.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from workloads.sync.chunks import CHUNK_BITS, ChunkTable
 from workloads.sync.connection import Connection
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
+from workloads.sync.gate import NOTHING
 
 Floats = NDArray[np.float32]
 _NUMBER = (1 << CHUNK_BITS) - 1
@@ -44,6 +45,14 @@ class Buffers:
 
     outgoing: Mapping[int, tuple[int, Floats]]
     incoming: Mapping[int, tuple[int, Floats]]
+
+    def between(self, nodes: Sequence[int]) -> Buffers:
+        """The same with the node of each server in its place."""
+        out, into = (
+            {number: (nodes[server], floats) for number, (server, floats) in one.items()}
+            for one in (self.outgoing, self.incoming)
+        )
+        return Buffers(out, into)
 
 
 class ExchangeEngine(Engine):
@@ -121,6 +130,9 @@ class ExchangeEngine(Engine):
         return f"for messages from {', '.join(names)}" if names else super()._awaited()
 
     def _take_more(self, connection: Connection, word: int) -> bool:
+        if word == NOTHING:
+            connection.word = None
+            return True
         number = (word & _NUMBER) - self._base
         if number < 0:
             return super()._take_more(connection, word)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError, WorkerError
 from topologies.model import Topology
+from topologies.part import Part
 from workloads.job import Replay
 from workloads.kinds.base import Asked, Floats, Kind, Refusal, Stage, Told
 from workloads.kinds.forest.kind import KIND as FOREST
 from workloads.kinds.hybrid import fields
-from workloads.kinds.hybrid.plan import HybridCost, Plan
+from workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
 from workloads.kinds.hybrid.program.cut import steps
 from workloads.kinds.hybrid.program.layout import collected, held_floats
 from workloads.kinds.hybrid.program.pace import flop_per_s, step_s
@@ -26,6 +28,7 @@ from workloads.parallel.prediction import Machine, Prediction, predict, stages
 from workloads.parallel.strategy import text
 from workloads.sync import codec
 from workloads.sync.cost import Cost, Releases, Shaper
+from workloads.sync.forest import placed
 from workloads.sync.verify import check_form
 
 if TYPE_CHECKING:
@@ -50,9 +53,14 @@ class HybridKind(Kind[Plan]):
     name = "hybrid"
     parallel_connections = True
     no_trees = "hosts hold some operators each, and send outputs"
+    tells_unsent = True
+    shares_network = True
     numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s"})
 
     # What a plan is
+
+    def placed(self, plan: Plan, part: Part) -> Plan:
+        return replace(plan, forest=placed(plan.forest, part))
 
     def check_form(self, plan: Plan, topology: Topology) -> None:
         check_form(plan.forest, topology)
@@ -81,7 +89,8 @@ class HybridKind(Kind[Plan]):
         return fields.plan(json.loads(str(encoded[self.name])), codec.decode(encoded))
 
     def to_json(self, plan: Plan) -> dict[str, Any]:
-        sent = [[plan.nodes[one.src], plan.nodes[one.dst], one.bytes] for one in plan.messages if not one.is_local]
+        names = [plan.nodes[node] for node in plan.workers]
+        sent = [[names[one.src], names[one.dst], one.bytes] for one in plan.messages if not one.is_local]
         told = {"model": plan.model.name, "strategy": text(plan.model, plan.strategy), "messages": sent}
         return {**codec.to_json(plan.forest, {}), **told}
 
@@ -110,7 +119,7 @@ class HybridKind(Kind[Plan]):
     def paces(self, plan: Plan) -> Sequence[float]:
         return tuple(
             sum(step_s(plan.model, step, 1.0) for step in steps(plan.model, plan.strategy, server, plan.messages))
-            for server in plan.workers
+            for server in range(len(plan.workers))
         )
 
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
@@ -126,7 +135,8 @@ class HybridKind(Kind[Plan]):
 
     def _predicted(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> Prediction:
         machine = Machine(flop_per_s(plan.model, max(pace_s, MOMENT_S)), memory_bytes=MOST_BYTES, overlaps=False)
-        return predict(plan.model, plan.strategy, Network(topology, plan.rings, goodput), machine)
+        own = Part(topology, plan.workers).topology
+        return predict(plan.model, plan.strategy, Network(own, plan.rings, goodput), machine)
 
     def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
         messages = sum(not one.is_local for one in plan.messages)
@@ -167,15 +177,23 @@ class HybridKind(Kind[Plan]):
 
         return account.told(plan, samples, done, iterations)
 
+    def cost_reconfigured(
+        self, plan: Plan, topology: Topology, gradient_bytes: float, link_bytes: Floats
+    ) -> ReconfiguredCost:
+        first = self.cost(plan, topology, gradient_bytes)
+        assert isinstance(first, HybridCost)
+        return ReconfiguredCost(**vars(first) | {"link_bytes": link_bytes})
+
     def held(self, plan: Plan) -> Sequence[int]:
-        return [held_floats(plan.model, plan.strategy, server) for server in plan.workers]
+        return [held_floats(plan.model, plan.strategy, server) for server in range(len(plan.workers))]
 
     def collected(self, plan: Plan, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         found = collected(plan.model, plan.strategy, parts)
         if found.differing:
-            name, first, second = found.differing[0]
+            name, *differing = found.differing[0]
+            first, second = (plan.nodes[plan.workers[server]] for server in differing)
             raise WorkerError(
-                f"the weights of operator {name} differ on {plan.nodes[first]} and {plan.nodes[second]}",
+                f"the weights of operator {name} differ on {first} and {second}",
                 fix="the scheme did not give every server that holds it the same sum; read its code",
             )
         return found.weights

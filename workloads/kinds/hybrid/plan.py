@@ -16,7 +16,7 @@ from workloads.kinds.hybrid.program.layout import Layout, layout
 from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES, Model
 from workloads.parallel.strategy import Holders, Strategy, text
-from workloads.sync.cost import Cost, Shaper, cost_of
+from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of
 from workloads.sync.flows import Flows, added, flows, partial_sums
 from workloads.sync.flows import pairs as forest_pairs
 from workloads.sync.forest import Forest
@@ -28,7 +28,7 @@ Rings = Mapping[Holders, Sequence[Sequence[int]]]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Every server is a worker.
+    """Every server is a worker, and its number is its rank: that of its node where the job has the whole network.
 
     Attributes:
         forest: each group's AllReduce, aligned: the groups are in the order of :attr:`layout`.
@@ -73,17 +73,24 @@ class Plan:
     @property
     def flows(self) -> Flows:
         """Bytes between servers in one iteration, messages and AllReduces."""
-        return added([flows(self.forest, FLOAT_BYTES * self.gradient_floats), _exchanged(self.messages)])
+        return added([flows(self.forest, FLOAT_BYTES * self.gradient_floats), self._exchanged])
+
+    @property
+    def _exchanged(self) -> Flows:
+        """Bytes of messages between nodes."""
+        sent = [(self.workers[one.src], self.workers[one.dst], one.bytes) for one in self.messages if not one.is_local]
+        ends = np.array([each[:2] for each in sent], dtype=np.int64).reshape(-1, 2)
+        return Flows(ends[:, 0], ends[:, 1], np.array([each[2] for each in sent], dtype=np.float64))
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """Each (sender, receiver) once, sorted."""
-        sent = {(message.src, message.dst) for message in self.messages if not message.is_local}
+        sent = {(src, dst) for src, dst, _ in self._exchanged}
         return sorted(sent.union(forest_pairs(self.forest)))
 
-    def neighbours(self, server: int) -> list[int]:
-        """Those that a server has a connection with, sorted."""
-        return sorted({src + dst - server for src, dst in self.pairs if server in (src, dst)})
+    def neighbours(self, node: int) -> list[int]:
+        """Those that a server's node has a connection with, sorted."""
+        return sorted({src + dst - node for src, dst in self.pairs if node in (src, dst)})
 
     def cost(self, topology: Topology) -> HybridCost:
         """Of one iteration; ``rounds`` are those of the AllReduces.
@@ -100,7 +107,7 @@ class Plan:
             own_sum_bytes=_own_bytes(sums, topology),
             partial_bytes=_own_bytes(partial_sums(self.forest, FLOAT_BYTES * self.gradient_floats), topology),
             tails=np.array(tails),
-            servers=topology.host_count,
+            servers=np.array(self.workers),
         )
 
 
@@ -112,7 +119,8 @@ class HybridCost(Cost):
         reduced_bytes: float64[2 x links], those of AllReduces alone.
         own_bytes: float64[2 x links], what the server where a link begins sends itself, and does not forward.
         own_sum_bytes: of them, those of AllReduces, and ``partial_bytes``, those up their trees.
-        tails: int64[2 x links], the node where each link begins; servers come first.
+        tails: int64[2 x links], the node where each link begins.
+        servers: int64[n], their nodes, by rank.
     """
 
     reduced_bytes: NDArray[np.float64]
@@ -120,7 +128,7 @@ class HybridCost(Cost):
     own_sum_bytes: NDArray[np.float64]
     partial_bytes: NDArray[np.float64]
     tails: NDArray[np.int64]
-    servers: int
+    servers: NDArray[np.int64]
 
     @property
     def late_bytes(self) -> NDArray[np.float64]:
@@ -149,7 +157,26 @@ class HybridCost(Cost):
         """float64[n]: how long each server's busiest link takes for so many bytes."""
         found = np.zeros(int(self.tails.max()) + 1)
         np.maximum.at(found, self.tails, shaper.least_s(own_bytes, self.link_rate_bps))
-        return found[: self.servers]
+        return found[self.servers]
+
+
+@dataclass(frozen=True, eq=False)
+class ReconfiguredCost(HybridCost):
+    """The same over circuits that moved meanwhile. Each server has still to send its own over its own links, whatever
+    they are joined with."""
+
+    moved: ClassVar[bool] = True
+
+    def bound_s(self, shaper: Shaper = IDEAL) -> float:
+        return float(self._own_s(shaper, self.own_sum_bytes).max(initial=0.0))
+
+    def _own_s(self, shaper: Shaper, own_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64[n]: how long the links of each server take, if each carries as much."""
+        links = np.maximum(1, np.bincount(self.tails))
+        sent_bytes = np.bincount(self.tails, own_bytes) / links
+        mean_bps = np.bincount(self.tails, self.link_rate_bps) / links
+        found: NDArray[np.float64] = shaper.least_s(sent_bytes[self.servers], mean_bps[self.servers])
+        return found
 
 
 def _own_bytes(sent: Flows, topology: Topology) -> NDArray[np.float64]:
@@ -188,9 +215,3 @@ def plan(
     parts = [(network.forest(members), stop - start) for members, (start, stop) in where.groups.items()]
     forest = together(topology, parts, aligned=True, workers=topology.hosts)
     return Plan(model, strategy, forest, network.rings, messages(model, strategy), where)
-
-
-def _exchanged(every: Sequence[Message]) -> Flows:
-    sent = [(one.src, one.dst, one.bytes) for one in every if not one.is_local]
-    ends = np.array([each[:2] for each in sent], dtype=np.int64).reshape(-1, 2)
-    return Flows(ends[:, 0], ends[:, 1], np.array([each[2] for each in sent], dtype=np.float64))

@@ -20,7 +20,8 @@ class Trainer(Part):
     def __init__(self, job: WorkerJob) -> None:
         assert isinstance(job.training, Training)
         plan = plan_of(job)
-        self._trained = Trained(job.training, plan, job.node)
+        assert job.rank is not None  # each server is a worker
+        self._trained = Trained(job.training, plan, job.rank)
         super().__init__(plan, self._trained)
         self.buffers = self._trained.buffers
 

@@ -62,7 +62,8 @@ class Part(Participant):
     def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
         assert isinstance(session, ExchangeEngine)
         release = Release(job, session, notes)
-        player = Player(self._plan, job.node, session, self._work, job.compute, job.silence_s)
+        assert job.rank is not None  # each server is a worker
+        player = Player(self._plan, job.rank, session, self._work, job.compute, job.silence_s)
         session.barrier(job.timeout_s)
         notes.begin()
         for i in session.iterations(notes.completed, job.training.iterations):
@@ -82,7 +83,7 @@ class Replayer(Part):
     def __init__(self, job: WorkerJob, rank: int) -> None:
         assert isinstance(job.training, Replay)
         plan = plan_of(job)
-        messages = MessageValues(plan.messages, job.node, job.training.seed)
+        messages = MessageValues(plan.messages, rank, job.training.seed)
         self._known = KnownValues(messages, values(job, plan, rank))
         super().__init__(plan, self._known)
         self.buffers = messages.buffers
@@ -114,4 +115,8 @@ def join(job: WorkerJob, plan: Plan, part: Part, called_off: Callable[[], None])
     sockets = transport.connect_all(
         job.node, job.peers, plan.nodes, job.congestion_control, job.start_timeout_s, called_off
     )
-    return ExchangeEngine(job.node, plan.forest, table, sockets, part.gradient, part.buffers)
+    buffers = part.buffers.between(plan.workers)
+    engine = ExchangeEngine(job.node, plan.forest, table, sockets, part.gradient, buffers)
+    if job.gate is not None:
+        engine.wait_at(job.gate, job.node, len(plan.nodes))
+    return engine

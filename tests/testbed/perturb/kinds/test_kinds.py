@@ -13,7 +13,7 @@ import pytest
 import testbed
 from testbed.base.groups import kind_of
 from testbed.perturb import kinds
-from testbed.perturb.kinds.base import CIRCUITS, COMPUTING, STEPS, Perturbation
+from testbed.perturb.kinds.base import CIRCUITS, COMPUTING, STEPS, UNSENT, Perturbation
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.perturb import NAMED
 
@@ -93,7 +93,7 @@ def _names(node: ast.AST) -> bool:
 
 def test_kinds_are_listed_in_the_order_that_messages_have_always_had() -> None:
     first = "straggle, slow, jitter, trace, hog, rates, rate, queue, impair, down, background, freeze, kill, circuits"
-    assert ", ".join(PERTURBATIONS) == first
+    assert ", ".join(PERTURBATIONS) == f"{first}, reconfigure"
 
 
 def test_what_kinds_declare() -> None:
@@ -102,8 +102,9 @@ def test_what_kinds_declare() -> None:
 
     assert those("multiplies_computing") == {"straggle", "slow", "trace"}
     assert those("drops_packets") == {"queue", "impair", "down", "freeze", "circuits"}
-    assert those("disturbs_tcp") == {*PERTURBATIONS} - {"straggle", "slow", "jitter", "trace", "hog"}
-    assert those("moves_circuits") == those("asked_in_band") == {"circuits"}
+    assert those("disturbs_tcp") == {*PERTURBATIONS} - {"straggle", "slow", "jitter", "trace", "hog", "reconfigure"}
+    assert those("moves_circuits") == {"circuits", "reconfigure"}
+    assert those("asked_in_band") == {"circuits"}
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,7 @@ def test_what_kinds_declare() -> None:
         ({"kind": "jitter", "sigma": "1 ms"}, {COMPUTING}),
         ({"kind": "jitter", "sigma": "1 ms", "of": "step"}, {STEPS}),
         ({"kind": "circuits", "flip": "all"}, {CIRCUITS}),
+        ({"kind": "reconfigure"}, {UNSENT}),
         ({"kind": "hog", "hosts": "h0"}, set()),
         ({"kind": "freeze", "hosts": "h0"}, set()),
         ({"kind": "kill", "nodes": "h0", "at": "1 s"}, set()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 
 import numpy as np
 import pytest
@@ -13,14 +14,15 @@ from testbed.base.errors import SpecError
 from tests.workloads.parallel.small import CHAIN, TABLES
 from tests.workloads.parallel.test_strategy import strategies
 from topologies.build import build
+from topologies.part import Part
 from topologies.topoopt.finder import find
 from workloads import kinds
-from workloads.kinds.hybrid.plan import Plan, plan
+from workloads.kinds.hybrid.plan import Plan, ReconfiguredCost, plan
 from workloads.parallel.network import Network, of_found
 from workloads.parallel.operators import Model, Operator, model, scaled
 from workloads.parallel.prediction import Machine, predict
 from workloads.parallel.strategy import Strategy, demand_of, gradients, read
-from workloads.sync.cost import Shaper
+from workloads.sync.cost import IDEAL, Shaper
 from workloads.sync.verify import verify
 
 SMALL = scaled(TABLES, 1000)
@@ -150,3 +152,38 @@ def test_what_cannot_be_is_refused(hosts: int, given: dict[str, object], text: s
     with pytest.raises(SpecError) as caught:
         plan(star(f"star(hosts={hosts})"), TWO, read(TWO, 4, given))
     assert str(caught.value) == text
+
+
+@given(strategies(SMALL), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=25)
+def test_on_some_hosts_of_a_network_all_is_as_on_a_network_of_their_own(strategy: Strategy, random: Random) -> None:
+    """But for the nodes: server i is the job's i-th host."""
+    if not gradients(SMALL, strategy):
+        return
+    servers = strategy.servers
+    alone = plan(star(f"star(hosts={servers})"), SMALL, strategy)
+    whole = star(f"star(hosts={servers + 3})")
+    part = Part(whole, tuple(random.sample(whole.hosts, servers)))
+    made = kinds.of(alone).placed(plan(part.topology, SMALL, strategy), part)
+    verify(made.forest, whole)
+    assert made.workers == part.hosts
+    assert made.pairs == sorted((part.hosts[a], part.hosts[b]) for a, b in alone.pairs)
+    assert sent(made) == {(part.hosts[a], part.hosts[b]): count for (a, b), count in sent(alone).items()}
+    assert made.neighbours(part.hosts[0]) == sorted(part.hosts[one] for one in alone.neighbours(0))
+    one, other = made.cost(whole), alone.cost(star(f"star(hosts={servers})"))
+    pace_s = np.linspace(0.1, 0.2, 2 * servers).reshape(servers, 2)
+    assert one.least_jct_s(IDEAL, pace_s) == other.least_jct_s(IDEAL, pace_s)
+    moved, moved_too = (ReconfiguredCost(**vars(cost)) for cost in (one, other))
+    assert moved.bound_s() == moved_too.bound_s()
+    assert moved.least_jct_s(IDEAL, pace_s) == moved_too.least_jct_s(IDEAL, pace_s)
+    assert one.bound_s() == other.bound_s()
+    kind = kinds.of(made)
+    assert kind.iteration_s(made, whole, 0.1, 1.0) == pytest.approx(kind.iteration_s(alone, part.topology, 0.1, 1.0))
+    assert [*kind.held(made)] == [*kind.held(alone)]
+    assert [*kind.paces(made)] == [*kind.paces(alone)]
+    again = kind.decode(kind.encode(made))
+    assert (again.workers, again.pairs, again.messages) == (made.workers, made.pairs, made.messages)
+    assert kind.to_json(made)["messages"] == [
+        [f"h{part.hosts[int(src[1:])]}", f"h{part.hosts[int(dst[1:])]}", count]
+        for src, dst, count in kind.to_json(alone)["messages"]
+    ]

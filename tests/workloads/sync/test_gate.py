@@ -1,0 +1,200 @@
+"""The gate of a process: what it says, that nothing leaves while it is closed, and that nothing is left out."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.patience import PATIENCE_S, until
+from workloads.job import Gated
+from workloads.sync.connection import HEADER_BYTES, Connection
+from workloads.sync.gate import (
+    DRAINED,
+    ENDED,
+    GO,
+    HELLO,
+    HOLD,
+    MOVE,
+    NOTHING,
+    UNSENT,
+    Gate,
+    Said,
+    beside,
+    most_bytes,
+    pack,
+    unpack,
+)
+
+NODES = 3
+SOME = Said(UNSENT, 1, np.array([5, 0, 2**40]), np.array([6, 0, 2**41]), np.array([True, False, False]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**62), st.booleans()), min_size=1, max_size=9), st.data())
+def test_a_message_is_read_as_it_was_said(told: list[tuple[int, bool]], data: st.DataObject) -> None:
+    counts, refuses = zip(*told, strict=True)
+    node, word = data.draw(st.integers(0, len(told) - 1)), data.draw(st.sampled_from([UNSENT, HELLO, DRAINED, ENDED]))
+    message = pack(Said(word, node, np.array(counts, np.int64), np.array(counts[::-1], np.int64), np.array(refuses)))
+    assert len(message) == most_bytes(len(told))
+    found = unpack(message, len(told))
+    assert (found.word, found.node) == (word, node)
+    assert (*found.count_bytes,) == counts
+    assert (*found.wire_bytes,) == counts[::-1]
+    assert (*found.refuses,) == refuses
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        pack(SOME)[:-1],
+        pack(SOME) + b"\0",
+        pack(SOME)[:-1] + b"\2",
+        pack(SOME._replace(word=b"x")),
+        pack(SOME._replace(node=3)),
+        pack(SOME._replace(node=-1)),
+        pack(SOME._replace(count_bytes=np.array([0, -1, 0]))),
+        pack(SOME._replace(wire_bytes=np.array([0, 0, -1]))),
+    ],
+)
+def test_a_message_that_makes_no_sense(message: bytes) -> None:
+    with pytest.raises(ValueError, match="a message"):
+        unpack(message, NODES)
+
+
+@given(st.binary(max_size=2 * most_bytes(NODES)))
+def test_any_bytes_are_a_message_or_none(message: bytes) -> None:
+    try:
+        said = unpack(message, NODES)
+    except ValueError:
+        return
+    assert pack(said) == message
+
+
+class Process:
+    """A process on node 0 with a connection to each other node, and the other ends."""
+
+    def __init__(self, folder: Path) -> None:
+        folder = folder / ("long" * 30)  # beyond what a socket's name can have
+        folder.mkdir()
+        self.listener = beside(folder / "gate", connect=False)
+        self.peers, self.connections = {}, []
+        for node in (1, 2):
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                self.peers[node] = socket.create_connection(server.getsockname())
+                self.connections.append(Connection(node, f"h{node}", server.accept()[0]))
+        self.gate = Gate(Gated(str(folder / "gate"), 16_384), 0, NODES, self.connections)
+        self.sock, _ = self.listener.accept()
+        self.sock.settimeout(PATIENCE_S)
+
+    def said(self) -> Said:
+        return unpack(self.sock.recv(1000), NODES)
+
+    def ask(self, word: bytes) -> Said:
+        self.sock.send(word)
+        return self.said()
+
+    def flush(self) -> int:
+        """What a loop does."""
+        with self.gate.lock:
+            return sum(one.flush() for one in self.connections if one.sending and self.gate.may_send(one.node))
+
+    def close(self) -> None:
+        for sock in (self.listener, self.sock, *self.peers.values(), *(one.sock for one in self.connections)):
+            sock.close()
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    one = Process(tmp_path)
+    assert one.said().word == HELLO
+    yield one
+    one.gate.close()
+    one.close()
+
+
+def test_what_is_queued_is_told_and_held_until_the_gate_opens(process: Process) -> None:
+    first, second = process.connections
+    first.push(0, memoryview(bytes(100)))
+    second.push(0, memoryview(bytes(50)))
+    assert (*process.ask(UNSENT).count_bytes,) == (0, 100 + HEADER_BYTES, 50 + HEADER_BYTES)
+    drained = process.ask(HOLD)
+    assert drained.word == DRAINED
+    assert not drained.count_bytes.any()
+    assert process.flush() == 0
+
+    process.sock.send(MOVE)
+    process.sock.send(GO + bytes([0, 0, 1]))
+    assert select.select([process.gate], [], [], PATIENCE_S)[0]
+    process.gate.opened()
+    assert not select.select([process.gate], [], [], 0)[0]
+    assert process.flush() == 50 + HEADER_BYTES
+    assert (*process.ask(HOLD).count_bytes,) == (0, 0, 50 + HEADER_BYTES)
+    assert len(process.peers[2].recv(1000)) == 50 + HEADER_BYTES
+    assert (*process.ask(UNSENT).count_bytes,) == (0, 100 + HEADER_BYTES, 0)
+
+
+def test_what_a_neighbour_has_no_room_for_does_not_keep_others_waiting(process: Process) -> None:
+    """The kernel has some of it, which counts as unsent."""
+    first = process.connections[0]
+    first.push(0, memoryview(bytes(10 * 2**20)))
+
+    def stuck() -> bool:
+        first.writable = True
+        return process.flush() == 0
+
+    until(stuck)
+    drained = process.ask(HOLD)
+    assert drained.word == DRAINED
+    assert 0 < drained.count_bytes[1] <= first.sent_bytes
+    assert drained.count_bytes[1] + process.ask(UNSENT).count_bytes[1] == first.pushed_bytes
+
+
+def test_whom_it_refuses_gets_a_word_once_it_may_have_room(process: Process) -> None:
+    first = process.connections[0]
+    first.held = True
+    assert (*process.ask(UNSENT).refuses,) == (False, True, False)
+    process.gate.opened()
+    assert not first.sending  # it still refuses
+    first.held = False
+    process.ask(HOLD)
+    process.gate.opened()
+    assert not first.sending  # and may not send
+    process.sock.send(GO + bytes([0, 1, 0]))
+    until(lambda: process.gate.may_send(1))
+    process.gate.opened()
+    process.flush()
+    assert process.peers[1].recv(1000) == NOTHING.to_bytes(HEADER_BYTES, "big")
+    process.gate.opened()
+    assert not first.sending
+
+
+def test_nobody_holds_once_nobody_moves_circuits(process: Process) -> None:
+    process.ask(HOLD)
+    assert not process.gate.may_send(1)
+    process.sock.close()
+    until(lambda: process.gate.may_send(1))
+
+
+def test_its_last_word_is_what_it_has_sent(tmp_path: Path) -> None:
+    process = Process(tmp_path)
+    assert process.said().word == HELLO
+    process.connections[1].push(0, memoryview(bytes(50)))
+    process.flush()
+    process.gate.close()
+    last = process.said()
+    assert (last.word, *last.count_bytes) == (ENDED, 0, 0, 50 + HEADER_BYTES)
+    assert last.wire_bytes[2] > 50 + HEADER_BYTES
+    assert process.sock.recv(100) == b""
+    process.close()
+
+
+def test_without_a_listener(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        Gate(Gated(str(tmp_path / "gate"), 16_384), 0, NODES, [])

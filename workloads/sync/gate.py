@@ -1,0 +1,269 @@
+"""The gate of a process: it holds what the process sends while circuits move within an iteration (TopoOpt, Appendix D).
+
+Problem: whoever moves circuits has to know what each process has still to send, and what is sent into a circuit that
+moves is lost: TCP sends it again after 200 ms at the earliest, 20 times as long as the move of an optical switch.
+
+Chosen: each process has a Unix socket to who moves circuits, and a thread that answers at once, even while the process
+computes. Told to hold, a process hands nothing more to the kernel, and says when the kernel has delivered what it had.
+For that to be soon, the kernel may hold little of a connection.
+
+A process does not take what it cannot use yet (:mod:`.engine`), and its neighbour's bytes then wait for room. Circuits
+for them would carry nothing, and perhaps keep away those that would make room. So each process also says from whom it
+takes nothing. When the kernel has room again, its word for that may be lost in the dark; so once the gate is open, the
+process sends such a neighbour a header without a meaning, :data:`NOTHING`, with which the word goes again.
+
+Rejected: lines in the process's samples (they are looked at every 3 ms, and nothing leads back); a page of memory that
+both see (it wakes nobody: twelve processes that look each millisecond take a third of a core).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from fcntl import ioctl
+from pathlib import Path
+from termios import TIOCOUTQ
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.job import Gated
+from workloads.sync.connection import Connection
+from workloads.sync.tcp_info import are_on_their_way, sent
+
+UNSENT, HOLD, MOVE, GO = b"u", b"h", b"m", b"g"
+"""To a process: tell what is unsent; hold it; everybody holds; go on, with a byte for each node, 1 where it may send
+to that one."""
+HELLO, DRAINED, ENDED = b"n", b"d", b"e"
+"""From a process, besides the answer to :data:`UNSENT`: it is there; it holds, and all that it has sent has arrived; it
+has sent all. With the last two come the bytes that it has sent so far."""
+NOTHING = (1 << 32) - 1
+"""The header of a message that says nothing."""
+_HEAD = struct.Struct("=ci")
+LOOK_S = 0.001
+"""Between two looks at what the kernel still has."""
+ONCE = 2
+"""Acknowledge what waits for that now, and later as before (``__tcp_sock_set_quickack``, Linux's net/ipv4/tcp.c)."""
+LINGER_S = 2.0
+"""How long a process waits at its end for what it has sent to arrive."""
+
+
+class Said(NamedTuple):
+    """What a process says.
+
+    Attributes:
+        word, node: which word, and the process's node.
+        count_bytes: int64[nodes], of streams, by destination: what is unsent, or what was sent.
+        wire_bytes: int64[nodes], of all frames that were sent, headers and acknowledgements included.
+        refuses: bool[nodes], from whom it takes nothing.
+    """
+
+    word: bytes
+    node: int
+    count_bytes: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
+    refuses: NDArray[np.bool_]
+
+
+def pack(said: Said) -> bytes:
+    """As a message."""
+    counts = np.concatenate([said.count_bytes, said.wire_bytes]).astype("=i8")
+    return _HEAD.pack(said.word, said.node) + counts.tobytes() + said.refuses.tobytes()
+
+
+def unpack(message: bytes, nodes: int) -> Said:
+    """What a message of a process says.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if len(message) != most_bytes(nodes):
+        raise ValueError(f"a message of {len(message)} bytes")
+    word, node = _HEAD.unpack_from(message)
+    counts = np.frombuffer(message, "=i8", 2 * nodes, _HEAD.size)
+    refuses = np.frombuffer(message, np.uint8, offset=_HEAD.size + counts.nbytes)
+    is_known = word in (UNSENT, HELLO, DRAINED, ENDED) and 0 <= node < nodes
+    if not is_known or (counts < 0).any() or (refuses > 1).any():
+        raise ValueError("a message that makes no sense")
+    return Said(word, node, counts[:nodes], counts[nodes:], refuses.astype(np.bool_))
+
+
+def most_bytes(nodes: int) -> int:
+    """Of a message."""
+    return _HEAD.size + 17 * nodes
+
+
+def beside(path: Path, connect: bool) -> socket.socket:
+    """A socket that is connected to the one at ``path``, or, if not ``connect``, that listens there. A path may be
+    longer than a socket's name.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        name = f"/proc/self/fd/{folder}/{path.name}"
+        if connect:
+            sock.connect(name)
+        else:
+            sock.bind(name)
+            sock.listen(socket.SOMAXCONN)
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.close(folder)
+    return sock
+
+
+class Gate:
+    """Of the process on ``node``, for all its connections; :class:`.loop.Loop` asks it before it sends.
+
+    Attributes:
+        lock: held while something is handed to the kernel.
+    """
+
+    def __init__(self, job: Gated, node: int, nodes: int, connections: Sequence[Connection]) -> None:
+        """
+        Raises:
+            OSError: nobody listens.
+        """
+        self._node, self._nodes, self._connections = node, nodes, connections
+        self._may_send = b"\1" * nodes
+        self._drains = self._is_drained = False
+        self._refused: set[Connection] = set()
+        self.lock = threading.Lock()
+        for connection in connections:
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, job.kernel_bytes)
+        self._awake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._sock = beside(Path(job.path), connect=True)
+        self._say(HELLO, np.zeros(nodes, np.int64))
+        self._thread = threading.Thread(target=self._listen, name="gate", daemon=True)
+        self._thread.start()
+
+    def fileno(self) -> int:
+        """For epoll: readable once the gate has opened, until :meth:`opened`."""
+        return self._awake
+
+    def opened(self) -> None:
+        """The process has noticed; may be called again and again."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._awake)
+        for connection in list(self._refused):
+            if not connection.held and self.may_send(connection.node):
+                self._refused.discard(connection)
+                connection.push(NOTHING, memoryview(b""))
+
+    def may_send(self, node: int) -> bool:
+        """Whether something may be sent to a node now."""
+        return bool(self._may_send[node])
+
+    def close(self) -> None:
+        """The process has handed all to the kernel, and ends: wait until that has arrived, and say so."""
+        end_s = time.monotonic() + LINGER_S
+        while self._kernel_bytes().any() and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
+        self._say(ENDED, self._sent_bytes())
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._sock.close()
+        os.close(self._awake)
+
+    # The thread.
+
+    def _listen(self) -> None:
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        while True:
+            if poll.poll(1000 * LOOK_S if self._drains else None):
+                try:
+                    message = self._sock.recv(1 + self._nodes)
+                except OSError:
+                    message = b""
+                if not message:  # nobody moves circuits any more
+                    break
+                self._hear(message)
+            if self._drains:
+                self._drain()
+        self._go(b"\1" * self._nodes)
+
+    def _hear(self, message: bytes) -> None:
+        word = message[:1]
+        if word == UNSENT:
+            self._say(UNSENT, self._unsent_bytes())
+        elif word == HOLD:
+            with self.lock:  # what is being sent is with the kernel then
+                self._may_send = bytes(self._nodes)
+            self._drains, self._is_drained = True, False
+        elif word == MOVE:
+            self._drains = False
+        elif word == GO:
+            self._go(message[1:])
+
+    def _go(self, may_send: bytes) -> None:
+        self._drains, self._may_send = False, may_send
+        os.eventfd_write(self._awake, 1)
+
+    def _drain(self) -> None:
+        """Acknowledge what has come, for the others, and say once that nothing is on its way from here. The kernel may
+        still have what a neighbour has no room for."""
+        on_its_way = False
+        for connection in self._connections:
+            with suppress(OSError):  # it has ended
+                connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, ONCE)
+                on_its_way |= are_on_their_way(connection.sock)
+        if not self._is_drained and not on_its_way:
+            self._is_drained = True
+            self._say(DRAINED, self._sent_bytes())
+
+    def _say(self, word: bytes, count_bytes: NDArray[np.int64]) -> None:
+        with suppress(OSError):  # nobody moves circuits any more
+            self._sock.send(
+                pack(Said(word, self._node, count_bytes, self._wire_bytes(), self._refuses())), socket.MSG_NOSIGNAL
+            )
+
+    def _refuses(self) -> NDArray[np.bool_]:
+        found = np.zeros(self._nodes, np.bool_)
+        for connection in self._connections:
+            if connection.held:
+                self._refused.add(connection)
+                found[connection.node] = True
+        return found
+
+    # What was sent, in bytes by destination.
+
+    def _sent_bytes(self) -> NDArray[np.int64]:
+        return self._by_node([one.sent_bytes for one in self._connections]) - self._kernel_bytes()
+
+    def _wire_bytes(self) -> NDArray[np.int64]:
+        return self._by_node([sent(one.sock).wire_bytes for one in self._connections])
+
+    def _kernel_bytes(self) -> NDArray[np.int64]:
+        return self._by_node([_unacknowledged_bytes(one.sock) for one in self._connections])
+
+    def _unsent_bytes(self) -> NDArray[np.int64]:
+        with self.lock:
+            queued = [one.pushed_bytes - one.sent_bytes for one in self._connections]
+        return self._by_node(queued) + self._kernel_bytes()
+
+    def _by_node(self, counts: Sequence[int]) -> NDArray[np.int64]:
+        found = np.zeros(self._nodes, np.int64)
+        np.add.at(found, [one.node for one in self._connections], counts)
+        return found
+
+
+def _unacknowledged_bytes(sock: socket.socket) -> int:
+    """What the kernel has of a connection that has not been acknowledged; 0 once that is closed."""
+    try:
+        return int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, b"\0" * 4), "little")
+    except (OSError, ValueError):
+        return 0
