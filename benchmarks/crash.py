@@ -2,8 +2,9 @@
 
     python benchmarks/crash.py [--runs 200] [--seed 1] [--only EVENT ...] [--roles ROLE ...] [--whole SECONDS]
 
-Each run starts a small experiment and at a random moment does one thing to it: kills a process of it, stops one for
-good or for a while, interrupts it at its terminal (once or twice), sends SIGTERM, closes its terminal, or fills its
+Each run starts a small experiment, a training or a topic model, and at a random moment does one thing to it: kills a
+process of it, stops one for good or for a while, cuts a process's node off (down),
+interrupts it at its terminal (once or twice), sends SIGTERM, closes its terminal, or fills its
 disk. Of the run's processes that are there, first the role is drawn, each as likely as any other, and then one of that
 role. A trial's processes have the roles of their schemes: worker, daemon, aggregator, server, replica, scheduler. With
 ``--roles``, only these are drawn, from the drawn moment on as soon as there is one. Then:
@@ -14,6 +15,10 @@ role. A trial's processes have the roles of their schemes: worker, daemon, aggre
 - the records and samples of finished trials can be read, those of the arms with MLfabric, too, which go on when some
   processes are killed, a server included, once it has a checkpoint, or if it has a replica; and a trial that failed
   names the node that was hit;
+  With ``--roles`` that only processes of trials have, a scheduled trial is hit while it trains;
+- where a process was hit without which the others of its trial go on, while that trained, the trial is done, its record
+  has the loss, and the run's exit code is 0. A trial of which anything had ended by then may fail all the same, as what
+  had been decided may be lost then;
 - ``testbed run --resume`` ends with exit code 0 and every trial done, and has not touched the finished ones.
 
 All of it happens in private namespaces (:mod:`leftovers`), in which the run is the only thing that can leave something;
@@ -49,12 +54,14 @@ from testbed.lab.netns import kernel
 from testbed.lab.netns.sandbox_process import STOP_TIMEOUT_S, WORK_TIMEOUT_S
 from testbed.spec import read
 from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from workloads.failover import SAMPLES
 from workloads.kinds.fabric.plan import Fabric
 
 SPEC = """\
 name: crash
 links: {rate: 1 Gbit/s}
-workload: {model: lenet5, dataset: digits, batch: 2, iterations: 6, compute: {mode: paced, pace: {2: 0.05 s}}}
+workload: {model: lenet5, dataset: digits, batch: 2, iterations: 20, compute: {mode: paced, pace: {2: 0.05 s}}}
 arms:
   - {topology: "star(hosts=3,ina=all)", scheme: switchml}
   - topology: star(hosts=3)
@@ -62,15 +69,26 @@ arms:
     perturb: [{kind: background, from: h1, to: h2, rate: 20 Mbit/s}, {kind: hog, hosts: h0, at: iteration 3}]
   - {topology: star(hosts=4), scheme: mlfabric_a(aggregators=1), checkpoint: {every: 2, rate: 180 MB/s}}
   - {topology: star(hosts=6), scheme: "mlfabric_a(aggregators=1,divergence_updates=3)"}
-failover: 1.5 s
-timeout: 2 s
+  - {topology: star(hosts=5), scheme: "mlfabric_ssp(staleness=1,aggregators=1)"}
+SETTINGS"""
+TOPICS = """\
+name: crash-topics
+links: {rate: 1 Gbit/s}
+workload:
+  {kind: lda, corpus: python_reference, documents: 40, topics: 5, iterations: 20, compute: {mode: paced, pace: 0.05 s}}
+arms:
+  - {topology: star(hosts=5), scheme: mlfabric_a(aggregators=1)}
+  - {topology: star(hosts=6), scheme: "mlfabric_a(aggregators=1,divergence_updates=3)"}
+SETTINGS"""
+SETTINGS = """failover: 1.5 s
+timeout: 4 s
 start_timeout: 6 s
 retries: 0
 quiet: 0 s
 """
-TRIALS = 4
+SPECS = tuple(spec.replace("SETTINGS", SETTINGS) for spec in (SPEC, TOPICS))
 COMMAND = [sys.executable, "-m", "testbed", "run"]
-PAUSE_S = 9.0
+PAUSE_S = 11.0
 """Longer than the timeouts above, and the grace that the harness adds."""
 GONE_S = 10.0
 """How long after the harness the last of its processes may still be there."""
@@ -84,7 +102,18 @@ DISK_BYTES = 64 * 2**20
 ON_NODES = ("worker", "daemon", "aggregator", "server", "replica", "scheduler")
 """Roles of a trial's processes."""
 ROLES = (*ON_NODES, "harness", "referee", "launcher", "sandbox", "helper", "other")
-EVENTS = ("kill", "Ctrl-C", "disk full", "hang-up", "stop", "pause", "stop and Ctrl-C", "Ctrl-C twice", "SIGTERM")
+EVENTS = (
+    "kill",
+    "Ctrl-C",
+    "disk full",
+    "hang-up",
+    "stop",
+    "pause",
+    "down",
+    "stop and Ctrl-C",
+    "Ctrl-C twice",
+    "SIGTERM",
+)
 
 
 @dataclass
@@ -92,6 +121,7 @@ class Hit:
     """One run: what was done to it, to whom and when, and what came of it."""
 
     event: str
+    spec: str
     victim: str = "-"
     node: str = ""
     at_s: float = 0.0
@@ -100,13 +130,15 @@ class Hit:
     gone_s: float = 0.0
     freed_s: float = 0.0
     problems: list[str] = field(default_factory=list)
+    survived_by: str = ""
+    """The trial that must go on without whom was hit, if one must."""
 
 
 class Started:
     """A run in progress, at a terminal of its own or with its output in a file."""
 
     def __init__(self, folder: Path, out: Path, terminal: bool) -> None:
-        self.output = b""
+        self.output, self.out = b"", out
         words = [*COMMAND, str(folder / "spec.yaml"), "--out", str(out)]
         environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "TERM": "xterm"}
         self._master = -1
@@ -181,8 +213,13 @@ def role(pid: int, harness: int) -> str:
 @cache
 def in_trials() -> dict[tuple[str, str], str]:
     """By a trial's id and the name of a process in it, its role. A process writes its log under these names."""
-    planned = trials(read(SPEC, "spec.yaml", Path()))
-    return {(trial.id, name): role_in(trial.job, name) for trial in planned for name in trial.job.processes}
+    return {(trial.id, name): role_in(trial.job, name) for trial in planned() for name in trial.job.processes}
+
+
+@cache
+def planned() -> tuple[Trial, ...]:
+    """The trials of all specs."""
+    return tuple(trial for spec in SPECS for trial in trials(read(spec, "spec.yaml", Path())))
 
 
 def role_in(job: Job, process: str) -> str:
@@ -208,6 +245,31 @@ def node_of(pid: int) -> str:
         os.close(theirs)
 
 
+def survived_by(hit: Hit, run: Started, pid: int) -> str:
+    """The id of the trial that a process belongs to, if the others of it must go on without it, or it must return. It
+    must be in the middle: all workers have begun to train, and none has done its last but one iteration."""
+    log = Path(f"/proc/{pid}/fd/1").readlink()
+    trial = next((one for one in planned() if one.id == log.parent.name), None)
+    if trial is None or log.stem not in trial.processes or hit.event not in ("kill", "stop", "down"):
+        return ""
+    if not trains(trial, run.out / "work" / trial.id):
+        return ""
+    work = run.out / "work" / trial.id
+    on_node = {name for name, node in trial.processes.items() if node == trial.processes[log.stem]}
+    hit_too = on_node if hit.event == "down" else {log.stem}
+    if hit_too <= trial.survives:
+        return trial.id
+    has_checkpoint = (work / log.stem / "checkpoint").exists()
+    return trial.id if hit.event != "down" and log.stem in trial.returns and has_checkpoint else ""
+
+
+def trains(trial: Trial, work: Path) -> bool:
+    """Whether all workers of a trial, whose files are in ``work``, have begun to train, and none is about to end."""
+    said = [work / name / SAMPLES for name in trial.job.workers]
+    done = [path.read_text().count('"kind": "iteration"') if path.exists() else 0 for path in said]
+    return 1 <= min(done) <= max(done) <= trial.job.iterations - 3
+
+
 def limit_s(hit: Hit, whole_s: float) -> float:
     """How long the harness may go on after it was hit, if a run takes ``whole_s``."""
     if hit.event in ("Ctrl-C", "Ctrl-C twice", "SIGTERM", "hang-up", "stop and Ctrl-C"):
@@ -221,7 +283,7 @@ def limit_s(hit: Hit, whole_s: float) -> float:
 
 def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequence[str]) -> None:
     """Do it."""
-    if hit.event in ("kill", "stop", "pause", "stop and Ctrl-C"):
+    if hit.event in ("kill", "stop", "pause", "down", "stop and Ctrl-C"):
         roles = members_in_time(run, only)
         if not roles:
             hit.victim = "too late"
@@ -232,6 +294,7 @@ def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequen
         pid = draw.choice(roles[hit.victim])
         with contextlib.suppress(OSError):
             hit.node = node_of(pid) if hit.victim in ON_NODES else ""
+            hit.survived_by = survived_by(hit, run, pid) if hit.node else ""
         _signal(hit, run, pid)
     elif hit.event == "SIGTERM":
         os.kill(run.pid, signal.SIGTERM)
@@ -247,16 +310,31 @@ def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequen
 
 
 def members_in_time(run: Started, only: Sequence[str]) -> dict[str, list[int]]:
-    """The run's processes of some roles, as soon as there are any; none if the run ends before."""
-    roles = run.members(only)
+    """The run's processes of some roles, as soon as there are any; if only processes of trials are wanted, once a trial
+    that MLfabric schedules trains. None if the run ends before."""
+    inner = {*only} <= {*ON_NODES}
+
+    def there() -> dict[str, list[int]]:
+        scheduled = [one for one in planned() if isinstance(one.job.plan, Fabric)]
+        if inner and not any(trains(one, run.out / "work" / one.id) for one in scheduled):
+            return {}
+        return run.members(only)
+
+    roles = there()
     while not roles and not os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         time.sleep(0.02)
-        roles = run.members(only)
+        roles = there()
     return roles
 
 
 def _signal(hit: Hit, run: Started, pid: int) -> None:
     """Kill or stop a process. A harness that is stopped cannot end by itself: it is killed, or goes on."""
+    if hit.event == "down":
+        if hit.node:
+            subprocess.run(["nsenter", "-t", str(pid), "-n", "ip", "link", "set", "eth0", "down"], check=False)
+        else:
+            hit.victim = f"not cut off: {hit.victim}"
+        return
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL if hit.event == "kill" else signal.SIGSTOP)
         if hit.event == "pause":
@@ -303,6 +381,9 @@ def judge(hit: Hit, code: int | None, output: str, out: Path) -> None:
     expected = {"SIGTERM": {-15} if early else set(), "hang-up": {-1} if early else set()}.get(hit.event, set())
     expected |= {-2} if early and hit.event.startswith("Ctrl-C") else set()
     expected |= {0, 130} if "Ctrl-C" in hit.event or hit.event in ("SIGTERM", "hang-up") else {0, 1}
+    if hit.survived_by:
+        expected = {0}
+        hit.problems += unrecorded(hit, out / "trials" / f"{hit.survived_by}.json")
     if hit.victim == "harness":
         expected |= {-9}
     if code not in expected:
@@ -319,6 +400,20 @@ def judge(hit: Hit, code: int | None, output: str, out: Path) -> None:
         hit.problems += [f"left in the directory: {left}"] if left else []
 
 
+def unrecorded(hit: Hit, path: Path) -> list[str]:
+    """What is wrong if a trial's record does not tell of a loss without which it had to go on."""
+    try:
+        record = json.loads(path.read_text())
+        lost = [loss["node"] for loss in (record["failover"] or {}).get("losses", ())]
+    except (OSError, ValueError) as error:
+        return [f"{path.name} cannot be read: {error}"]
+    if record["status"] != "done":
+        return [f"{path.stem} had to go on without {hit.victim} on {hit.node}, and {record['status']}"]
+    return (
+        [] if hit.node in lost else [f"{path.stem}: {hit.node} was lost, and its record tells of {lost or 'no loss'}"]
+    )
+
+
 def resume(hit: Hit, folder: Path, out: Path) -> None:
     """Go on with the run, or start it if it had not made its directory, and look at what there is then."""
     before = finished(out, hit.problems)
@@ -329,19 +424,20 @@ def resume(hit: Hit, folder: Path, out: Path) -> None:
     if done.returncode != 0:
         hit.problems.append(f"--resume: exit code {done.returncode}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
     after = finished(out, hit.problems)
-    if len(after) != TRIALS:
-        hit.problems.append(f"--resume: {len(after)} of {TRIALS} trials are done")
+    count = len(trials(read(hit.spec, "spec.yaml", Path())))
+    if len(after) != count:
+        hit.problems.append(f"--resume: {len(after)} of {count} trials are done")
     hit.problems += [f"{name} was changed by --resume" for name in before if before[name] != after.get(name)]
     left = [str(path) for path in out.rglob("*") if path.name == "work" or path.name.endswith(".tmp")]
     hit.problems += [f"left after --resume: {left}"] if left else []
 
 
 @contextlib.contextmanager
-def place(disk_bytes: int | None) -> Iterator[tuple[Path, Path]]:
+def place(spec: str, disk_bytes: int | None) -> Iterator[tuple[Path, Path]]:
     """A folder with the spec, and one for the run's directory, which may be a small disk of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder, disk = Path(name), Path(name) / "disk"
-        (folder / "spec.yaml").write_text(SPEC)
+        (folder / "spec.yaml").write_text(spec)
         (folder / "tmp").mkdir()
         disk.mkdir()
         if disk_bytes:
@@ -355,9 +451,9 @@ def place(disk_bytes: int | None) -> Iterator[tuple[Path, Path]]:
 
 def once(event: str, whole_s: float, draw: random.Random, only: Sequence[str]) -> Hit:
     """One run, hit at a random moment, and everything that must hold afterwards."""
-    hit = Hit(event, at_s=draw.uniform(0, whole_s))
+    hit = Hit(event, draw.choice(SPECS), at_s=draw.uniform(0, whole_s))
     before = leftovers.state()
-    with place(DISK_BYTES if event == "disk full" else None) as (folder, disk):
+    with place(hit.spec, DISK_BYTES if event == "disk full" else None) as (folder, disk):
         out = disk / "out"
         run = Started(folder, out, terminal=event in ("Ctrl-C", "Ctrl-C twice", "hang-up", "stop and Ctrl-C"))
         code = run.ended(hit.at_s)
@@ -386,8 +482,8 @@ def once(event: str, whole_s: float, draw: random.Random, only: Sequence[str]) -
 
 
 def undisturbed_s() -> float:
-    """How long a run takes if nothing happens to it."""
-    with place(None) as (folder, disk):
+    """How long a run of the first spec takes if nothing happens to it."""
+    with place(SPECS[0], None) as (folder, disk):
         began_s = time.monotonic()
         run = Started(folder, disk / "out", terminal=False)
         code = run.ended(120)
@@ -404,7 +500,10 @@ def inside(chosen: argparse.Namespace) -> int:
     for number in range(runs):
         hit = once(chosen.only[number % len(chosen.only)], whole_s, draw, chosen.roles)
         hits.append(hit)
-        text = f"{hit.event} {hit.victim} {hit.node} at {hit.at_s:.2f} s: {hit.outcome} after {hit.ended_s:.1f} s, "
+        must = ", without which its trial goes on," if hit.survived_by else ""
+        text = (
+            f"{hit.event} {hit.victim} {hit.node}{must} at {hit.at_s:.2f} s: {hit.outcome} after {hit.ended_s:.1f} s, "
+        )
         text += f"gone {hit.gone_s:.2f} s and freed {hit.freed_s:.2f} s later"
         print(f"[{number + 1}/{runs}] {text}", *hit.problems, sep="\n    ", flush=True)
     print(f"\n{table(hits)}")
