@@ -35,7 +35,7 @@ def check_memory(arm: Arm, work: Synchronised, batch: int, servers: int) -> None
     Raises:
         SpecError: under the arm's strategy a server would hold more than fits.
     """
-    model = work.whole(batch, arm.cut)
+    model = work.whole(batch, arm.parts)
     check_fits(model, read(model, servers, arm.strategy), memory_bytes(arm))
 
 
