@@ -126,7 +126,7 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
     if arm.strategy is None:
         plan, least = built.plan(scheme_text, network.topology_text, spec, sent)
     else:
-        sent, plan, least = placed(scheme_text, topology, work.operators(cell.batch, arm.cut), arm.strategy)
+        sent, plan, least = placed(scheme_text, topology, work.operators(cell.batch, arm.parts), arm.strategy)
     found = Job("", network, scheme_text, plan, least, sent, work)
     _check_plan(found, own)
     check_perturbations(arm, spec, topology, plan, folder)

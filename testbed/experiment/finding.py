@@ -105,13 +105,13 @@ def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any
         SpecError: nobody knows how long computing takes, or no strategy fits.
     """
     job, network = trial.job, trial.network
-    model = job.work.operators(job.batch, network.arm.cut)
+    model = job.work.operators(job.batch, network.arm.parts)
     if job.compute.mode == "real":
         raise SpecError(
             "search and topoopt need to know how long computing takes", fix="give a pace: compute: {pace: ...}"
         )
     memory = memory_bytes(network.arm)
-    _check_memory(job.work.whole(job.batch, network.arm.cut), trial.topology.host_count, memory, wanted)
+    _check_memory(job.work.whole(job.batch, network.arm.parts), trial.topology.host_count, memory, wanted)
     computes = flop_per_s(model, max(job.compute.pace_s, LEAST_PACE_S))
     machine = Machine(computes, memory / job.work.scale, overlaps=False)
     links = lab_rate_bps(trial.spec), network.goodput, trial.spec.links.delay_s

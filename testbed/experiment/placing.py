@@ -43,7 +43,7 @@ def check_memory(arm: Arm, work: Synchronised, batch: int, servers: int, strateg
     Raises:
         SpecError: a server would hold more than fits.
     """
-    model = work.whole(batch, arm.cut)
+    model = work.whole(batch, arm.parts)
     check_fits(model, read(model, servers, strategy), memory_bytes(arm))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from testbed.base.errors import SpecError
-from testbed.base.groups import Group, Line, Rate, Size, refuse
+from testbed.base.groups import Group, Line, Rate, Size, Whole, refuse
 from testbed.base.units import rate_text
 from testbed.spec.checkpoint import Checkpoint
 from testbed.spec.jobs import JobKeys, check, singly
@@ -46,13 +46,18 @@ class Arm(Group):
     )
     """The memory of each host, for the weights and the outputs that it holds under a strategy. The model counts in its
     own size, whatever ``scale`` is. A strategy that needs more is refused, and a search does not take it."""
-    cut: Annotated[int, Field(strict=True, ge=1)] = 1
+    cut: Annotated[Whole, Field(ge=1)] | None = Field(None, examples=["4"], json_schema_extra={"otherwise": "`1`"})
     """The number of parts into which each embedding table is cut by columns. A strategy places them one by one:
     ``e0.0``, ``e0.1`` and so on. Only a profile's tables can be cut."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """Perturbations of this arm, in addition to those of the experiment."""
     checkpoint: Checkpoint | None = Field(None, examples=["{every: 30, rate: 180 MB/s}"])
     """Checkpoints of the weights during the training. By default there are none."""
+
+    @property
+    def parts(self) -> int:
+        """Of each embedding table."""
+        return self.cut or 1
 
     @property
     def title(self) -> str:
@@ -78,7 +83,7 @@ class Arm(Group):
     def _of_a_strategy(self) -> Arm:
         if self.memory_bytes is not None and self.strategy is None:
             raise refuse("memory limits what a strategy has hosts hold, and this arm has none", "remove memory")
-        if self.cut != 1 and self.strategy is None:
+        if self.cut is not None and self.strategy is None:
             raise refuse("cut makes tables that a strategy places, and this arm has none", "remove cut")
         return self
 
