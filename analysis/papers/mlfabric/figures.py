@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from analysis.schedule_cases import MOST, case, compared
 from analysis.statistics import mean
 from topologies.build import build as build_topology
 from workloads.kinds.fabric.scheduling.batch import schedule
-from workloads.kinds.fabric.scheduling.model import Batch, Schedule, Update
+from workloads.kinds.fabric.scheduling.model import Batch, Replicated, Replication, Schedule, Update
 from workloads.kinds.fabric.scheduling.network import Load, Network
 
 EXACT = 1e-9
@@ -23,6 +24,8 @@ MBIT = 10**6
 RATE_BPS = 100 * MBIT
 SIZE_BYTES = 100 * MBIT / 8
 """What all figures' updates have: a second at the links' rate."""
+REPLICA = 2
+"""The replica's host in figure 3."""
 Numbers = tuple[list[Row], list[Statement]]
 
 
@@ -31,7 +34,7 @@ def figures(runs: Runs, *, cases: int = QUICK_CASES) -> Finding:
     del runs  # nothing is measured
     rows: list[Row] = []
     checks: list[Statement] = []
-    for figure in (figure_2, figure_4, figure_5, figure_6):
+    for figure in (figure_2, figure_3, figure_4, figure_5, figure_6):
         found, decided = figure()
         rows += found
         checks += [*(near(f"{row.name}: as the paper says", row, EXACT) for row in found), *decided]
@@ -69,6 +72,27 @@ def figure_2() -> Numbers:
     return rows, [
         _is("figure 2: g1 and g2 go straight, g3 and g4 in a sum", (groups, summed.way.direct), ([[3, 4]], (1, 2)))
     ]
+
+
+def figure_3() -> Numbers:
+    """Two updates and a replica behind half of the rate, without a bound that matters, and with one."""
+    first, second = updates(2)
+    both = (replace(first, norm=2.0), replace(second, norm=3.0))
+    slow = {2 * REPLICA + 1: [(0.0, RATE_BPS / 2)]}
+
+    def found(most: float) -> Replicated:
+        batch = Batch(both, (3,), momentum=0.9, replication=Replication(REPLICA, history=1.0, most=most))
+        made = schedule(batch, Network(build_topology("star(hosts=4)", rate_bps=RATE_BPS), slow)).replicated
+        assert made is not None
+        return made
+
+    behind, delayed = found(9.0), found(6.0)
+    rows = [
+        _row("figure 3: divergence if the replica has neither update, at most", "", 8.51, behind.divergence),
+        _row("figure 3: divergence if the second update waits for the first, at most", "", 5.61, delayed.divergence),
+        _row("figure 3: for which the second update waits", "s", 2, delayed.delayed_s),
+    ]
+    return rows, [_is("figure 3: with a bound of 6, only the second update is left for later", delayed.punted, (2,))]
 
 
 def figure_4() -> Numbers:
