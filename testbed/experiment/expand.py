@@ -140,7 +140,7 @@ def _check_size(cell: PlannedCell, job: Job) -> None:
     Raises:
         SpecError: iterations take longer than is waited for, or hosts hold more than fits.
     """
-    if job.kind.writes_samples:
+    if job.is_synchronised:
         _check_timeout(job)
     if cell.arm.strategy is not None:
         check_memory(cell.arm, job.work, cell.batch, job.network.topology.host_count, cell.arm.strategy)

@@ -254,7 +254,7 @@ class Job:
     @property
     def iteration_predicted_s(self) -> float | None:
         """The time of an iteration, if its kind predicts one; None if workers compute for times of their own."""
-        if not self.is_synchronised or not self._keeps_pace:
+        if not self._keeps_pace:
             return None
         network = self.network
         return self.kind.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
@@ -270,7 +270,7 @@ class Job:
     @property
     def _keeps_pace(self) -> bool:
         """Whether workers compute for times that are known, each in all iterations."""
-        return self.kind.writes_samples and self.compute.mode != "real" and self.stragglers is None
+        return self.is_synchronised and self.compute.mode != "real" and self.stragglers is None
 
 
 def synchronised(workload: Workload) -> Synchronised:
