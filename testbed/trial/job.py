@@ -158,6 +158,10 @@ class Job:
         """The node of each of its processes, by the process's name."""
         return {of_job(self.name, process): node for process, node in self.kind.processes(self.plan).items()}
 
+    def role(self, process: str) -> str:
+        """What a process of :attr:`processes` is for, in a word."""
+        return self.kind.role(self.plan, process.removeprefix(f"{self.name}/" if self.name else ""))
+
     @property
     def workers(self) -> list[str]:
         """Its workers' processes, by rank."""

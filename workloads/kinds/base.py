@@ -319,6 +319,10 @@ class Kind(Generic[P]):
         others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
         return {plan.nodes[node]: node for node in (*plan.workers, *others)}
 
+    def role(self, plan: P, process: str) -> str:
+        """What a process of :meth:`processes` is for, in a word."""
+        return "worker" if self.processes(plan)[process] in plan.workers else "aggregator"
+
     def meeting_port(self, plan: P) -> int | None:
         """Where rank 0 listens for the others, if they meet by themselves."""
         return None
