@@ -81,7 +81,10 @@ METRICS: Mapping[str, Field] = {
     "staleness_p95": Field(NUMBER, "updates", "its 95th percentile"),
     "staleness_max": Field(NUMBER, "updates", "its maximum"),
     "gst_predicted_s": Field(
-        NUMBER, "s", "median GST of the same scheduler on an ideal network; not if links were disturbed; MLfabric only"
+        NUMBER,
+        "s",
+        "median GST of the same scheduler on an ideal network whose rates change alike; not if links were blocked or "
+        "carried other traffic; MLfabric only",
     ),
     "jct_predicted_s": Field(NUMBER, "s", "its JCT"),
     "jct_bytes_s": Field(

@@ -252,7 +252,8 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
-        """Numbers of a job if nothing but computing and undisturbed links took time, by names of metrics that
+        """Numbers of a job if nothing but computing and links took time, whose rates change as
+        :attr:`Demand.changes` says and which nothing else disturbs, by names of metrics that
         :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
         return {}
 
