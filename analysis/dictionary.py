@@ -81,7 +81,10 @@ METRICS: Mapping[str, Field] = {
     "staleness_p95": Field(NUMBER, "updates", "its 95th percentile"),
     "staleness_max": Field(NUMBER, "updates", "its maximum"),
     "gst_predicted_s": Field(
-        NUMBER, "s", "median GST of the same scheduler on an ideal network; not if links were disturbed; MLfabric only"
+        NUMBER,
+        "s",
+        "median GST of the same scheduler on an ideal network whose rates change alike; not if links were blocked or "
+        "carried other traffic; MLfabric only",
     ),
     "jct_predicted_s": Field(NUMBER, "s", "its JCT"),
     "jct_bytes_s": Field(
@@ -110,7 +113,9 @@ METRICS: Mapping[str, Field] = {
         "the most that the server's weights can have been away from the replica's (MLfabric, eq. 11); MLfabric with a "
         "replica only, as all below",
     ),
+    "divergence_allowed": Field(NOT_NEGATIVE, "norm of weights", "its bound; null where the bound is one of updates"),
     "replica_behind_max": Field(NUMBER, "updates", "by how many updates the replica was behind at most"),
+    "replica_behind_allowed": Field(NUMBER, "updates", "the bound of that; null where it is one of the divergence"),
     "replica_bytes": Field(NUMBER, "B", "bytes of updates and sums that it got"),
     "replica_error": Field(
         NOT_NEGATIVE,
@@ -240,6 +245,7 @@ _FAILOVER: Mapping[str, Field] = {
     "deaths[].at_s": Field(NUMBER, "s", "when it died, from the trial's start"),
     "losses[].node": Field(NAME, NO_UNIT, "node without whose processes the others went on by themselves"),
     "losses[].processes[]": Field(NAME, NO_UNIT, "processes that ended there"),
+    "losses[].roles[]": Field(NAME, NO_UNIT, "what those of them were for that were lost first, such as `server`"),
     "losses[].how": Field(TEXT, NO_UNIT, "how they ended"),
     "losses[].hit_s": Field(NUMBER, "s", "when something was done to it, from the trial's start; else when it ended"),
     "losses[].noticed_s": Field(NUMBER, "s", "when the others noticed"),

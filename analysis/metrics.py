@@ -57,6 +57,13 @@ def ends_s(samples: pd.DataFrame) -> pd.Series[float]:
     return ends - float(samples["start_s"].min())
 
 
+def mini_batches(samples: pd.DataFrame) -> pd.Series[float]:
+    """By iteration, how many mini-batches a worker had computed at its end, on average. Of updates, those that were
+    dropped meanwhile count, too."""
+    done: pd.Series[float] = rounds(samples).groupby("iteration").size().cumsum() / samples["rank"].nunique()
+    return done
+
+
 def jct_s(samples: pd.DataFrame) -> float:
     """Job completion time (s): the first worker starts its first iteration to the last worker ends its last.
 

@@ -70,7 +70,10 @@ class Metrics:
     scheduler_p99_s: float | None = None
     divergence_max: float | None = None
     """How far a server's weights can have been from its replica's; None where there is no replica."""
+    divergence_allowed: float | None = None
+    """The bound of that, and below the same of updates: a replica has one of the two."""
     replica_behind_max: float | None = None
+    replica_behind_allowed: float | None = None
     replica_bytes: float | None = None
     replica_error: float | None = None
     takeover_behind: float | None = None
@@ -251,6 +254,8 @@ class Loss:
 
     node: str
     how: str = ""
+    roles: Sequence[str] = ()
+    """What the processes were for; empty in older records."""
     hit_s: float | None = None
     noticed_s: float | None = None
     recovered_s: float | None = None

@@ -119,6 +119,7 @@ _RECOVERY: Shape = {
 }
 _LOSS: Shape = {
     "node": NAME,
+    "roles": [NAME],
     "how": TEXT,
     **dict.fromkeys(("hit_s", "noticed_s", "recovered_s"), NUMBER),
     "lost_updates": [[COUNT]],

@@ -53,7 +53,6 @@ from testbed.experiment.expand import trials
 from testbed.lab.netns import kernel
 from testbed.lab.netns.sandbox_process import STOP_TIMEOUT_S, WORK_TIMEOUT_S
 from testbed.spec import read
-from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from workloads.failover import SAMPLES
 from workloads.kinds.fabric.plan import Fabric
@@ -213,23 +212,13 @@ def role(pid: int, harness: int) -> str:
 @cache
 def in_trials() -> dict[tuple[str, str], str]:
     """By a trial's id and the name of a process in it, its role. A process writes its log under these names."""
-    return {(trial.id, name): role_in(trial.job, name) for trial in planned() for name in trial.job.processes}
+    return {(trial.id, name): trial.job.role(name) for trial in planned() for name in trial.job.processes}
 
 
 @cache
 def planned() -> tuple[Trial, ...]:
     """The trials of all specs."""
     return tuple(trial for spec in SPECS for trial in trials(read(spec, "spec.yaml", Path())))
-
-
-def role_in(job: Job, process: str) -> str:
-    """What a process is for in its job."""
-    plan, node = job.plan, job.processes[process]
-    if isinstance(plan, Fabric) and node not in plan.workers:
-        return {plan.scheduler: "scheduler", plan.replica: "replica"}.get(node, "server")
-    if node not in plan.workers:
-        return "aggregator"
-    return "worker" if process == plan.nodes[node] else "daemon"
 
 
 def node_of(pid: int) -> str:

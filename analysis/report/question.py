@@ -91,6 +91,8 @@ def _column(values: pd.Series[Any]) -> Any:
     """Numbers as a list; texts that repeat as ``{"of": values, "at": [a number a row]}``."""
     if pd.api.types.is_integer_dtype(values):
         return [None if pd.isna(value) else int(value) for value in values]
+    if values.isna().all():  # intervals of cells that were all measured once; as texts they would be ends at 0
+        return [None] * len(values)
     if pd.api.types.is_float_dtype(values):
         return [rounded(float(value)) for value in values]
     texts = ["" if value is None or value is pd.NA else str(value) for value in values]

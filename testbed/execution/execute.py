@@ -39,6 +39,7 @@ from testbed.execution import (
     transfers,
 )
 from testbed.execution.files import Files, working_files
+from testbed.execution.predicting import predicted
 from testbed.execution.so_far import SoFar
 from testbed.execution.starting import Began, Starting
 from testbed.execution.switching import Switching
@@ -454,16 +455,15 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
     )
-    is_disturbed = bool(
-        course.deaths or seen.background or len(seen.circuits) > 1 or any(event.get("links") for event in events)
-    )
+    is_broken = bool(not course.is_whole or course.losses or seen.background or len(seen.circuits) > 1)
+    is_disturbed = is_broken or any(event.get("links") for event in events)
     path = () if is_disturbed else job.critical_path
     # What a process that died had sent is not known.
     sent = sent_bytes([line["wire_bytes"] for line in seen.of("done", job)]) if course.is_whole else None
     return {
         "metrics": results.measure(job, samples, course.phases, bounds, sent)
         | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s"), **told.metrics}
-        | dict({} if is_disturbed else job.predicted()),
+        | dict({} if is_broken else predicted(job, events, told)),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
         "links": found.links,
         **({"pairs": results.pairs(job, told.pairs)} if told.pairs else {}),

@@ -54,6 +54,7 @@ class Loss:
         ended_s: when the first of them had ended; None if none did.
         hit_s: when something was done on purpose that explains it; None where nothing was.
         noticed: what the others tell of it; None if all was done before they would have noticed.
+        roles: what the processes were for that were lost first; others of the node may have ended for want of them.
     """
 
     node: int
@@ -61,6 +62,7 @@ class Loss:
     ended_s: float | None
     hit_s: float | None
     noticed: Noticed | None
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,7 @@ def _loss(loss: Loss, names: Sequence[str], start_s: float, lost_updates: LostUp
     return {
         "node": names[loss.node],
         "processes": sorted(loss.processes),
+        "roles": list(loss.roles),
         "how": _how(loss, names),
         "hit_s": since(loss.ended_s if loss.hit_s is None else loss.hit_s),
         "noticed_s": since(noticed.at_s) if noticed else None,

@@ -158,7 +158,14 @@ class Bystander:
         at_s = min((exit.ended_s for exit in exits), default=None)
         before_s = told.at_s + _CLOCKS_S if told else math.inf
         hit = hit_s(records, self._job.network.topology, node, hows, before_s) if told or exits else None
-        return Loss(node, hows, at_s, hit, told)
+        return Loss(node, hows, at_s, hit, told, self._roles(node, exits))
+
+    def _roles(self, node: int, exits: Sequence[Exit]) -> tuple[str, ...]:
+        """Of those of a node that were killed, or, if nobody knows who was, of all there."""
+        job = self._job
+        own = [process for process, at in job.processes.items() if at == node]
+        killed = [process for process in own if any(exit.process == process and exit.status < 0 for exit in exits)]
+        return tuple(job.role(process) for process in killed or own)
 
     def _how(self, exit: Exit) -> str:
         if exit.process in self._killed:

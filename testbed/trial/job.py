@@ -17,6 +17,7 @@ from topologies.panels import Matching
 from workloads import kinds
 from workloads.buckets import Gradient
 from workloads.job import Compute, Task
+from workloads.kinds.asked import Change
 from workloads.kinds.base import AnyKind, Demand, Stage
 from workloads.own.prepared import Prepared
 from workloads.plan import Plan
@@ -158,6 +159,10 @@ class Job:
         """The node of each of its processes, by the process's name."""
         return {of_job(self.name, process): node for process, node in self.kind.processes(self.plan).items()}
 
+    def role(self, process: str) -> str:
+        """What a process of :attr:`processes` is for, in a word."""
+        return self.kind.role(self.plan, process.removeprefix(f"{self.name}/" if self.name else ""))
+
     @property
     def workers(self) -> list[str]:
         """Its workers' processes, by rank."""
@@ -232,9 +237,12 @@ class Job:
         """When it begins, after the trial's beginning, if every job takes as long as predicted."""
         return self.slot.planned_s if self.slot else 0.0
 
-    def predicted(self) -> Mapping[str, float]:
-        """Numbers of the whole job on links that nothing disturbs, as its kind plays it; empty if it does not, or if
-        nobody knows how long computing takes."""
+    def predicted(
+        self, changes: Sequence[Change] = (), norms: Mapping[tuple[int, int], float] | None = None
+    ) -> Mapping[str, float]:
+        """Numbers of the whole job on links that nothing disturbs but changes of their rates, as its kind plays it;
+        empty if it does not, or if nobody knows how long computing takes. ``norms`` are those of its updates, if they
+        are known."""
         if not self.is_synchronised or self.compute.mode == "real":
             return {}
         task, work = self.training, self.work
@@ -247,9 +255,11 @@ class Job:
             seed=task.seed,
             momentum=float(getattr(task, "momentum", 0.0)),  # some tasks have none
             learning_rate=float(getattr(task, "learning_rate", 1.0)),
+            changes=changes,
+            norms=norms or {},
         )
         found, iteration_s = self.kind.predicted(self.plan, demand), self.iteration_predicted_s
-        return found if iteration_s is None else {**found, "iteration_predicted_s": iteration_s}
+        return found if iteration_s is None or changes else {**found, "iteration_predicted_s": iteration_s}
 
     @property
     def iteration_predicted_s(self) -> float | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Change:
+    """From a moment (s) on, directed links have these rates (bit/s, headers included)."""
+
+    at_s: float
+    rates_bps: Mapping[int, float]
+
+
+@dataclass(frozen=True)
 class Demand:
     """What a job asks of its network, for a theory of what comes of it.
 
@@ -49,6 +58,8 @@ class Demand:
         pace_s: float64[workers, iterations], how long computing takes.
         goodput: share of a link's rate that is payload.
         momentum: 0 where the task has none; ``learning_rate`` is 1 then.
+        changes: of links' rates, in their order; moments are from the trial's start.
+        norms: of updates, by (rank, iteration), as a trial had them; nobody knows them before.
     """
 
     gradient_bytes: int
@@ -59,6 +70,8 @@ class Demand:
     seed: int
     momentum: float = 0.0
     learning_rate: float = 1.0
+    changes: Sequence[Change] = ()
+    norms: Mapping[tuple[int, int], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,8 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
-        """Numbers of a job if nothing but computing and undisturbed links took time, by names of metrics that
+        """Numbers of a job if nothing but computing and links took time, whose rates change as
+        :attr:`Demand.changes` says and which nothing else disturbs, by names of metrics that
         :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
         return {}
 
@@ -318,6 +319,10 @@ class Kind(Generic[P]):
         the others. A worker has its node's name. Here, each node that takes part has one process."""
         others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
         return {plan.nodes[node]: node for node in (*plan.workers, *others)}
+
+    def role(self, plan: P, process: str) -> str:
+        """What a process of :meth:`processes` is for, in a word."""
+        return "worker" if self.processes(plan)[process] in plan.workers else "aggregator"
 
     def meeting_port(self, plan: P) -> int | None:
         """Where rank 0 listens for the others, if they meet by themselves."""

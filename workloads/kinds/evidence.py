@@ -72,6 +72,7 @@ class Told:
             server after it, which may have added in another order.
         lost_updates: by node that was lost, the updates that went with it, as (rank, iteration), where its process's
             successor cannot tell of them in its last line.
+        norms: of updates, by (rank, iteration), where a theory needs them.
         most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
             none was.
     """
@@ -86,4 +87,5 @@ class Told:
     spoilt_bytes: float = 0.0
     ended_before: frozenset[int] = frozenset()
     lost_updates: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    norms: Mapping[tuple[int, int], float] = field(default_factory=dict)
     most_apart: float | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from analysis.papers.mlfabric.rounds import WORKERS
 from topologies.build import build as build_topology
 from topologies.model import Topology
+from workloads.kinds.asked import Change
 from workloads.kinds.fabric import ideal
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.work import Work
@@ -91,7 +92,7 @@ def play(asked: Asked, *, makes_sums: bool = False) -> ideal.Run:
     return ideal.run(made, work, pace_s, makes_sums=makes_sums, changes=_changes(asked, topology, made))
 
 
-def _changes(asked: Asked, topology: Topology, made: Fabric) -> Iterator[ideal.Change]:
+def _changes(asked: Asked, topology: Topology, made: Fabric) -> Iterator[Change]:
     """Rates of the workers' links, both directions, drawn anew in each period."""
     if asked.network == CALM:
         return
@@ -101,7 +102,7 @@ def _changes(asked: Asked, topology: Topology, made: Fabric) -> Iterator[ideal.C
     for period in range(PERIODS):
         chosen = drawn.choice(shares, len(links), p=chances).tolist()
         rates_bps = {link: asked.rate_bps * share for link, share in zip(links, chosen, strict=True)}
-        yield ideal.Change(period * asked.every_s, rates_bps)
+        yield Change(period * asked.every_s, rates_bps)
 
 
 def ring_s(place: tuple[str, str], size_bytes: int = PAPERS.size_bytes) -> float:

@@ -33,7 +33,7 @@ def _curve(trial: Trial) -> tuple[Values, Values, Values]:
     assert trial.samples is not None
     samples = trial.samples
     ends_s = metrics.ends_s(samples)
-    done = metrics.rounds(samples).groupby("iteration").size().cumsum() / samples["rank"].nunique()
+    done = metrics.mini_batches(samples)
     curve = [(int(at), value) for at, value in trial.accuracy.own_curve or []]
     known = [(float(done.loc[at]), float(ends_s.loc[at]), value) for at, value in curve]
     iterations, times_s, quality = np.array(known, np.float64).reshape(-1, 3).T

@@ -68,7 +68,7 @@ def accuracy(study: Study) -> Question | None:
         return None
     cells = [cell for group in groups for cell in group.cells]
     rows = [_time_row(study, cell, *reached[id(cell)]) for cell in cells]
-    frame, good = pd.DataFrame(rows), _quality(cells)
+    frame, good = pd.DataFrame(rows), quality_of(cells)
     span = plot.from_zero(frame["time_s"])
     noun = {"noun": good.noun, "a_noun": f"{'an' if good.noun[0] in 'aeiou' else 'a'} {good.noun}"}
     return Question(
@@ -83,7 +83,7 @@ def accuracy(study: Study) -> Question | None:
     )
 
 
-def _quality(cells: Sequence[MeasuredCell]) -> Quality:
+def quality_of(cells: Sequence[MeasuredCell]) -> Quality:
     """What tells how good the weights of these arms are, which have one workload."""
     return next((trial.accuracy.quality for cell in cells for trial in cell.finished), quality(None))
 
@@ -137,7 +137,7 @@ def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
         first = [min(found, key=lambda one: one[0])[1].label for found in by_setting.values()]
         return [f"Of {len(by_setting)} settings {words.counted(first, 'reached the goal first in')}."]
     return [
-        f"{words.where(found[0][1])}{_quality(cells).text(found[0][2])} was reached after "
+        f"{words.where(found[0][1])}{quality_of(cells).text(found[0][2])} was reached after "
         f"{words.each([(time, cell) for time, cell, _ in found], words.seconds)}."
         for found in by_setting.values()
     ]
@@ -155,7 +155,7 @@ def _by_setting(
 
 def _accuracy_told(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> tuple[dict[str, str], ...]:
     """A row for each of several settings, unless they are many."""
-    by_setting, good = _by_setting(cells, rows), _quality(cells)
+    by_setting, good = _by_setting(cells, rows), quality_of(cells)
     if not 1 < len(by_setting) <= words.MOST_ROWS:
         return ()
     return tuple(
@@ -191,7 +191,7 @@ def loss(study: Study) -> Question | None:
     for i, curves in enumerate(shown[:MOST_PANELS]):
         traces = []
         for cell, curve in curves:
-            table = _thinned(curve)
+            table = thinned(curve)
             known = {key: value for key, value in plot.identity(cell, None, JCT).items() if key != "trials"}
             tables.append(table.reset_index().assign(**known)[[*known, "iteration", "time_s", "loss"]])
             traces.append(_line(study, cell, (start, start + len(table))))
@@ -209,7 +209,7 @@ def loss(study: Study) -> Question | None:
         pd.concat(tables, ignore_index=True),
         tuple(panels),
         tuple(_loss_seen(shown)),
-        f"{LOSS_DEFINED.format(loss=_quality(cells).loss)}{_about_rounds(cells)}{more}",
+        f"{LOSS_DEFINED.format(loss=quality_of(cells).loss)}{_about_rounds(cells)}{more}",
         plot.dashes(study.run),
         tuple(map(_loss_row, shown)) if 1 < len(shown) <= words.MOST_ROWS else (),
     )
@@ -219,7 +219,8 @@ def _typical(cell: MeasuredCell) -> pd.DataFrame | None:
     return None if cell.typical is None else loss_curve(cell.typical)
 
 
-def _thinned(curve: pd.DataFrame) -> pd.DataFrame:
+def thinned(curve: pd.DataFrame) -> pd.DataFrame:
+    """At most :data:`MOST_POINTS` rows, the first and the last among them."""
     if len(curve) <= MOST_POINTS:
         return curve
     return curve.iloc[[round(i * (len(curve) - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import accumulate
 
 import pandas as pd
@@ -17,8 +18,22 @@ DEFINED = (
     "When the server applies an update, the replica may still lack that one and some before it. The curve says how "
     "many. Bytes are those of the updates and sums that the replica got in the whole trial; the fewer, the more were "
     "summed on their way. The divergence is the sum of norms of MLfabric's equation 11: the weights of the two were "
-    "never further apart. With several repeats, the one with the median JCT is shown."
+    "never further apart. A dashed line is an arm's bound, in its colour. A single update may be beyond the bound "
+    "alone: it goes through. With several repeats, the one with the median JCT is shown."
 )
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A curve: its column, the metric that has its bound, and what its axis says."""
+
+    column: str
+    bound: str
+    title: str
+
+
+BEHIND = Drawn("behind", "replica_behind_allowed", "updates that the replica lacked")
+DIVERGENCE = Drawn("divergence", "divergence_allowed", "divergence, at most (norm)")
 
 
 def behind(study: Study) -> Question | None:
@@ -32,17 +47,25 @@ def behind(study: Study) -> Question | None:
     ends = [0, *accumulate(map(len, tables))]
     spans = {id(cell): (ends[i], ends[i + 1]) for i, cell in enumerate(cells)}
 
-    def curves(group: Group, _: int) -> plot.Figure:
-        traces = [_line(study, cell, spans[id(cell)]) for cell in group.cells]
-        figure = plot.lines_figure(traces, "time (s)", "updates that the replica lacked", x_from_0=True)
-        figure["layout"]["yaxis"] |= plot.whole(max(float(table["behind"].max()) for table in tables))
+    def curves(group: Group, drawn: Drawn) -> plot.Figure:
+        traces = [_line(study, cell, spans[id(cell)], drawn) for cell in group.cells]
+        bounds = [_bound(study, cell, drawn) for cell in group.cells if _bound_of(cell, drawn) is not None]
+        return plot.lines_figure(traces, "time (s)", drawn.title, x_from_0=True, shapes=bounds)
+
+    def behind_by(group: Group, _: int) -> plot.Figure:
+        figure = curves(group, BEHIND)
+        bounds = [bound for cell in group.cells if (bound := _bound_of(cell, BEHIND)) is not None]
+        figure["layout"]["yaxis"] |= plot.whole(max([*bounds, *(float(table["behind"].max()) for table in tables)]))
         return figure
 
+    diverging = study.having(lambda cell: _course(cell) is not None and _bound_of(cell, DIVERGENCE) is not None)
+    panels = plot.panels("replica", groups, behind_by, BEHIND.title if diverging else "")
+    panels += plot.panels("divergence", diverging, lambda group, _: curves(group, DIVERGENCE), DIVERGENCE.title)
     return Question(
         "replica",
         "How far was the replica behind?",
         pd.concat(tables, ignore_index=True),
-        plot.panels("replica", groups, curves),
+        panels,
         (),
         DEFINED,
         tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
@@ -67,23 +90,35 @@ def _table(study: Study, cell: MeasuredCell) -> pd.DataFrame:
     return table.assign(**known)[[*known, *table]]
 
 
-def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace:
+def _bound_of(cell: MeasuredCell, drawn: Drawn) -> float | None:
+    return None if cell.typical is None else cell.typical.metric(drawn.bound)
+
+
+def _bound(study: Study, cell: MeasuredCell, drawn: Drawn) -> plot.Trace:
+    """A cell's bound, as a line across the figure."""
+    bound = _bound_of(cell, drawn)
+    assert bound is not None  # others were left out
+    line = plot.level(bound)
+    return line | {"line": line["line"] | {"color": plot.colour(study.run, cell.label)}}
+
+
+def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int], drawn: Drawn) -> plot.Trace:
     return {
         "type": "scatter",
         "name": plot.text(cell.label),
         "mode": "lines",
         "rows": list(rows),
         "x": column("time_s"),
-        "y": column("behind"),
+        "y": column(drawn.column),
         "line": {
             "color": plot.colour(study.run, cell.label),
             "dash": plot.dash(study.run, cell.label),
             "width": 2,
             "shape": "hv",
         },
-        "customdata": {"columns": ["arm", "divergence"]},
-        "hovertemplate": "%{customdata[0]}<br>%{y} updates behind, divergence at most %{customdata[1]:.3g}"
-        "<extra></extra>",
+        "customdata": {"columns": ["arm", "behind", "divergence"]},
+        "hovertemplate": "%{customdata[0]}<br>%{customdata[1]} updates behind, divergence at most "
+        "%{customdata[2]:.3g}<extra></extra>",
     }
 
 
@@ -96,9 +131,17 @@ def _row(cell: MeasuredCell, with_takeover: bool) -> dict[str, str]:
         "Behind at most": f"{course['behind'].max():.0f} updates",
         "Behind on average": f"{rounded(float(course['behind'].mean())):.3g} updates",
         "Divergence at most": f"{course['divergence'].max():.3g}",
+        "Bound": _bound_text(cell),
         "Replica got": _got(trial),
     }
     return row | ({"When it took over": _taken_over(trial)} if with_takeover else {})
+
+
+def _bound_text(cell: MeasuredCell) -> str:
+    updates, distance = (_bound_of(cell, drawn) for drawn in (BEHIND, DIVERGENCE))
+    if updates is not None:
+        return f"{updates:.0f} updates"
+    return words.UNKNOWN if distance is None else f"divergence {distance:.3g}"
 
 
 def _taken_over(trial: Trial) -> str:

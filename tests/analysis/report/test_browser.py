@@ -87,7 +87,7 @@ def test_figures_are_drawn_when_they_come_into_sight(page: Chromium) -> None:
     until(lambda: page.run(f"{DRAWN} > 0"))
     assert page.run(DRAWN) < page.run(PLOTS)
     see_everything(page)
-    assert page.run(DRAWN) == page.run(PLOTS) == 18
+    assert page.run(DRAWN) == page.run(PLOTS) == 22
     assert page.run("document.querySelectorAll('.plot .point, .plot .js-line, .plot .box').length") > 300
     assert page.run("document.querySelectorAll('.drawings svg[role=img]').length") == 3
 

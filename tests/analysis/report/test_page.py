@@ -123,7 +123,17 @@ def test_every_figure_has_its_place_and_its_data(run_dir: Path) -> None:
     places = [attrs["id"] for _, attrs in found.tags if attrs.get("class") == "plot"]
     questions = figures_of(found)
     assert [name for one in questions.values() for name in one["figures"]] == places
-    assert list(questions) == ["jct", "speed-up", "gst", "accuracy", "loss", "waits", "gantt", "links"]
+    assert list(questions) == [
+        "jct",
+        "speed-up",
+        "gst",
+        "accuracy",
+        "learning-curves",
+        "loss",
+        "waits",
+        "gantt",
+        "links",
+    ]
     assert questions["links"]["figures"] == {}
     for question in questions.values():
         lengths = {len(column if isinstance(column, list) else column["at"]) for column in question["columns"].values()}

@@ -103,6 +103,11 @@ arms:
   - {{topology: star(hosts=5), scheme: SCHEME, perturb: [{{kind: kill, nodes: [NODE], at: 0.3 s}}]}}
 {SETTINGS}
 """
+ROLES = {
+    "killed": {"h0": ["worker", "daemon"], "h2": ["daemon"], "h7": ["scheduler"]},
+    "silent": {"h1": ["worker", "daemon"], "h3": ["worker", "daemon"], "h7": ["scheduler"]},
+    "returns": {"h6": ["server"]},
+}
 AT_ONCE_S = 5
 """Beside other tests; on a quiet machine a claim asks for a second."""
 
@@ -121,6 +126,7 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
     for label, record in records.items():
         losses: dict[str, dict[str, Any]] = {loss["node"]: loss for loss in record["failover"]["losses"]}
         assert losses.keys() == hits_s[label].keys()
+        assert {node: loss["roles"] for node, loss in losses.items()} == ROLES[label]
         for node, asked_s in hits_s[label].items():
             assert -0.05 < losses[node]["hit_s"] - asked_s < AT_ONCE_S, (label, node)
         silent_s = FAILOVER_S if label == "silent" else 0.0

@@ -13,7 +13,7 @@ from testbed.base.errors import OutputError, UsageError
 from topologies.build import build as build_topology
 from workloads import kinds
 from workloads.kinds.measures import Measures
-from workloads.sync.schemes import build
+from workloads.sync.schemes import build, build_plan
 
 ROOT = Path(testbed.__file__).parents[1]
 FOLDERS = tuple(f"workloads.kinds.{place.split('.')[0]}." for place in kinds.BUILT_IN.values())
@@ -97,6 +97,21 @@ def test_a_kind_that_nobody_has_is_named() -> None:
 )
 def test_older_records_are_known_by_what_is_in_them(record: dict[str, object], name: str) -> None:
     assert kinds.of_record(record).name == name
+
+
+@pytest.mark.parametrize(
+    ("scheme", "roles"),
+    [
+        ("ring", {"h0": "worker", "h3": "worker"}),
+        ("async_ps", {"h0": "worker", "h3": "server"}),
+        ("async_ps(replication=chain)", {"h1": "worker", "h2": "server", "h3": "replica"}),
+        ("mlfabric_a", {"h0": "worker", "h0.daemon": "daemon", "h2": "server", "h3": "scheduler"}),
+        ("mlfabric_a(divergence_updates=2)", {"h0": "worker", "h1": "server", "h2": "replica", "h3": "scheduler"}),
+    ],
+)
+def test_what_each_process_is_for(scheme: str, roles: dict[str, str]) -> None:
+    plan = build_plan(scheme, build_topology("star(hosts=4)", rate_bps=10**9), [100])
+    assert {process: kinds.of(plan).role(plan, process) for process in roles} == roles
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,12 @@ class AsynchronousKind(ForestKind):
         verify(plan, topology)
         updates.check_servers(plan)
 
+    def role(self, plan: Forest, process: str) -> str:
+        node = self.processes(plan)[process]
+        if node in plan.workers:
+            return "worker"
+        return "replica" if node in updates.replicas(plan).values() else "server"
+
     def keepers(self, plan: Forest) -> Sequence[int]:
         return updates.servers(plan)
 

@@ -1,5 +1,6 @@
 """The same scheduler and the same server on an ideal network, by discrete events: every transfer takes as long as
-planned, and notes take no time. What comes out is what a trial would be if nothing but links and computing took time.
+planned, or, while the scheduler has not heard of a change, as its links allow; and notes take no time. What comes out
+is what a trial would be if nothing but links and computing took time.
 """
 
 from __future__ import annotations
@@ -7,37 +8,31 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 
 import numpy as np
 
-from workloads.kinds.base import Demand
+from workloads.kinds.asked import Change, Demand
 from workloads.kinds.fabric.fates import Entry
 from workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.planner import Planner
 from workloads.kinds.fabric.planning.traffic import Leg
 from workloads.kinds.fabric.planning.work import Work
+from workloads.kinds.fabric.played_rates import RealRates
 from workloads.kinds.fabric.processes.messages import Commit, Dropped, Gather, Give, Note, Order, Pass, Send, SendSums
+from workloads.kinds.fabric.scheduling.network import Network
 from workloads.kinds.fabric.sums import Share
 
 NORM = 1.0
-"""Of each update: how far one changes the weights is not known without computing it."""
+"""Of each update, where nothing is told: how far one changes the weights is not known without computing it."""
 Pace = Callable[[int, int], float]
 """How long (s) a rank computes its update of an iteration."""
 MOST_UPDATES = 4_000
-"""Of a trial that is played for its numbers: 2 s of a core."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """From a moment (s) on, directed links have these rates (bit/s, headers included)."""
-
-    at_s: float
-    rates_bps: Mapping[int, float]
+"""Of a trial that is played for its numbers, afterwards: 8 s of a core for 30 workers whose rates change."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +76,21 @@ class Run:
 
 def predicted(plan: Fabric, demand: Demand, *, makes_sums: bool) -> Mapping[str, float]:
     """JCT and the median GST of a whole trial; nothing if it has more than ``MOST_UPDATES``, or if a replica's distance
-    is bounded, for norms are not known without computing."""
+    is bounded and no norms are told. An update that was not sent has the mean of those that were."""
     world, momentum = len(plan.workers), 0.0 if makes_sums else demand.momentum
     updates = demand.iterations * world
-    if updates > MOST_UPDATES or plan.options.divergence_bound is not None:
+    if updates > MOST_UPDATES or (plan.options.divergence_bound is not None and not demand.norms):
         return {}
+    norms = {iteration * world + rank: norm for (rank, iteration), norm in demand.norms.items()}
     work = Work(demand.gradient_bytes, updates, momentum, demand.seed, demand.goodput, demand.learning_rate)
-    played = run(plan, work, lambda rank, i: float(demand.pace_s[rank, i % demand.iterations]), makes_sums=makes_sums)
+    played = run(
+        plan,
+        work,
+        lambda rank, i: float(demand.pace_s[rank, i % demand.iterations]),
+        makes_sums=makes_sums,
+        changes=demand.changes,
+        norms=norms,
+    )
     counted = sorted((one for one in played.updates if one.iteration >= demand.warmup), key=lambda one: one.iteration)
     gst_s = [one.end_s - one.ready_s - one.held_s for one in counted]
     if makes_sums:
@@ -96,19 +99,28 @@ def predicted(plan: Fabric, demand: Demand, *, makes_sums: bool) -> Mapping[str,
     return {"jct_predicted_s": played.jct_s, "gst_predicted_s": float(np.median(gst_s))}
 
 
-def run(plan: Fabric, work: Work, pace: Pace, *, makes_sums: bool = False, changes: Iterable[Change] = ()) -> Run:
+def run(
+    plan: Fabric,
+    work: Work,
+    pace: Pace,
+    *,
+    makes_sums: bool = False,
+    changes: Iterable[Change] = (),
+    norms: Mapping[int, float] | None = None,
+) -> Run:
     """Play a whole trial.
 
     Args:
         makes_sums: the server tells of an iteration's updates once it has all.
-        changes: of rates, in their order; the scheduler knows them at once. A transfer under way ends as
-            planned.
+        changes: of rates, in their order. Links change at once, and the scheduler knows it as late as it hears of it.
+        norms: of updates, by number; others have their mean.
 
     Raises:
-        RuntimeError: nothing is left to happen before its end: the scheduler has forgotten somebody.
+        RuntimeError: nothing is left to happen before its end: the scheduler has forgotten somebody, or links stay
+            blocked.
     """
     world = _World(plan, work, pace, len(plan.workers) if makes_sums else 1)
-    world.follow(iter(changes))
+    world.follow(changes, norms or {})
     return world.play()
 
 
@@ -136,15 +148,25 @@ class _World:
         self._passed: dict[tuple[int, int, int], tuple[int, tuple[float, bool] | None]] = {}
         """What distributors have to pass on: from, to, and which shard; the version, and what is told."""
         self._ended = 0
+        self._goodput, self._network = work.goodput, Network(plan.topology)
 
-    def follow(self, changes: Iterator[Change]) -> None:
-        """Let rates change; the next change is taken once the one before it was made."""
-        for change in itertools.islice(changes, 1):
-            self._at(change.at_s, partial(self._change, change, changes))
+    def follow(self, changes: Iterable[Change], norms: Mapping[int, float]) -> None:
+        """Let rates change, and updates have these norms."""
+        at_first = [float(rate_bps) for *_, rate_bps in self._plan.links for _ in range(2)]
+        self._real = RealRates(at_first, changes, self._goodput)
+        self._is_changing = self._real.change(0) is not None
+        self._norms, self._norm = norms, sum(norms.values()) / len(norms) if norms else NORM
+        self._hear(0)
 
-    def _change(self, change: Change, later: Iterator[Change], now_s: float) -> None:
+    def _hear(self, number: int) -> None:
+        """The scheduler will hear of a change, and then of the next."""
+        change = self._real.change(number)
+        if change is not None:
+            self._at(change.at_s + self._plan.options.lag_s, partial(self._change, number, change))
+
+    def _change(self, number: int, change: Change, now_s: float) -> None:
         self._found.planner.rates(change.rates_bps, now_s)
-        self.follow(later)
+        self._hear(number + 1)
 
     def play(self) -> Run:
         for rank in range(len(self._plan.workers)):
@@ -170,7 +192,7 @@ class _World:
     def _computed(self, rank: int, now_s: float) -> None:
         number = self._iteration[rank] * len(self._plan.workers) + rank
         self._ready_s[number], self._computed_on[number] = now_s, self._version[rank]
-        self._found.planner.ready(number, self._version[rank], NORM, now_s)
+        self._found.planner.ready(number, self._version[rank], self._norms.get(number, self._norm), now_s)
 
     def _obey(self, node: int, note: Note, now_s: float) -> None:
         if isinstance(note, Order | Dropped | Commit | Give):
@@ -193,7 +215,12 @@ class _World:
 
     def _there_s(self, leg: Leg, now_s: float) -> float:
         """When a transfer ends that begins; what a root sends to itself is there."""
-        return now_s if leg.source == leg.target else self._found.planner.traffic.planned(*leg).end_s
+        if leg.source == leg.target:
+            return now_s
+        planned = self._found.planner.traffic.planned(*leg)
+        if not self._is_changing:
+            return planned.end_s
+        return self._real.end_s(planned, self._network.path(leg.source, leg.target))
 
     def _told(self, leg: Leg, now_s: float) -> None:
         """The scheduler hears that a transfer has ended."""

@@ -171,6 +171,12 @@ class FabricKind(Kind[Fabric]):
         daemons = {f"{plan.nodes[node]}.daemon": node for node in plan.workers}
         return workers | daemons | {plan.nodes[node]: node for node in plan.others}
 
+    def role(self, plan: Fabric, process: str) -> str:
+        node = self.processes(plan)[process]
+        if node in plan.workers:
+            return "worker" if process == plan.nodes[node] else "daemon"
+        return {plan.scheduler: "scheduler", plan.replica: "replica"}.get(node, "server")
+
     def survives(self, plan: Fabric) -> Collection[str]:
         """All but the server, where it is alone; with a replica, the server too, if no other process but the replica is
         lost. Where sums are made, an iteration lacks the gradient of whoever is lost, and of several servers one may

@@ -63,9 +63,20 @@ def until(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> R
     metrics = {
         "divergence_max": max((divergence for _, _, divergence in commits), default=0.0),
         "replica_behind_max": float(max((behind for _, behind, _ in commits), default=0)),
+        **_bounds(plan),
     }
     behind = {(one.rank, one.iteration): (count, far) for line, count, far in commits for one in line.updates}
     return Replicated("", behind, metrics)
+
+
+def _bounds(plan: Fabric) -> dict[str, float]:
+    """How far behind the replica may be."""
+    options = plan.options
+    found = {
+        "divergence_allowed": options.divergence_bound,
+        "replica_behind_allowed": options.divergence_updates,
+    }
+    return {name: float(bound) for name, bound in found.items() if bound is not None}
 
 
 def other(journal: Iterable[Counted], copied: Iterable[Counted]) -> str:

@@ -16,7 +16,7 @@ from analysis.report import page
 from analysis.report.cells import study
 from analysis.report.questions import replica
 
-from ..helpers import answer
+from ..helpers import answer, with_metrics
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -28,7 +28,7 @@ def replicated(scheduled: Path, edit: Edit) -> Run:
     samples = pd.read_parquet(path)
     behind = np.where(samples["fate"] == 2, np.nan, samples["update"] % 4)
     samples.assign(behind=behind, divergence=0.5 * behind).to_parquet(path)
-    known = {"replica_bytes": 5e6, "replica_behind_max": 3.0}
+    known = {"replica_bytes": 5e6, "replica_behind_max": 3.0, "divergence_allowed": 1.25}
     edit(scheduled / "trials" / "ring-b16.json", lambda trial: trial["metrics"].update(known))
     return load(scheduled)
 
@@ -42,14 +42,25 @@ def test_each_arm_with_a_replica_has_a_curve_and_numbers(replicated: Run) -> Non
     assert set(question.frame["arm"]) == {"Ring on fat-tree"}
     assert question.frame["time_s"].is_monotonic_increasing
     assert len(question.frame) == 162, "of 180 updates 18 were dropped"
-    (panel,) = question.panels
-    (trace,) = panel.figure["data"]
-    assert trace["rows"] == [0, 162]
+    behind, divergence = question.panels
+    for panel, name in ((behind, "behind"), (divergence, "divergence")):
+        (trace,) = panel.figure["data"]
+        assert (trace["rows"], trace["y"]) == ([0, 162], {"column": name})
+    assert behind.figure["layout"]["shapes"] == []
+    (bound,) = divergence.figure["layout"]["shapes"]
+    assert (bound["y0"], bound["y1"], bound["line"]["color"]) == (1.25, 1.25, trace["line"]["color"])
     (row,) = question.told
     assert row["Arm"] == "Ring on fat-tree at batch 16"
     assert (row["Behind at most"], row["Divergence at most"], row["Replica got"]) == ("3 updates", "1.5", "4.77 MiB")
+    assert row["Bound"] == "divergence 1.25"
     assert "When it took over" not in row
     assert "How far was the replica behind?" in page.render(replicated)
+
+
+def test_a_bound_of_updates_is_a_line_where_updates_are(replicated: Run) -> None:
+    run = with_metrics(replicated, "ring-b16", divergence_allowed=None, replica_behind_allowed=6.0)
+    (panel,) = answer(run, "replica").panels
+    assert [shape["y0"] for shape in panel.figure["layout"]["shapes"]] == [6.0]
 
 
 def test_what_a_replica_lacked_when_it_took_over(replicated: Run, edit: Edit) -> None:

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies.build import build
-from workloads.kinds.base import Demand
+from workloads.kinds.asked import Change, Demand
 from workloads.kinds.fabric.account import lines, order, problem
 from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.ideal import MOST_UPDATES, Change, Run, predicted, run
+from workloads.kinds.fabric.ideal import MOST_UPDATES, Run, predicted, run
 from workloads.kinds.fabric.plan import Fabric, Options, fabric
 from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.scheduling import divergence
@@ -45,11 +45,77 @@ def test_one_worker_alone_takes_its_pace_and_both_ways() -> None:
     assert [update.staleness for update in found.updates] == [0, 0, 0]
 
 
-def test_rates_that_change_count_for_what_leaves_later() -> None:
-    """After 1 s an update takes 0.1 s. From then on its link has half of its rate, and the next one takes 0.2 s."""
+def test_a_transfer_under_way_feels_a_change_and_what_leaves_later_is_planned_with_it() -> None:
+    """After 1 s an update takes 0.1 s. From 1.05 s on its link has half of its rate, so the first one ends at 1.15 s.
+    Weights take 0.1 s, and the next update 0.2 s."""
     plan = made(1, window_s=0.0)
     changes = [Change(1.05, {0: 50.0 * MBIT}), Change(100.0, {0: 1.0 * MBIT})]
-    assert run(plan, work(2), lambda *_: 1.0, changes=changes).jct_s == pytest.approx(1.2 + 1.0 + 0.2 + 0.1)
+    found = run(plan, work(2), lambda *_: 1.0, changes=changes)
+    assert found.jct_s == pytest.approx(1.15 + 0.1 + 1.0 + 0.2 + 0.1)
+    later = [moved.planned for moved in found.planner.traffic.moved if moved.planned.members == (1,)]
+    assert later[0].end_s - later[0].start_s == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("lag_s", "planned_s", "takes_s"), [(0.2, 0.2, 0.2), (5.0, 0.1, 0.2)])
+def test_a_change_that_is_told_late_is_felt_and_not_planned(lag_s: float, planned_s: float, takes_s: float) -> None:
+    plan = made(1, window_s=0.0, lag_s=lag_s)
+    found = run(plan, work(1), lambda *_: 1.0, changes=[Change(0.5, {0: 50.0 * MBIT})])
+    (update,) = [moved for moved in found.planner.traffic.moved if moved.planned.members]
+    assert update.planned.end_s - update.planned.start_s == pytest.approx(planned_s)
+    assert update.arrived_s == pytest.approx(1.0 + takes_s)
+
+
+def test_a_link_that_is_faster_than_told_is_not_used_more_than_planned() -> None:
+    """From 0.5 s on the link has half of its rate, and from 0.8 s on all of it, which is told at 5.8 s."""
+    plan = made(1, window_s=0.0, lag_s=0.4)
+    changes = [Change(0.5, {0: 50.0 * MBIT}), Change(0.8, {0: 100.0 * MBIT})]
+    found = run(plan, work(1), lambda *_: 1.0, changes=changes)
+    (update,) = [moved for moved in found.planner.traffic.moved if moved.planned.members]
+    assert update.arrived_s == pytest.approx(1.2), "the scheduler knows of the half, and not yet of the whole"
+
+
+@given(
+    lag_s=st.sampled_from([0.0, 0.2, 2.0]),
+    shares=st.lists(st.sampled_from([0.1, 0.25, 0.5, 1.0]), min_size=8, max_size=8),
+    every_s=st.sampled_from([0.3, 1.0]),
+    aggregators=st.integers(0, 2),
+    bound=st.sampled_from([{}, {"divergence_updates": 3}, {"delay_bound": 4}, {"divergence_bound": 2.0}]),
+)
+@settings(max_examples=40)
+def test_every_trial_ends_whatever_is_told_late(
+    lag_s: float, shares: list[float], every_s: float, aggregators: int, bound: dict[str, float]
+) -> None:
+    plan = made(
+        4,
+        aggregators,
+        0 if "divergence_updates" in bound or "divergence_bound" in bound else None,
+        window_s=0.1,
+        lag_s=lag_s,
+        **bound,
+    )
+    changes = [
+        Change(every_s * i, {2 * (i % 4): share * 100 * MBIT, 2 * (i % 4) + 1: shares[-i] * 100 * MBIT})
+        for i, share in enumerate(shares)
+    ]
+    found = run(plan, work(16), lambda rank, i: 0.1 + 0.05 * ((rank + i) % 3), changes=changes)
+    assert len(found.updates) == 16
+    assert not _wrong(found, plan, 16)
+    for moved in found.planner.traffic.moved:
+        assert moved.arrived_s is not None or not moved.planned.members
+        if moved.arrived_s is not None:
+            assert moved.arrived_s >= moved.planned.end_s - 1e-6, "none is faster than planned"
+
+
+def test_norms_of_updates_decide_how_far_behind_a_replica_is() -> None:
+    """With a bound of 2, updates of norm 0.1 need not wait for the replica, and those of norm 3 do."""
+    plan = made(2, 0, 0, window_s=0.0, divergence_bound=2.0)
+    small, large = (run(plan, work(8), lambda *_: 0.1, norms=norms) for norms in ({0: 0.1}, {0: 3.0}))
+    assert max(_leads(small)) > max(_leads(large)) == 1
+
+
+def _leads(found: Run) -> list[int]:
+    ends = [step.begin + len(step.unit.members) for step in found.journal.steps]
+    return [end - had for end, had in zip(ends, found.journal.leads, strict=True)]
 
 
 def test_what_is_predicted_of_a_trial_are_its_times() -> None:
@@ -58,6 +124,16 @@ def test_what_is_predicted_of_a_trial_are_its_times() -> None:
     found = predicted(made(1, window_s=0.0), demand, makes_sums=False)
     assert found == {"jct_predicted_s": pytest.approx(3.6), "gst_predicted_s": pytest.approx(0.2)}
     assert predicted(made(1), replace(demand, iterations=MOST_UPDATES + 1), makes_sums=False) == {}
+    slower = replace(demand, changes=(Change(0.0, {0: 50.0 * MBIT}),))
+    assert predicted(made(1, window_s=0.0), slower, makes_sums=False)["jct_predicted_s"] == pytest.approx(3.9)
+
+
+def test_a_bounded_distance_is_predicted_with_the_norms_that_a_trial_had() -> None:
+    plan = made(1, 0, 0, window_s=0.0, divergence_bound=2.0)
+    demand = Demand(int(UPDATE_BYTES), 3, 1, np.full((1, 3), 1.0), goodput=1.0, seed=1)
+    assert predicted(plan, demand, makes_sums=False) == {}
+    found = predicted(plan, replace(demand, norms={(0, 0): 0.5}), makes_sums=False)
+    assert found["jct_predicted_s"] >= 3.6 - 1e-9
 
 
 def test_a_synchronisation_is_predicted_from_its_last_gradient_to_its_last_sum() -> None:

@@ -50,7 +50,8 @@ def test_how_far_the_replica_was_behind_follows_from_the_norms() -> None:
     assert told.wrong == ""
     summed = (2, pytest.approx((0.5 * 2 + 2) + (0.5 * 3 + 1)))
     assert told.behind == {(0, 0): (1, 2.0), (1, 0): summed, (0, 2): summed, (1, 1): (1, 0.0)}
-    assert told.metrics == {"divergence_max": pytest.approx(5.5), "replica_behind_max": 2.0, "replica_error": 0.0}
+    most = {"divergence_max": pytest.approx(5.5), "replica_behind_max": 2.0}
+    assert told.metrics == {**most, "divergence_allowed": 2.0, "replica_error": 0.0}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""How did trials go on after losses?"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pandas as pd
+
+from analysis.recorded import Loss, Trial
+from analysis.repeats import JCT
+from analysis.report import plot, words
+from analysis.report.cells import MeasuredCell, Study
+from analysis.report.question import Key, Panel, Question
+
+Lost: TypeAlias = tuple[MeasuredCell, Trial, Loss]
+
+MOST_ROWS = 24
+UNNOTICED = "#5b6673"
+"""The colour of the time until a loss was noticed; that of the time until the next commit is the arm's."""
+DEFINED = (
+    "A bar begins when a process was hit. Its first part, in grey, ends when the others noticed that they had lost it, "
+    "the second when weights were changed next. Of each arm at each setting, the trial with the median JCT is drawn; "
+    "the longest times are those of all repeats. Lost updates were decided by a server that was lost, and are in no "
+    "weights. When a replica took over, the distance is that of its weights from the lost server's, beside what "
+    "MLfabric's equation 11 gives for what it lacked, and the arm's bound. Roundings add to it: server and replica sum "
+    "other updates together."
+)
+
+
+def from_losses(study: Study) -> Question | None:
+    """A bar and a row of a table for each loss of each arm's typical trial."""
+    found: list[Lost] = [
+        (cell, cell.typical, loss) for cell in study.cells if cell.typical is not None for loss in cell.typical.losses
+    ]
+    if not found:
+        return None
+    shown = found[:MOST_ROWS]
+    frame = pd.DataFrame(_columns(study, *one) for one in found)
+    more = f" Drawn are the first {MOST_ROWS} of {len(found)} losses." if len(found) > MOST_ROWS else ""
+    return Question(
+        "recovery",
+        "How did trials go on after losses?",
+        frame,
+        (Panel("recovery", "From the hit to the next commit", _figure(study, shown, frame)),),
+        _seen(study),
+        DEFINED + more,
+        (Key("hit, not noticed yet", UNNOTICED), *plot.legend(study.run, None)),
+        tuple(_row(*one) for one in shown),
+    )
+
+
+def _columns(study: Study, cell: MeasuredCell, trial: Trial, loss: Loss) -> dict[str, object]:
+    noticed_s = None if loss.noticed_s is None or loss.hit_s is None else max(0.0, loss.noticed_s - loss.hit_s)
+    took_over = _took_over(trial, loss)
+    return plot.identity(cell, study.along, JCT) | {
+        "node": loss.node,
+        "role": _role(loss),
+        "hit_s": loss.hit_s,
+        "until_noticed_s": noticed_s,
+        "until_commit_s": loss.recovered_s,
+        "lost_updates": _lost(trial, loss),
+        "distance": trial.accuracy.takeover_apart if took_over else None,
+        "distance_allowed": trial.metrics.takeover_bound if took_over else None,
+    }
+
+
+def _role(loss: Loss) -> str:
+    return " and ".join(loss.roles) or words.UNKNOWN
+
+
+def _took_over(trial: Trial, loss: Loss) -> bool:
+    """Whether a replica served after this loss."""
+    return trial.metrics.takeover_behind is not None and "server" in loss.roles
+
+
+def _lost(trial: Trial, loss: Loss) -> int:
+    """How many updates are in no weights."""
+    return round(trial.metrics.takeover_lost or 0) if _took_over(trial, loss) else len(loss.lost_updates)
+
+
+def _figure(study: Study, shown: list[Lost], frame: pd.DataFrame) -> plot.Figure:
+    bars = []
+    for row, (cell, _, _) in enumerate(shown):
+        for value, shade, what in (
+            ("until_noticed_s", UNNOTICED, "noticed after"),
+            ("until_commit_s", plot.colour(study.run, cell.label), "next commit after"),
+        ):
+            bars.append(plot.bar((row, row + 1), row, value, shade, cell.valid_in(JCT), what))
+    whole_s = frame[["until_noticed_s", "until_commit_s"]].astype(float).sum(axis=1)[: len(shown)]
+    span = plot.from_zero(whole_s, 1.05)
+    figure = plot.rows_figure(bars, [cell for cell, _, _ in shown], "time since the hit (s)", span, JCT)
+    figure["layout"]["yaxis"]["ticktext"] = [plot.tick(f"{cell.label}: {loss.node}") for cell, _, loss in shown]
+    return plot.timed(figure, "x", float(whole_s.max()))
+
+
+def _row(cell: MeasuredCell, trial: Trial, loss: Loss) -> dict[str, str]:
+    return {
+        "Arm": words.in_cell(cell),
+        "Lost": f"{_role(loss)} ({loss.node})",
+        **_moments(loss),
+        "Lost updates": f"{_lost(trial, loss):,}",
+        "Distance at takeover": _distance(trial) if _took_over(trial, loss) else "",
+    }
+
+
+def _moments(loss: Loss) -> dict[str, str]:
+    def text(value_s: float | None) -> str:
+        return words.UNKNOWN if value_s is None else words.seconds(value_s)
+
+    return {
+        "Hit at": text(loss.hit_s),
+        "Noticed at": text(loss.noticed_s),
+        "Next commit": words.UNKNOWN if loss.recovered_s is None else f"{words.seconds(loss.recovered_s)} later",
+    }
+
+
+def _distance(trial: Trial) -> str:
+    found, metrics = trial.accuracy, trial.metrics
+    if found.takeover_apart is None:
+        return words.UNKNOWN
+    most = None if metrics.takeover_bound is None else metrics.takeover_bound + (found.takeover_rounded or 0.0)
+    limits = {"at most {:.2g} by eq. 11 and roundings": most, "bound {:.3g}": metrics.divergence_allowed}
+    told = [text.format(limit) for text, limit in limits.items() if limit is not None]
+    return "; ".join([f"{found.takeover_apart:.3g}", *told])
+
+
+def _seen(study: Study) -> tuple[str, ...]:
+    """The longest time of all repeats."""
+    times = [
+        (loss.recovered_s, cell, loss)
+        for cell in study.cells
+        for trial in cell.finished
+        for loss in trial.losses
+        if loss.recovered_s is not None
+    ]
+    if not times:
+        return ()
+    longest_s, cell, loss = max(times, key=lambda one: one[0])
+    return (
+        f"From notice to the next commit it took {words.seconds(longest_s)} at most, when {words.in_cell(cell)} had "
+        f"lost a {_role(loss)}.",
+    )

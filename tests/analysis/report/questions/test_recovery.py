@@ -1,0 +1,68 @@
+"""What trials did after losses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.recorded import Loss, Run
+from analysis.report import page
+from analysis.report.cells import study
+from analysis.report.questions import recovery
+
+from ..helpers import answer, only
+
+SERVER = Loss("h6", "h6 was killed by SIGKILL", ("server",), 0.9, 0.95, 0.25)
+LATE = Loss("h0", "", ("worker", "daemon"), 1.0, None, None, ((0, 3), (1, 3)))
+
+
+def hit(run: Run, *losses: Loss, **metrics: float) -> Run:
+    (trial,) = only(run, "ps-b16").trials
+    apart = {"takeover_apart": 0.1042, "takeover_rounded": 0.01}
+    changed = replace(
+        trial,
+        losses=losses,
+        metrics=replace(trial.metrics, **metrics),
+        accuracy=replace(trial.accuracy, **apart) if metrics else trial.accuracy,
+    )
+    return replace(run, trials=(changed,))
+
+
+def test_trials_without_losses_are_not_asked(run: Run) -> None:
+    assert recovery.from_losses(study(hit(run))) is None
+
+
+def test_role_moments_and_distance_of_each_loss(run: Run) -> None:
+    lost = hit(run, SERVER, LATE, takeover_behind=3.0, takeover_lost=1.0, takeover_bound=0.122, divergence_allowed=0.2)
+    question = answer(lost, "recovery")
+    one, two = ({key: text.replace("\N{NO-BREAK SPACE}", " ") for key, text in row.items()} for row in question.told)
+    assert (one["Lost"], one["Hit at"], one["Noticed at"]) == ("server (h6)", "0.900 s", "0.950 s")
+    assert (one["Next commit"], one["Lost updates"]) == ("0.250 s later", "1")
+    assert one["Distance at takeover"] == "0.104; at most 0.13 by eq. 11 and roundings; bound 0.2"
+    assert (two["Lost"], two["Noticed at"], two["Next commit"]) == ("worker and daemon (h0)", "–", "–")
+    assert (two["Lost updates"], two["Distance at takeover"]) == ("2", "")
+    assert question.frame["until_noticed_s"].tolist() == pytest.approx([0.05, float("nan")], nan_ok=True)
+    assert "How did trials go on after losses?" in page.render(lost)
+
+
+def test_bars_go_from_the_hit_to_the_next_commit(run: Run) -> None:
+    (panel,) = answer(hit(run, SERVER), "recovery").panels
+    unnoticed, uncommitted = panel.figure["data"]
+    assert (unnoticed["x"]["column"], uncommitted["x"]["column"]) == ("until_noticed_s", "until_commit_s")
+    assert unnoticed["y"] == uncommitted["y"] == [0]
+    assert panel.figure["layout"]["xaxis"]["title"]["text"] == "time since the hit (ms)"
+
+
+def test_a_loss_that_nobody_noticed_has_no_bar_and_no_sentence(run: Run) -> None:
+    question = answer(hit(run, LATE), "recovery")
+    assert question.seen == ()
+    assert "Lost" in question.told[0]
+
+
+def test_many_losses_are_cut_and_told_of(run: Run) -> None:
+    many = [replace(SERVER, node=f"h{i}") for i in range(recovery.MOST_ROWS + 1)]
+    question = answer(hit(run, *many), "recovery")
+    assert len(question.told) == recovery.MOST_ROWS
+    assert len(question.frame) == recovery.MOST_ROWS + 1
+    assert f"Drawn are the first {recovery.MOST_ROWS} of {recovery.MOST_ROWS + 1} losses." in question.defined
