@@ -3,7 +3,9 @@
 torchrun --nproc-per-node 4 gpt.py           # on one machine
 testbed run experiments/torch/gpt.yaml       # a rank a host, under each scheme of the spec
 
-With --accumulate 4, gradients of four parts of a batch are added up before they are summed over ranks (``no_sync``).
+With --hook, DDP's own communication hooks make gradients smaller: fp16, bf16 or powersgd. With --shard, FSDP keeps only
+a part of the weights on each rank (fully_shard). With --accumulate 4, gradients of four parts of a batch are added up
+before they are summed over ranks (no_sync).
 """
 
 import argparse
@@ -16,6 +18,8 @@ from pydoc_data.topics import topics
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -84,12 +88,29 @@ def batch_of(text: Tensor, size: int, context: int, draw: torch.Generator) -> tu
     return text[at], text[at + 1]
 
 
+def spread(model: GPT, asked: argparse.Namespace) -> nn.Module:
+    """The model over all ranks: the same on each, or a part of its weights on each."""
+    if asked.shard:
+        for block in model.blocks:
+            fully_shard(block)
+        fully_shard(model)
+        return model
+    found = DistributedDataParallel(model, bucket_cap_mb=asked.bucket)
+    if asked.hook == "powersgd":
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=3)
+        found.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    elif asked.hook:
+        hook = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}[asked.hook]
+        found.register_comm_hook(None, hook)
+    return found
+
+
 def train(asked: argparse.Namespace) -> None:
     rank = dist.get_rank()
     text, letters = read()
     shape = Shape(letters, layers=asked.layers, width=asked.width)
     torch.manual_seed(asked.seed)
-    model = DistributedDataParallel(GPT(shape), bucket_cap_mb=asked.bucket)
+    model = spread(GPT(shape), asked)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     draw = torch.Generator().manual_seed(1000 * asked.seed + rank)
     for step in range(asked.steps):
@@ -97,7 +118,7 @@ def train(asked: argparse.Namespace) -> None:
         told = 0.0
         for part in range(asked.accumulate):
             is_last = part == asked.accumulate - 1
-            with nullcontext() if is_last else model.no_sync():
+            with nullcontext() if is_last or asked.shard else model.no_sync():
                 some, following = batch_of(text, asked.batch, shape.context, draw)
                 odds = model(some)
                 loss = nn.functional.cross_entropy(odds.flatten(0, 1), following.flatten()) / asked.accumulate
@@ -117,6 +138,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--bucket", type=float, default=25, help="MB of gradient that DDP sums at once")
+    parser.add_argument("--hook", choices=["fp16", "bf16", "powersgd"], help="of DDP's communication hooks")
+    parser.add_argument("--shard", action="store_true", help="weights, with FSDP (fully_shard)")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     torch.set_num_threads(1)

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
+from workloads.kinds.script.backend.named import Named
 from workloads.kinds.script.backend.rows import Row, Rows
 
 Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
@@ -51,7 +52,7 @@ class Told(dist.Work):
         return getattr(self._work, name)
 
 
-class Gloo(dist.ProcessGroup):
+class Gloo(Named):
     """A group whose collectives are Gloo's."""
 
     def __init__(
@@ -64,12 +65,9 @@ class Gloo(dist.ProcessGroup):
         """``place`` is what any group is made of: its store, this rank in it, its size, and its timeout. The rows of
         collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known."""
         store, rank, size, timeout = place
-        super().__init__(rank, size)  # type: ignore[call-arg]  # as C++ has it
+        super().__init__(rank, size)
         self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
         self._rows, self._group, self._carries = rows, group, carries
-
-    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
-        return "testbed"  # DDP looks into a group called gloo for a part that this one has not
 
     def shutdown(self) -> None:
         """Leave the group; its threads end."""

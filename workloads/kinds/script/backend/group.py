@@ -1,4 +1,7 @@
+# mypy: disable-error-code="override"
 """A process group whose collectives go along the trees of a scheme.
+
+Methods have the arguments with which ``torch.distributed`` calls them; PyTorch's own stubs have more for each.
 
 What the engine does not do (minima, products, types that it does not add, sparse tensors) goes to Gloo on the same
 network, and its rows say so. Collectives between two hosts, and those that are made of them, go directly.
@@ -18,6 +21,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from testbed.base.errors import NeighbourError, SpecError
 from workloads.kinds.script.backend.compare import Comparison
 from workloads.kinds.script.backend.gloo import Gloo
+from workloads.kinds.script.backend.named import Named
 from workloads.kinds.script.backend.rows import Row, Rows
 from workloads.kinds.script.backend.tensors import Array, array_of, check, dtype_name, empty_array, is_finite
 from workloads.kinds.script.backend.watch import Watch
@@ -59,30 +63,17 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
     return Group(place, who, number, members)
 
 
-class Group(dist.ProcessGroup):
+class Group(Named):
     """Some ranks, or all."""
 
     def __init__(self, place: Place, who: Who, number: int, members: Sequence[int]) -> None:
         _, rank, size, _ = place
-        super().__init__(rank, size)  # type: ignore[call-arg]  # as C++ has it
+        super().__init__(rank, size)
         self._place, self._who, self._number, self._members = place, who, number, list(members)
         self._trees = who.engine.group(number, self._members) if size > 1 else None
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
         self._gloo: Gloo | None = None
         self._direct, self._pid = 0, os.getpid()
-
-    # What PyTorch asks
-
-    supports_coalescing = False
-
-    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
-        return "testbed"
-
-    def _get_backend(self, device: torch.device) -> Group:
-        return self
-
-    def _set_sequence_number_for_group(self) -> None:
-        """The engine numbers collectives."""
 
     def shutdown(self) -> None:
         """Compare what was kept, and leave. The default group's end is the engine's."""

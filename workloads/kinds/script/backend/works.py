@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
@@ -15,6 +17,17 @@ from workloads.kinds.script.backend.rows import Row
 
 Failed = Callable[[BaseException], None]
 """Is told why a collective failed."""
+
+
+MOST_CALLBACKS = 64
+"""Of a script's, at a time."""
+
+
+@cache
+def _callbacks() -> ThreadPoolExecutor:
+    """Threads for what a script does when a collective is over. It may wait for another one there, as DDP's PowerSGD
+    does, so it cannot be the engine's thread, nor a single one."""
+    return ThreadPoolExecutor(MOST_CALLBACKS, "testbed-callback")
 
 
 class Ours(dist.Work):
@@ -36,6 +49,7 @@ class Ours(dist.Work):
         super().__init__()
         self.row, self._tensors, self._failed, self._finish, self._source = row, list(tensors), failed, finish, source
         self.asked_s = time.monotonic()
+        self._lock, self._has_future = threading.Lock(), False
         self._error: BaseException | None = None
         self._over: torch.futures.Future[Any] = torch.futures.Future()
         self._future = self._over.then(self._value)
@@ -55,7 +69,11 @@ class Ours(dist.Work):
         if error is not None:
             self._error = error
             self._failed(error)
-        self._over.set_result(None)
+        with self._lock:
+            if not self._has_future:  # then nothing of the script's is called
+                self._over.set_result(None)
+                return
+        _callbacks().submit(self._over.set_result, None)
 
     def _value(self, _: Any) -> list[torch.Tensor]:
         if self._error is not None:
@@ -86,6 +104,8 @@ class Ours(dist.Work):
     def get_future(self) -> Any:
         if self.row is not None:
             self.row.unseen()
+        with self._lock:
+            self._has_future = True
         return self._future
 
     def is_completed(self) -> bool:

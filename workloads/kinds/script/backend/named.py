@@ -1,0 +1,54 @@
+# mypy: disable-error-code="override"
+"""What PyTorch keeps with the parts of a process group, of groups that have no parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+
+if TYPE_CHECKING:
+
+    class _Whole(dist.ProcessGroup):
+        def __init__(self, rank: int, size: int) -> None: ...
+
+else:
+    _Whole = dist.ProcessGroup
+
+
+class Named(_Whole):
+    """A group with a name, which is its own backend for tensors on CPUs."""
+
+    supports_coalescing = False
+    _name = ""
+    _about = ""
+
+    @property
+    def group_name(self) -> str:
+        return self._name
+
+    @property
+    def group_desc(self) -> str:
+        return self._about
+
+    def getGroupName(self) -> str:  # noqa: N802 - PyTorch's name, as the next ones
+        return self._name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        return self._about
+
+    def getBackendName(self) -> str:  # noqa: N802
+        return "testbed"  # DDP looks into a group called gloo for a part that this one has not
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def _set_group_desc(self, about: str) -> None:
+        self._about = about
+
+    def _get_backend(self, device: torch.device) -> Named:
+        return self
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Rows have numbers of their own."""
