@@ -26,8 +26,8 @@ Round = tuple[Call, ...]
 
 
 def gradients(rows: RankRows, world: int, *, by_gloo: bool = False) -> list[Call]:
-    """The sums of gradients that a rank asked for with all others, in their order. Those that Gloo makes beside a scheme,
-    such as comparisons, are none; with ``by_gloo`` it makes all of them."""
+    """The sums of gradients that a rank asked for with all others, in their order. Those that Gloo makes beside a
+    scheme, such as comparisons, are none; with ``by_gloo`` it makes all of them."""
     some = (call for call in rows.calls if call.adds and call.ranks == world and (by_gloo or call.by != BY_GLOO))
     sums = sorted(some, key=lambda call: call.asked_s)
     large = [call for call in sums if call.nbytes > SCALAR_BYTES]
