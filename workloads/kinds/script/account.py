@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from topologies.model import Topology
 from workloads.kinds.ranks import Account, Call, RankRows
+from workloads.kinds.script.plan import library_of
 from workloads.kinds.script.rounds import Round, rounds
 from workloads.kinds.script.ways import DIRECT, Ways
 from workloads.sync.cost import IDEAL, Cost, Shaper, cost
@@ -43,7 +44,7 @@ def account(
     plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper = IDEAL
 ) -> Account:
     """Put together what all ranks told, in their order; medians leave ``warmup`` iterations out if others stay."""
-    found = rounds(ranks)
+    found = rounds(ranks, by_gloo=bool(library_of(plan)))
     count = min((len(one) for one in found), default=0)
     table = collectives(plan, topology, ranks, shaper)
     if count == 0:

@@ -25,22 +25,22 @@ Round = tuple[Call, ...]
 """The sums of an iteration, as a rank saw them."""
 
 
-def gradients(rows: RankRows, world: int) -> list[Call]:
-    """The sums of gradients that a rank asked for with all others, in their order; not those that Gloo makes beside the
-    scheme, such as comparisons."""
-    some = (call for call in rows.calls if call.adds and call.ranks == world and call.by != BY_GLOO)
+def gradients(rows: RankRows, world: int, *, by_gloo: bool = False) -> list[Call]:
+    """The sums of gradients that a rank asked for with all others, in their order. Those that Gloo makes beside a
+    scheme, such as comparisons, are none; with ``by_gloo`` it makes all of them."""
+    some = (call for call in rows.calls if call.adds and call.ranks == world and (by_gloo or call.by != BY_GLOO))
     sums = sorted(some, key=lambda call: call.asked_s)
     large = [call for call in sums if call.nbytes > SCALAR_BYTES]
     return large or sums
 
 
-def rounds(ranks: Sequence[RankRows]) -> list[list[Round]]:
+def rounds(ranks: Sequence[RankRows], *, by_gloo: bool = False) -> list[list[Round]]:
     """By rank, the sums of each iteration; nothing where the sums of the first rank show none.
 
     Iterations of all ranks are those of the first one: the same sums belong to them.
     """
     first, world = ranks[0], len(ranks)
-    sums = gradients(first, world)
+    sums = gradients(first, world, by_gloo=by_gloo)
     groups = _by_marks(sums, first.marks_s) if first.marks_s else _by_repetition(sums)
     keys = [[(call.group, call.sequence) for call in group] for group in groups]
     found = []

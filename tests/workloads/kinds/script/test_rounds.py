@@ -56,6 +56,7 @@ def test_sums_that_gloo_makes_beside_the_scheme_are_no_gradients() -> None:
     """As those with which every so-many-th sum is compared, at the end."""
     asked = [*sums([700] * 3), call(3, 700, 9.0, by="gloo")]
     assert sizes(rounds(ranks(asked))) == [[700]] * 3
+    assert sizes(rounds(ranks(asked), by_gloo=True)) == [[700]] * 4
 
 
 def test_only_iterations_that_all_ranks_have_done_count() -> None:

@@ -43,7 +43,7 @@ class Ranks:
     """
 
     def __init__(self, folder: Path, topology: str, scheme: str, check: int = 0, timeout_s: float = 60.0) -> None:
-        self.folder, self.check, self.timeout_s = folder, check, timeout_s
+        self.folder, self.check, self.timeout_s, self.library = folder, check, timeout_s, ""
         self.network = build(topology, rate_bps=10**9, delay_s=0.0)
         forest = build_forest(scheme, self.network, [1])
         assert isinstance(forest, Forest)
@@ -87,6 +87,7 @@ class Ranks:
             timeout_s=self.timeout_s,
             samples=str(self.samples(self.plan.nodes[node])),
             check=self.check,
+            library=self.library,
         )
         path = self.folder / f"{job.name}.json"
         path.write_text(job.text())
