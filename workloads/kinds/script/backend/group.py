@@ -36,7 +36,7 @@ OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 """What the engine does; all else is Gloo's."""
 _BITS_OF_TAG = 16
 _OF_OURS = 1 << (_BITS_OF_TAG - 1)
-"""Tags from here on are those of gathers and the like."""
+"""The tag of gathers and the like, whose messages are counted as all others of a tag are. Tags of scripts are below."""
 
 
 class Who(Protocol):
@@ -60,6 +60,7 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
 
         who.engine = join(who.job)
         who.watch = Watch(who.engine.fail)
+        os.register_at_fork(after_in_child=who.engine.forget)
     return Group(place, who, number, members)
 
 
@@ -73,7 +74,7 @@ class Group(Named):
         self._trees = who.engine.group(number, self._members) if size > 1 else None
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
         self._gloo: Gloo | None = None
-        self._direct, self._pid = 0, os.getpid()
+        self._pid = os.getpid()
 
     def shutdown(self) -> None:
         """Compare what was kept, and leave. The default group's end is the engine's."""
@@ -223,7 +224,7 @@ class Group(Named):
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
         self._check(inputs)
-        root, tag, own = opts.rootRank, self._next(), inputs[0]
+        root, tag, own = opts.rootRank, _OF_OURS, inputs[0]
         row = self._row("gather", list(inputs) * self.size(), root)
         if self.rank() != root:
             return self._sent(own, root, tag, row)
@@ -234,7 +235,7 @@ class Group(Named):
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
         self._check(outputs)
-        root, tag, own = opts.rootRank, self._next(), outputs[0]
+        root, tag, own = opts.rootRank, _OF_OURS, outputs[0]
         row = self._row("scatter", list(outputs) * self.size(), root)
         if self.rank() != root:
             return self._received(own, root, tag, row)
@@ -255,16 +256,11 @@ class Group(Named):
         return self._exchanged(_cut(output, outs, self.size()), _cut(whole, ins, self.size()), row)
 
     def _exchanged(self, outputs: Tensors, inputs: Tensors, row: Row) -> dist.Work:
-        tag, own = self._next(), self.rank()
+        tag, own = _OF_OURS, self.rank()
         outputs[own].copy_(inputs[own].detach())
         works = [self._received(one, rank, tag) for rank, one in enumerate(outputs) if rank != own and one.numel()]
         works += [self._sent(one, rank, tag) for rank, one in enumerate(inputs) if rank != own and one.numel()]
         return joined(works, row, outputs, self._failed)
-
-    def _next(self) -> int:
-        """The tag of the next collective that is made of messages; all ranks count alike."""
-        self._direct += 1
-        return _OF_OURS | (self._direct % _OF_OURS)
 
     def _sent(self, tensor: torch.Tensor, to: int, tag: int, row: Row | None = None) -> Ours:
         array = array_of([tensor.detach().contiguous()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import sys
 import time
 import traceback
@@ -18,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from testbed.base import marks
-from testbed.base.errors import NeighbourError, SpecError, TestbedError
+from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
 from workloads.kinds.ranks import SUMS
 from workloads.kinds.script.backend.pace import Pace
 from workloads.kinds.script.backend.rows import Rows
@@ -41,6 +42,7 @@ class Rank:
         self.engine: Any = None
         self.watch: Any = None
         self.error: BaseException | None = None
+        self.pid = os.getpid()
 
     def group(self, options: Any, _: Any) -> dist.ProcessGroup:
         """A process group of all ranks or some (``torch.distributed.distributed_c10d._DistributedBackendOptions``)."""
@@ -135,6 +137,8 @@ def _congestion_control(job: RankJob) -> str:
 def _leave(rank: Rank) -> None:
     """At the end of the script: leave the group if it is still in it, and write the last rows."""
     marks.sink = None
+    if rank.pid != os.getpid():  # a process that the script forked ends, and not the rank
+        return
     if dist.is_initialized():
         with suppress(Exception):  # the process ends anyway
             dist.destroy_process_group()
@@ -157,6 +161,8 @@ def _tell_errors(rank: Rank) -> None:
         with suppress(Exception):
             cause = rank.error or error  # C++ makes another one of it
             rank.rows.fail(*_said(cause), elsewhere=_is_elsewhere(cause))
+            if rank.engine is not None and rank.error is None:  # others need not wait for it
+                rank.engine.fail(_ended_with(rank.job.name, error))
         before(kind, error, trace)
 
     sys.excepthook = told
@@ -166,6 +172,12 @@ def _said(error: BaseException) -> tuple[str, str | None]:
     if isinstance(error, TestbedError):
         return error.problem, error.fix
     return "".join(traceback.format_exception_only(error)).strip()[:2000], None
+
+
+def _ended_with(name: str, error: BaseException) -> WorkerError:
+    """What other ranks are told of the exception that ends a script."""
+    said = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1][:500]
+    return WorkerError(f"the script on {name} ended with {said}", fix=f"see the log of {name}")
 
 
 def _is_elsewhere(error: BaseException) -> bool:

@@ -142,6 +142,11 @@ class RankEngine:
         """Why no call can be made any more."""
         return self._carrier.error
 
+    def forget(self) -> None:
+        """In a process that was forked from the rank: let go of the connections, or they would outlive the rank."""
+        self._carrier.forget()
+        self._remote.close(shut=False)
+
     def close(self) -> None:
         """Leave: the calls that were made end first."""
         self._carrier.leave()

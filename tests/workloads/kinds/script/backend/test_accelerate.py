@@ -1,7 +1,7 @@
 """Accelerate's own test scripts, from its wheel, over a scheme, where it is installed.
 
-``test_ddp_comm_hook.py`` is for GPUs: it gives DDP device numbers. So is what ``test_distributed_data_loop.py`` does with
-uneven inputs: with Gloo it waits for ever there.
+``test_ddp_comm_hook.py`` is for GPUs: it gives DDP device numbers. So is what ``test_distributed_data_loop.py`` does
+with uneven inputs: with Gloo it waits for ever there.
 """
 
 from __future__ import annotations
