@@ -10,6 +10,7 @@ network, and its rows say so. Collectives between two hosts, and those that are 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
@@ -37,6 +38,7 @@ OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 _BITS_OF_TAG = 16
 _OF_OURS = 1 << (_BITS_OF_TAG - 1)
 """The tag of gathers and the like, whose messages are counted as all others of a tag are. Tags of scripts are below."""
+_MONITORED = _OF_OURS + 1
 
 
 class Who(Protocol):
@@ -186,7 +188,37 @@ class Group(Named):
         return self._ask(BARRIER, array_of([torch.ones(1, dtype=torch.int32)]), [], opts, lambda: None)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        self.barrier().wait()
+        """Rank 0 hears of all others, and then answers. Whoever is late ends nothing but this.
+
+        Raises:
+            RuntimeError: rank 0 has not heard of a rank in time (of all of them, with ``wait_all_ranks``).
+        """
+        limit = timeout if timeout is not None and timeout > timedelta(0) else self._place[3]
+        end_s, others = time.monotonic() + limit.total_seconds(), range(1, self.size())
+        word, answer = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+        if self.rank() != 0:
+            self._sent(word, 0, _MONITORED, is_watched=False)
+            if not self._received(answer, 0, _MONITORED, is_watched=False).ends_within(end_s - time.monotonic()):
+                raise RuntimeError(
+                    f"Rank {self.rank()} successfully reached monitoredBarrier, but received errors while waiting for "
+                    "send/recv from rank 0. Please check rank 0 logs for faulty rank."
+                )
+            return
+        heard = [self._received(torch.zeros_like(word), rank, _MONITORED, is_watched=False) for rank in others]
+        late: list[int] = []
+        for rank, one in zip(others, heard, strict=True):
+            if not one.ends_within(max(0.0, end_s - time.monotonic())):
+                late.append(rank)
+                if not wait_all_ranks:
+                    break
+        if late:
+            names = ", ".join(map(str, late))
+            whose = "Ranks" if wait_all_ranks else "Rank"
+            raise RuntimeError(
+                f"{whose} {names} failed to pass monitoredBarrier in {limit.total_seconds() * 1e3:.0f} ms"
+            )
+        for rank in others:
+            self._sent(word, rank, _MONITORED, is_watched=False)
 
     # Several at once
 
@@ -220,7 +252,16 @@ class Group(Named):
         return self._received(tensors[0], src, tag % _OF_OURS, self._row("recv", tensors, self._members[src]))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
-        raise SpecError("a script under a scheme cannot receive from any rank", fix="name it: recv(tensor, src=0)")
+        self._check(tensors)
+        array = array_of(tensors)
+        work = Ours(self._row("recv", tensors), tensors, self._failed, array.copy_back)
+        place, others = self._tag(tag % _OF_OURS), [one for one in self._members if one != self._members[self.rank()]]
+        self._who.engine.receive_any(
+            others, place, array.numbers, work.complete, lambda rank: work.came_from(self._members.index(rank))
+        )
+        limit_s = self._place[3].total_seconds()
+        self._who.watch.over(work, limit_s, "a receive from any rank", lambda: "")
+        return work
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
         self._check(inputs)
@@ -262,18 +303,23 @@ class Group(Named):
         works += [self._sent(one, rank, tag) for rank, one in enumerate(inputs) if rank != own and one.numel()]
         return joined(works, row, outputs, self._failed)
 
-    def _sent(self, tensor: torch.Tensor, to: int, tag: int, row: Row | None = None) -> Ours:
+    def _sent(
+        self, tensor: torch.Tensor, to: int, tag: int, row: Row | None = None, *, is_watched: bool = True
+    ) -> Ours:
         array = array_of([tensor.detach().contiguous()])
         work = Ours(row, [tensor], self._failed, lambda: array.copy_back() if not array.is_shared else None)
         operation = self._who.engine.send(self._members[to], self._tag(tag), array.numbers, work.complete, work.begun)
-        return self._watched(work, f"a send to rank {self._members[to]}", None, operation)
+        return self._watched(work, f"a send to rank {self._members[to]}", None, operation) if is_watched else work
 
-    def _received(self, tensor: torch.Tensor, source: int, tag: int, row: Row | None = None) -> Ours:
+    def _received(
+        self, tensor: torch.Tensor, source: int, tag: int, row: Row | None = None, *, is_watched: bool = True
+    ) -> Ours:
         array = array_of([tensor])
         work = Ours(row, [tensor], self._failed, array.copy_back, source)
         place = self._members[source], self._tag(tag)
         operation = self._who.engine.receive(*place, array.numbers, work.complete, work.begun)
-        return self._watched(work, f"a receive from rank {self._members[source]}", None, operation)
+        whom = f"a receive from rank {self._members[source]}"
+        return self._watched(work, whom, None, operation) if is_watched else work
 
     def _tag(self, tag: int) -> int:
         return self._number << _BITS_OF_TAG | tag

@@ -97,6 +97,39 @@ def wrap() -> None:
 
     dist.init_process_group = init_process_group
     dist.distributed_c10d.init_process_group = init_process_group
+    _wrap_groups()
+
+
+def _wrap_groups() -> None:
+    """Give groups of some ranks our backend, too, and have PyTorch say of all what the script asked for: it asks for
+    that name again, and scripts look at it."""
+    module: Any = dist.distributed_c10d
+    theirs = module._new_process_group_helper
+
+    @functools.wraps(theirs)
+    def make(size: int, rank: int, ranks: list[int], backend: str, *arguments: Any, **named: Any) -> Any:
+        _check_backend(str(backend or ""))
+        group, store = theirs(size, rank, ranks, dist.Backend(NAME), *arguments, **named)
+        if group in module._world.pg_map:
+            module._world.pg_map[group] = "gloo", store
+            module._world.pg_backend_config[group] = "cpu:gloo"
+        return group, store
+
+    module._new_process_group_helper = make
+
+
+def _check_backend(asked: str) -> None:
+    """
+    Raises:
+        SpecError: no host here has it.
+    """
+    by_device = (part.rpartition(":") for part in asked.lower().split(","))
+    parts = {device or "cpu": name for device, _, name in by_device}
+    if parts.get("cpu", asked.lower()) not in TAKEN:
+        raise SpecError(
+            f"the script asks for the backend {asked.lower()!r}, and ranks here compute on CPUs and speak TCP",
+            fix='write torch.distributed.init_process_group("gloo"), or leave the backend out',
+        )
 
 
 def _check(backend: str | None, job: RankJob, named: dict[str, Any]) -> None:
@@ -104,15 +137,7 @@ def _check(backend: str | None, job: RankJob, named: dict[str, Any]) -> None:
     Raises:
         SpecError: the script asks for what no host here has, or for another number of ranks.
     """
-    asked = str(backend or "").lower()
-    by_device = (part.rpartition(":") for part in asked.split(","))
-    parts = {device or "cpu": name for device, _, name in by_device}
-    of_cpu = parts.get("cpu", asked)
-    if of_cpu not in TAKEN:
-        raise SpecError(
-            f"the script asks for the backend {asked!r}, and ranks here compute on CPUs and speak TCP",
-            fix='write torch.distributed.init_process_group("gloo"), or leave the backend out',
-        )
+    _check_backend(str(backend or ""))
     for name, own in (("world_size", job.world), ("rank", job.rank)):
         value = named.get(name, -1)
         if value not in (-1, None, own):
