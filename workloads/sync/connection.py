@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import socket
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from testbed.base.errors import NeighbourError
 
@@ -23,6 +23,9 @@ _BUFFERS_PER_SEND = 8
 UNSENT_BYTES = 16 * 2**10
 """Bytes that the kernel may hold of an ordered connection before it has put them on the wire (TCP_NOTSENT_LOWAT): what
 a link of 1 Gbit/s sends in the 0.1 ms that the loop takes to come round."""
+
+
+Left = Callable[[], None]
 
 
 class Connection:
@@ -68,7 +71,9 @@ class Connection:
         self.carry = b""
         self.sent_bytes = self.pushed_bytes = 0
         self._outbox: deque[bytes | memoryview] = deque()
-        self._queue: list[tuple[int, int, bytes, memoryview]] = []
+        self._whole: deque[Left | None] = deque()
+        """Beside each buffer of the outbox: what to call when it has left, if it ends a message."""
+        self._queue: list[tuple[int, int, bytes, memoryview, Left | None]] = []
         self._pushed = 0
         self._begun = 1 if ordered else _BUFFERS_PER_SEND - 1
         self._header = memoryview(bytearray(header_bytes))
@@ -84,9 +89,10 @@ class Connection:
         """Of all messages; once nothing waits to be sent."""
         return self.sent_bytes - self._header_bytes * self._pushed
 
-    def push(self, word: int, payload: memoryview, rank: int = 0) -> None:
-        """Queue one message behind those of its rank and below; ``payload`` must stay as it is until it is sent."""
-        heapq.heappush(self._queue, (rank, self._pushed, word.to_bytes(self._header_bytes, "big"), payload))
+    def push(self, word: int, payload: memoryview, rank: int = 0, left: Left | None = None) -> None:
+        """Queue one message behind those of its rank and below; ``payload`` must stay as it is until it is sent, and
+        ``left`` is called when it is."""
+        heapq.heappush(self._queue, (rank, self._pushed, word.to_bytes(self._header_bytes, "big"), payload, left))
         self._pushed += 1
         self.pushed_bytes += HEADER_BYTES + len(payload)
 
@@ -97,13 +103,18 @@ class Connection:
     def unsent(self) -> Iterator[memoryview]:
         """The payloads that wait to be sent, in whole or in part."""
         yield from (buffer for buffer in self._outbox if isinstance(buffer, memoryview))
-        yield from (message[-1] for message in self._queue)
+        yield from (message[3] for message in self._queue)
 
     def forget(self) -> None:
         """The neighbour is gone, and may be: what waits to be sent to it is not sent."""
         self.closed = True
         self._queue.clear()
         self._outbox.clear()
+        self._whole.clear()
+
+    def abandon(self) -> None:
+        """Send no more than the message that has begun to leave."""
+        self._queue.clear()
 
     def flush(self) -> int:
         """Hand some of what is queued to the kernel, with one system call; returns bytes.
@@ -114,10 +125,12 @@ class Connection:
         if self.closed:
             raise lost(self, "it was closed")
         while self._queue and len(self._outbox) < self._begun:
-            _, _, header, payload = heapq.heappop(self._queue)
+            _, _, header, payload, whole = heapq.heappop(self._queue)
             self._outbox.append(header)
             if payload:
                 self._outbox.append(payload)
+                self._whole.append(None)
+            self._whole.append(whole)
         buffers = list(self._outbox)
         try:
             count = self.sock.sendmsg(buffers)
@@ -135,6 +148,8 @@ class Connection:
                 break
             left -= len(buffer)
             self._outbox.popleft()
+            if (whole := self._whole.popleft()) is not None:
+                whole()
         return count
 
     def read_header(self) -> int | None:

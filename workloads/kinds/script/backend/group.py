@@ -10,6 +10,7 @@ network, and its rows say so. Collectives between two hosts, and those that are 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
@@ -36,7 +37,8 @@ OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 """What the engine does; all else is Gloo's."""
 _BITS_OF_TAG = 16
 _OF_OURS = 1 << (_BITS_OF_TAG - 1)
-"""Tags from here on are those of gathers and the like."""
+"""The tag of gathers and the like, whose messages are counted as all others of a tag are. Tags of scripts are below."""
+_MONITORED = _OF_OURS + 1
 
 
 class Who(Protocol):
@@ -60,6 +62,7 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
 
         who.engine = join(who.job)
         who.watch = Watch(who.engine.fail)
+        os.register_at_fork(after_in_child=who.engine.forget)
     return Group(place, who, number, members)
 
 
@@ -73,7 +76,7 @@ class Group(Named):
         self._trees = who.engine.group(number, self._members) if size > 1 else None
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
         self._gloo: Gloo | None = None
-        self._direct, self._pid = 0, os.getpid()
+        self._pid = os.getpid()
 
     def shutdown(self) -> None:
         """Compare what was kept, and leave. The default group's end is the engine's."""
@@ -185,7 +188,37 @@ class Group(Named):
         return self._ask(BARRIER, array_of([torch.ones(1, dtype=torch.int32)]), [], opts, lambda: None)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        self.barrier().wait()
+        """Rank 0 hears of all others, and then answers. Whoever is late ends nothing but this.
+
+        Raises:
+            RuntimeError: rank 0 has not heard of a rank in time (of all of them, with ``wait_all_ranks``).
+        """
+        limit = timeout if timeout is not None and timeout > timedelta(0) else self._place[3]
+        end_s, others = time.monotonic() + limit.total_seconds(), range(1, self.size())
+        word, answer = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+        if self.rank() != 0:
+            self._sent(word, 0, _MONITORED, is_watched=False)
+            if not self._received(answer, 0, _MONITORED, is_watched=False).ends_within(end_s - time.monotonic()):
+                raise RuntimeError(
+                    f"Rank {self.rank()} successfully reached monitoredBarrier, but received errors while waiting for "
+                    "send/recv from rank 0. Please check rank 0 logs for faulty rank."
+                )
+            return
+        heard = [self._received(torch.zeros_like(word), rank, _MONITORED, is_watched=False) for rank in others]
+        late: list[int] = []
+        for rank, one in zip(others, heard, strict=True):
+            if not one.ends_within(max(0.0, end_s - time.monotonic())):
+                late.append(rank)
+                if not wait_all_ranks:
+                    break
+        if late:
+            names = ", ".join(map(str, late))
+            whose = "Ranks" if wait_all_ranks else "Rank"
+            raise RuntimeError(
+                f"{whose} {names} failed to pass monitoredBarrier in {limit.total_seconds() * 1e3:.0f} ms"
+            )
+        for rank in others:
+            self._sent(word, rank, _MONITORED, is_watched=False)
 
     # Several at once
 
@@ -219,11 +252,20 @@ class Group(Named):
         return self._received(tensors[0], src, tag % _OF_OURS, self._row("recv", tensors, self._members[src]))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
-        raise SpecError("a script under a scheme cannot receive from any rank", fix="name it: recv(tensor, src=0)")
+        self._check(tensors)
+        array = array_of(tensors)
+        work = Ours(self._row("recv", tensors), tensors, self._failed, array.copy_back)
+        place, others = self._tag(tag % _OF_OURS), [one for one in self._members if one != self._members[self.rank()]]
+        self._who.engine.receive_any(
+            others, place, array.numbers, work.complete, lambda rank: work.came_from(self._members.index(rank))
+        )
+        limit_s = self._place[3].total_seconds()
+        self._who.watch.over(work, limit_s, "a receive from any rank", lambda: "")
+        return work
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
         self._check(inputs)
-        root, tag, own = opts.rootRank, self._next(), inputs[0]
+        root, tag, own = opts.rootRank, _OF_OURS, inputs[0]
         row = self._row("gather", list(inputs) * self.size(), root)
         if self.rank() != root:
             return self._sent(own, root, tag, row)
@@ -234,7 +276,7 @@ class Group(Named):
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
         self._check(outputs)
-        root, tag, own = opts.rootRank, self._next(), outputs[0]
+        root, tag, own = opts.rootRank, _OF_OURS, outputs[0]
         row = self._row("scatter", list(outputs) * self.size(), root)
         if self.rank() != root:
             return self._received(own, root, tag, row)
@@ -255,29 +297,29 @@ class Group(Named):
         return self._exchanged(_cut(output, outs, self.size()), _cut(whole, ins, self.size()), row)
 
     def _exchanged(self, outputs: Tensors, inputs: Tensors, row: Row) -> dist.Work:
-        tag, own = self._next(), self.rank()
+        tag, own = _OF_OURS, self.rank()
         outputs[own].copy_(inputs[own].detach())
         works = [self._received(one, rank, tag) for rank, one in enumerate(outputs) if rank != own and one.numel()]
         works += [self._sent(one, rank, tag) for rank, one in enumerate(inputs) if rank != own and one.numel()]
         return joined(works, row, outputs, self._failed)
 
-    def _next(self) -> int:
-        """The tag of the next collective that is made of messages; all ranks count alike."""
-        self._direct += 1
-        return _OF_OURS | (self._direct % _OF_OURS)
-
-    def _sent(self, tensor: torch.Tensor, to: int, tag: int, row: Row | None = None) -> Ours:
+    def _sent(
+        self, tensor: torch.Tensor, to: int, tag: int, row: Row | None = None, *, is_watched: bool = True
+    ) -> Ours:
         array = array_of([tensor.detach().contiguous()])
         work = Ours(row, [tensor], self._failed, lambda: array.copy_back() if not array.is_shared else None)
         operation = self._who.engine.send(self._members[to], self._tag(tag), array.numbers, work.complete, work.begun)
-        return self._watched(work, f"a send to rank {self._members[to]}", None, operation)
+        return self._watched(work, f"a send to rank {self._members[to]}", None, operation) if is_watched else work
 
-    def _received(self, tensor: torch.Tensor, source: int, tag: int, row: Row | None = None) -> Ours:
+    def _received(
+        self, tensor: torch.Tensor, source: int, tag: int, row: Row | None = None, *, is_watched: bool = True
+    ) -> Ours:
         array = array_of([tensor])
         work = Ours(row, [tensor], self._failed, array.copy_back, source)
         place = self._members[source], self._tag(tag)
         operation = self._who.engine.receive(*place, array.numbers, work.complete, work.begun)
-        return self._watched(work, f"a receive from rank {self._members[source]}", None, operation)
+        whom = f"a receive from rank {self._members[source]}"
+        return self._watched(work, whom, None, operation) if is_watched else work
 
     def _tag(self, tag: int) -> int:
         return self._number << _BITS_OF_TAG | tag

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import sys
 import time
 import traceback
@@ -18,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from testbed.base import marks
-from testbed.base.errors import NeighbourError, SpecError, TestbedError
+from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
 from workloads.kinds.ranks import SUMS
 from workloads.kinds.script.backend.pace import Pace
 from workloads.kinds.script.backend.rows import Rows
@@ -41,6 +42,7 @@ class Rank:
         self.engine: Any = None
         self.watch: Any = None
         self.error: BaseException | None = None
+        self.pid = os.getpid()
 
     def group(self, options: Any, _: Any) -> dist.ProcessGroup:
         """A process group of all ranks or some (``torch.distributed.distributed_c10d._DistributedBackendOptions``)."""
@@ -95,6 +97,39 @@ def wrap() -> None:
 
     dist.init_process_group = init_process_group
     dist.distributed_c10d.init_process_group = init_process_group
+    _wrap_groups()
+
+
+def _wrap_groups() -> None:
+    """Give groups of some ranks our backend, too, and have PyTorch say of all what the script asked for: it asks for
+    that name again, and scripts look at it."""
+    module: Any = dist.distributed_c10d
+    theirs = module._new_process_group_helper
+
+    @functools.wraps(theirs)
+    def make(size: int, rank: int, ranks: list[int], backend: str, *arguments: Any, **named: Any) -> Any:
+        _check_backend(str(backend or ""))
+        group, store = theirs(size, rank, ranks, dist.Backend(NAME), *arguments, **named)
+        if group in module._world.pg_map:
+            module._world.pg_map[group] = "gloo", store
+            module._world.pg_backend_config[group] = "cpu:gloo"
+        return group, store
+
+    module._new_process_group_helper = make
+
+
+def _check_backend(asked: str) -> None:
+    """
+    Raises:
+        SpecError: no host here has it.
+    """
+    by_device = (part.rpartition(":") for part in asked.lower().split(","))
+    parts = {device or "cpu": name for device, _, name in by_device}
+    if parts.get("cpu", asked.lower()) not in TAKEN:
+        raise SpecError(
+            f"the script asks for the backend {asked.lower()!r}, and ranks here compute on CPUs and speak TCP",
+            fix='write torch.distributed.init_process_group("gloo"), or leave the backend out',
+        )
 
 
 def _check(backend: str | None, job: RankJob, named: dict[str, Any]) -> None:
@@ -102,15 +137,7 @@ def _check(backend: str | None, job: RankJob, named: dict[str, Any]) -> None:
     Raises:
         SpecError: the script asks for what no host here has, or for another number of ranks.
     """
-    asked = str(backend or "").lower()
-    by_device = (part.rpartition(":") for part in asked.split(","))
-    parts = {device or "cpu": name for device, _, name in by_device}
-    of_cpu = parts.get("cpu", asked)
-    if of_cpu not in TAKEN:
-        raise SpecError(
-            f"the script asks for the backend {asked!r}, and ranks here compute on CPUs and speak TCP",
-            fix='write torch.distributed.init_process_group("gloo"), or leave the backend out',
-        )
+    _check_backend(str(backend or ""))
     for name, own in (("world_size", job.world), ("rank", job.rank)):
         value = named.get(name, -1)
         if value not in (-1, None, own):
@@ -135,6 +162,8 @@ def _congestion_control(job: RankJob) -> str:
 def _leave(rank: Rank) -> None:
     """At the end of the script: leave the group if it is still in it, and write the last rows."""
     marks.sink = None
+    if rank.pid != os.getpid():  # a process that the script forked ends, and not the rank
+        return
     if dist.is_initialized():
         with suppress(Exception):  # the process ends anyway
             dist.destroy_process_group()
@@ -157,6 +186,8 @@ def _tell_errors(rank: Rank) -> None:
         with suppress(Exception):
             cause = rank.error or error  # C++ makes another one of it
             rank.rows.fail(*_said(cause), elsewhere=_is_elsewhere(cause))
+            if rank.engine is not None and rank.error is None:  # others need not wait for it
+                rank.engine.fail(_ended_with(rank.job.name, error))
         before(kind, error, trace)
 
     sys.excepthook = told
@@ -166,6 +197,12 @@ def _said(error: BaseException) -> tuple[str, str | None]:
     if isinstance(error, TestbedError):
         return error.problem, error.fix
     return "".join(traceback.format_exception_only(error)).strip()[:2000], None
+
+
+def _ended_with(name: str, error: BaseException) -> WorkerError:
+    """What other ranks are told of the exception that ends a script."""
+    said = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1][:500]
+    return WorkerError(f"the script on {name} ended with {said}", fix=f"see the log of {name}")
 
 
 def _is_elsewhere(error: BaseException) -> bool:

@@ -97,6 +97,12 @@ class Ours(dist.Work):
                 self.row.waited(time.monotonic() - asked_s)
         return True
 
+    def ends_within(self, limit_s: float) -> bool:
+        """Whether it is over by then. It goes on if not."""
+        over = threading.Event()
+        self.call(lambda _: over.set())
+        return over.wait(limit_s)
+
     def synchronize(self) -> None:
         """The same as to wait."""
         self.wait()
@@ -124,6 +130,10 @@ class Ours(dist.Work):
         return self._source
 
     source_rank = _source_rank
+
+    def came_from(self, source: int) -> None:
+        """A message that anybody might have sent is this rank's."""
+        self._source = source
 
     def call(self, told: Callable[[BaseException | None], None]) -> None:
         """Call this when it is over, with the error if there is one."""

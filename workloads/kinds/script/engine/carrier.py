@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from socket import socket
+from socket import SHUT_WR, socket
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
 from workloads.kinds.script.collectives.shapes import EAGER_BYTES
 from workloads.kinds.script.engine.numbers import Numbers
 from workloads.kinds.script.engine.operation import SUM, Key, Operation
-from workloads.sync.connection import Connection, lost
+from workloads.sync.connection import Connection, LostError, lost
 from workloads.sync.loop import Loop
 
 HEADER_BYTES = 16
@@ -48,7 +48,15 @@ MOST_EARLY = 16
 _MOST_KEPT = 4 * MOST_EARLY
 """Calls whose chunks are kept for one neighbour: more than it may send, and less than memory."""
 _CONTROL = 1 << 30
-_BEGIN, _BYE = 1, 2
+_BEGIN, _BYE, _ABORT = 1, 2, 3
+_MOST_TEXT_BYTES = 4096
+"""Of the error that ends all."""
+_LAST_WORDS_S = 0.5
+"""For how long a process that fails tries to tell others why."""
+_LOOK_S = 0.5
+"""Between looks at deadlines."""
+_CONTROL_BYTES = {_BEGIN: (SIGNATURE_BYTES,), _BYE: (0,), _ABORT: range(1, _MOST_TEXT_BYTES + 1)}
+_LENGTH_MASK = (1 << 32) - 1
 _SCRATCH_BYTES = 1 << 18
 _LEAVE_S = 1.0
 """How long a process that leaves waits for others to leave, so that the kernel does not throw away what they have yet
@@ -90,10 +98,13 @@ class Carrier(Loop):
         self._over: dict[Key, tuple[Operation, set[int]]] = {}
         """Small calls that are over before these neighbours have made them."""
         self._unanswered: dict[int, set[Key]] = {}
-        self._absent: dict[int, list[tuple[int, memoryview, int]]] = {}
+        self._absent: dict[int, list[tuple[int, memoryview, int, Callable[[], None] | None]]] = {}
         """What is for nodes without a connection yet."""
         self._gone: set[int] = set()
-        """Nodes that have said that they leave."""
+        """Nodes that leave, as they or others have said."""
+        self._said_bye: set[int] = set()
+        """Of these, neighbours that have said so themselves: all that they had to send has come."""
+        self._looked_s = time.monotonic()
         self._into: dict[Connection, memoryview] = {}
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
         self._scratch_bytes = self._scratch.data
@@ -126,6 +137,11 @@ class Carrier(Loop):
         """End well, once the calls that were made are over."""
         self.call_soon(self._say_bye)
 
+    def forget(self) -> None:
+        """In a process that was forked from this one: close what it has of the connections."""
+        for connection in self._connections:
+            connection.sock.close()
+
     # The loop.
 
     def throw(self, error: BaseException) -> None:
@@ -138,8 +154,9 @@ class Carrier(Loop):
         try:
             while not self._is_over():
                 self._act()
-                self._step(self._sleep_s())
-                self._look_at_clock()
+                self._step(_LOOK_S)
+                if time.monotonic() - self._looked_s >= _LOOK_S:
+                    self._look_at_clock()
         except BaseException as error:  # whoever waits for a call must hear of it
             self._fail(error)
         finally:
@@ -155,13 +172,6 @@ class Carrier(Loop):
             while True:
                 self._inbox.popleft()()
 
-    def _sleep_s(self) -> float:
-        """Until the next deadline, at most a second."""
-        ends = [op.deadline_s for op in self._ops.values()]
-        if self._leaving_s is not None:
-            ends.append(self._leaving_s)
-        return min(1.0, max(0.0, min(ends) - time.monotonic())) if ends else 1.0
-
     def _is_over(self) -> bool:
         if self._leaving_s is None or self._ops or self._inbox or self._sending():
             return False
@@ -172,7 +182,7 @@ class Carrier(Loop):
         Raises:
             TrialTimeoutError: a call takes too long.
         """
-        now = time.monotonic()
+        self._looked_s = now = time.monotonic()
         for op in self._ops.values():
             if op.deadline_s <= now:
                 raise TrialTimeoutError(
@@ -192,6 +202,42 @@ class Carrier(Loop):
         waiting, self._ops, self._summed = list(self._ops.values()), {}, {}
         for op in waiting:
             op.ending.done(error)
+        self._say_why(error)
+
+    def _say_why(self, error: BaseException) -> None:
+        """Tell the neighbours, who would else name this process as the one that was lost."""
+        problem, fix = (error.problem, error.fix) if isinstance(error, TestbedError) else (repr(error), None)
+        text = f"{problem}\n{fix or ''}".encode()[:_MOST_TEXT_BYTES]
+        end_s = time.monotonic() + _LAST_WORDS_S
+        for connection in self._connections:
+            connection.abandon()
+            connection.push(self._word((self._node, 0), _CONTROL | _ABORT, len(text)), memoryview(text))
+        for connection in self._connections:
+            with suppress(OSError, TestbedError):
+                _flush_all(connection, end_s)
+        self._drain(end_s)
+
+    def _drain(self, end_s: float) -> None:
+        """Read what others still send, until they end: if something is unread at the end, the kernel takes back what
+        was said last."""
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.sock.shutdown(SHUT_WR)
+        unread = {connection.sock.fileno(): connection.sock for connection in self._connections}
+        poll = select.poll()
+        for descriptor in unread:
+            poll.register(descriptor, select.POLLIN)
+        while unread and (left_s := end_s - time.monotonic()) > 0:
+            for descriptor, _ in poll.poll(1000 * left_s):
+                try:
+                    ended = not unread[descriptor].recv(_SCRATCH_BYTES)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    ended = True
+                if ended:
+                    poll.unregister(descriptor)
+                    del unread[descriptor]
 
     def _end(self) -> None:
         """Close all, and keep what was counted."""
@@ -228,9 +274,12 @@ class Carrier(Loop):
         self._ops[op.key] = op
         signature = op.shape.call.encode()
         for node in op.shape.neighbours:
-            self._push(node, self._word(op.key, _CONTROL | _BEGIN, SIGNATURE_BYTES), memoryview(signature), rank=-1)
+            if node not in self._said_bye:  # else all that it had to say of this may have come
+                self._push(node, self._word(op.key, _CONTROL | _BEGIN, SIGNATURE_BYTES), memoryview(signature), rank=-1)
         for node, theirs in self._signatures.pop(op.key, {}).items():
             self._answered(op, node, theirs)
+        for node in self._said_bye.intersection(op.shape.neighbours) - op.told:
+            raise self._has_left(node, op)
         for node, phase, k in op.begin():
             self._send(op, node, phase, k)
         self._note(op)
@@ -260,13 +309,23 @@ class Carrier(Loop):
             fix="let all ranks of a group make the same calls, in the same order, with arrays of one size and type",
         )
 
+    def _has_left(self, node: int, op: Operation) -> NeighbourError:
+        return NeighbourError(
+            f"{self._names[node]} has left its process group, and {self._name} makes "
+            f"{self._called(op.key, op.shape.call)} with it",
+            fix=f"see why the script on {self._names[node]} ended earlier: all ranks of a group make the same calls",
+        )
+
     def _send(self, op: Operation, node: int, phase: int, k: int) -> None:
         """Queue a chunk, if the neighbour has made the call or the call is small; else park it."""
         if node not in op.told and not self._may_be_early(op, node):
             op.parked[node].append((phase, k))
             return
+        if node in self._said_bye:
+            raise self._has_left(node, op)
         view = op.views[k]
-        self._push(node, self._word(op.key, phase | k, len(view)), view)
+        op.unsent += 1
+        self._push(node, self._word(op.key, phase | k, len(view)), view, left=op.has_left)
 
     def _may_be_early(self, op: Operation, node: int) -> bool:
         if not op.shape.is_eager:
@@ -310,11 +369,7 @@ class Carrier(Loop):
 
     def _finish(self, op: Operation) -> None:
         """If the result is here and all that others need of it has left, the call is over."""
-        if any(op.parked.values()):
-            return
-        if any(op.owns([*connection.unsent()]) for connection in self._connections if connection.sending):
-            return
-        if any(op.owns([view for _, view, _ in queued]) for queued in self._absent.values()):
+        if op.unsent or any(op.parked.values()):
             return
         del self._ops[op.key], self._summed[op.key]
         if silent := set(op.shape.neighbours) - op.told:
@@ -328,15 +383,17 @@ class Carrier(Loop):
     def _word(key: Key, word: int, length: int) -> int:
         return ((key[0] << 32 | key[1]) << 32 | word) << 32 | length
 
-    def _push(self, node: int, header: int, payload: memoryview, rank: int = 0) -> None:
+    def _push(
+        self, node: int, header: int, payload: memoryview, rank: int = 0, left: Callable[[], None] | None = None
+    ) -> None:
         connection = self._by_node.get(node)
         if connection is None:
             if node not in self._absent:
                 self._absent[node] = []
                 self._reach(node)
-            self._absent[node].append((header, payload, rank))
+            self._absent[node].append((header, payload, rank, left))
         else:
-            connection.push(header, payload, rank)
+            connection.push(header, payload, rank, left)
 
     def _reach(self, node: int) -> None:
         """Connect with a node that is no neighbour so far; :meth:`adopt` is called when that is done.
@@ -357,8 +414,8 @@ class Carrier(Loop):
         self._by_node[node] = connection
         self._connections = [*self._connections, connection]
         self._register(connection)
-        for header, payload, rank in self._absent.pop(node, []):
-            connection.push(header, payload, rank)
+        for queued in self._absent.pop(node, []):
+            connection.push(*queued)
 
     def _say_bye(self) -> None:
         if self.error is not None or self._leaving_s is not None:
@@ -390,7 +447,9 @@ class Carrier(Loop):
             return 0
 
     def _needs(self, node: int) -> bool:
-        return any(node in op.shape.neighbours for op in self._ops.values())
+        """Whether a call waits for what that node has not said. One that has left has said all of the calls that it has
+        made."""
+        return any(node in op.shape.neighbours and node not in op.told for op in self._ops.values())
 
     def _take(self, connection: Connection) -> bool:
         if connection.word is None:
@@ -399,7 +458,7 @@ class Carrier(Loop):
                 if connection.closed:
                     self._ended(connection)
                 return False
-            connection.left = connection.word & 0xFFFFFFFF
+            connection.left = connection.word & _LENGTH_MASK
         header = connection.word
         key, word = (header >> 96, header >> 64 & 0xFFFFFFFF), header >> 32 & 0xFFFFFFFF
         if word & _CONTROL:
@@ -414,24 +473,21 @@ class Carrier(Loop):
         Raises:
             NeighbourError: a neighbour has ended that may not.
         """
-        may_leave = connection.node in self._gone or self._leaving_s is not None
-        if self._needs(connection.node) or not may_leave:
-            raise lost(connection, "its process left" if connection.node in self._gone else "its process ended")
+        if connection.node not in self._said_bye and (self._leaving_s is None or self._needs(connection.node)):
+            raise lost(connection, "its process ended")
 
     def _take_control(self, connection: Connection, key: Key, kind: int) -> bool:
-        wanted = SIGNATURE_BYTES if kind == _BEGIN else 0
-        if kind not in (_BEGIN, _BYE) or connection.word is None or connection.word & 0xFFFFFFFF != wanted:
+        length = (connection.word or 0) & _LENGTH_MASK
+        if kind not in (_BEGIN, _BYE, _ABORT) or length not in _CONTROL_BYTES[kind]:
             raise self._misfit(connection.name, key, kind)
-        if not self._read_whole(connection, wanted):
+        if not self._read_whole(connection, length):
             return False
         said = bytes(self._into.pop(connection))
         connection.word = None
+        if kind == _ABORT:
+            raise self._aborted(connection, said)
         if kind == _BYE:
-            if key[0] >= len(self._names):
-                raise self._misfit(connection.name, key, kind)
-            if key[0] not in self._gone:
-                self._gone.add(key[0])
-                self._left(key[0])
+            self._bye(connection, key)
             return True
         if key in self._ops:
             self._answered(self._ops[key], connection.node, said)
@@ -444,6 +500,29 @@ class Carrier(Loop):
         else:
             self._announced(connection, key, said)
         return True
+
+    def _bye(self, connection: Connection, key: Key) -> None:
+        """A neighbour says that it leaves, or a server that another node does.
+
+        Raises:
+            NeighbourError: a call waits for it.
+        """
+        node = key[0]
+        if node >= len(self._names):
+            raise self._misfit(connection.name, key, _BYE)
+        if node == connection.node:
+            self._said_bye.add(node)
+            for op in self._ops.values():
+                if node in op.shape.neighbours and node not in op.told:
+                    raise self._has_left(node, op)
+        if node not in self._gone:
+            self._gone.add(node)
+            self._left(node)
+
+    def _aborted(self, connection: Connection, said: bytes) -> LostError:
+        """The error with which a neighbour ended, be it its own or another's."""
+        problem, _, fix = said.decode(errors="replace").partition("\n")
+        return LostError(problem, fix=fix, node=connection.node)
 
     def _left(self, node: int) -> None:
         """A node leaves, or has left."""
@@ -467,7 +546,7 @@ class Carrier(Loop):
 
     def _keep(self, connection: Connection, key: Key, word: int) -> bool:
         """A chunk of a small call that this process has not made yet."""
-        length = (connection.word or 0) & 0xFFFFFFFF
+        length = (connection.word or 0) & _LENGTH_MASK
         if connection not in self._into:
             others = sum(any(node == connection.node for node, _, _ in kept) for kept in self._early.values())
             if length > EAGER_BYTES or (others >= _MOST_KEPT and key not in self._early):
@@ -546,6 +625,15 @@ class Carrier(Loop):
 
     def barrier(self, timeout_s: float) -> None:
         """Nobody waits for this process: ranks have barriers of their own."""
+
+
+def _flush_all(connection: Connection, end_s: float) -> None:
+    """Hand all to the kernel that is queued, until then."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLOUT)
+    while connection.sending and not connection.closed and (left_s := end_s - time.monotonic()) > 0:
+        poll.poll(1000 * left_s)
+        connection.flush()
 
 
 __all__ = ["MOST_EARLY", "Carrier", "Operation"]

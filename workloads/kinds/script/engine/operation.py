@@ -7,7 +7,7 @@ partial sums are added, a sum is passed on. Where it sends, and when it may, is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,7 @@ class Operation:
         shape: its plan.
         told: neighbours that have made the call, too.
         parked: by neighbour, the messages that wait until it has.
+        unsent: messages that wait in connections.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Operation:
             dtype = dtype_of(shape.call.dtype)
             self._sums = FloatSums(plan, forest.window, shape.table.total_floats, own, dtype=dtype)
         self.views = [raw(part) for part in self._sums.parts]
-        self._memory = {id(view.obj) for view in self.views}
+        self.unsent = 0
         self._waiting = plan.children.copy()
         self._open = [False] * len(plan.members)
         self._remaining = plan.chunks[0]
@@ -74,9 +75,9 @@ class Operation:
         """Whether all chunks have been here and are passed on, or wait to be."""
         return not self._remaining
 
-    def owns(self, payloads: Collection[memoryview]) -> bool:
-        """Whether one of these is of its memory."""
-        return any(id(payload.obj) in self._memory for payload in payloads)
+    def has_left(self) -> None:
+        """One more message has left."""
+        self.unsent -= 1
 
     def knows(self, k: int) -> bool:
         """Whether there is such a chunk, here."""

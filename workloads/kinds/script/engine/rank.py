@@ -20,10 +20,11 @@ from workloads.kinds.script.collectives.shapes import Shape, direct, shape
 from workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide
 from workloads.kinds.script.engine.carrier import Carrier
 from workloads.kinds.script.engine.numbers import Numbers, dtype_of
-from workloads.kinds.script.engine.operation import Ending, Operation
+from workloads.kinds.script.engine.operation import Ending, Key, Operation
 from workloads.kinds.script.engine.remote import Remote
 from workloads.rank_job import RankJob
 from workloads.sync import transport
+from workloads.sync.connection import Connection
 from workloads.sync.forest import Forest
 
 Done = Callable[[BaseException | None], None]
@@ -115,8 +116,33 @@ class RankEngine:
         """Receive what a rank sends with that tag."""
         return self._directly(rank, self._job.rank, tag, array, Ending(done, begun))
 
+    def receive_any(
+        self,
+        ranks: Sequence[int],
+        tag: int,
+        array: Numbers,
+        done: Done,
+        matched: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Receive what the first of some ranks sends with that tag; ``matched`` is told which, before ``done``."""
+
+        def look() -> bool:
+            for source in ranks:
+                if self._carrier.is_announced(self._next_key(source, tag)):
+                    matched(source)
+                    self.receive(source, tag, array, done)
+                    return True
+            return False
+
+        self._carrier.call_soon(lambda: self._carrier.look_for(look, done))
+
+    def _next_key(self, source: int, tag: int) -> Key:
+        """Of the next message that a rank sends to this one."""
+        number = _direct_number(source, self._job.rank, tag)
+        return number, self._direct_calls.get(number, -1) + 1
+
     def _directly(self, source: int, target: int, tag: int, array: Numbers, ending: Ending) -> Operation:
-        number = _DIRECT | zlib.crc32(f"{source} {target} {tag}".encode()) & (_DIRECT - 1)
+        number = _direct_number(source, target, tag)
         data = array.view(np.uint8)
         call = Call(What.SEND, "other", len(data))
         ends = (self._plan.workers[source], self._plan.workers[target])
@@ -142,6 +168,11 @@ class RankEngine:
         """Why no call can be made any more."""
         return self._carrier.error
 
+    def forget(self) -> None:
+        """In a process that was forked from the rank: let go of the connections, or they would outlive the rank."""
+        self._carrier.forget()
+        self._remote.close(shut=False)
+
     def close(self) -> None:
         """Leave: the calls that were made end first."""
         self._carrier.leave()
@@ -159,7 +190,32 @@ class _RankCarrier(Carrier):
     def __init__(self, node: int, names: Sequence[str], sockets: Mapping[int, socket], remote: Remote) -> None:
         super().__init__(node, names, sockets)
         self._remote = remote
+        self._looking: list[tuple[Callable[[], bool], Done]] = []
         remote.listen(lambda other, sock: self.call_soon(lambda: self.adopt(other, sock)))
+
+    def is_announced(self, key: Key) -> bool:
+        """Whether another process has made a call that this one has not."""
+        return key in self._signatures
+
+    def look_for(self, look: Callable[[], bool], failed: Done) -> None:
+        """Call ``look`` now, and again when another process has made a call, until it is true."""
+        if self.error is not None:
+            failed(self.error)
+        elif not look():
+            self._looking.append((look, failed))
+
+    def _announced(self, connection: Connection, key: Key, signature: bytes) -> None:
+        super()._announced(connection, key, signature)
+        for one in self._looking:
+            if one[0]():
+                self._looking.remove(one)
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        super()._fail(error)
+        looking, self._looking = self._looking, []
+        for _, failed in looking:
+            failed(error)
 
     def _reach(self, node: int) -> None:
         """The node with the lower index connects. The other one makes the same call, and waits for that."""
@@ -169,6 +225,11 @@ class _RankCarrier(Carrier):
                 lambda sock: self.call_soon(lambda: self.adopt(node, sock)),
                 lambda error: self.call_soon(lambda: self.throw(error)),
             )
+
+
+def _direct_number(source: int, target: int, tag: int) -> int:
+    """Of the group in which one rank's messages of a tag to another are the calls."""
+    return _DIRECT | zlib.crc32(f"{source} {target} {tag}".encode()) & (_DIRECT - 1)
 
 
 def _narrowed(array: Numbers, wide: Numbers, done: Done) -> Done:

@@ -37,10 +37,11 @@ class Remote:
         """Take connections from now on; ``came`` is told of each, on another thread."""
         threading.Thread(target=self._accept, args=(came,), name="testbed-listener", daemon=True).start()
 
-    def close(self) -> None:
-        """Take no more."""
+    def close(self, *, shut: bool = True) -> None:
+        """Take no more; without ``shut``, another process that has the listener still does."""
         with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+            if shut:
+                self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def dial(self, node: int, came: Callable[[socket.socket], None], failed: Callable[[BaseException], None]) -> None:

@@ -24,3 +24,12 @@ def test_random_collectives_give_what_they_must(topology: str, scheme: str, off:
         assert {call.by for call in rows.calls} >= {"scheme", "gloo", "direct"}
         assert rows.compared
         assert max(one.largest for one in rows.compared) < 1e-3
+
+
+def test_calls_of_other_kinds(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "star(hosts=4)", "ring")
+    processes = ranks.start(SCRIPT.with_name("other_calls.py"))
+    said = [one.communicate(timeout=120)[0] for one in processes]
+    assert [one.returncode for one in processes] == [0, 1, 0, 0], "\n".join(said)
+    assert [text.splitlines()[-1] for rank, text in enumerate(said) if rank != 1] == ["told"] * 3
+    assert "ValueError: enough" in said[1]

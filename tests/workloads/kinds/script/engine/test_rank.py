@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.base.errors import NeighbourError, TestbedError
+from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from topologies.build import build as build_topology
 from workloads.job import Peer
 from workloads.kinds.script.collectives.calls import BARRIER, Call, What
@@ -313,3 +313,78 @@ def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) ->
         return ""
 
     assert run("ring", "star(hosts=3)", script)[0] == "h1, h2"
+
+
+def test_all_ranks_tell_what_the_first_one_failed_of(run: Run) -> None:
+    """And not that their neighbours ended, which did because of it."""
+
+    def script(rank: Rank) -> str:
+        if rank.rank == 2:
+            rank.engine.fail(WorkerError("h2 breaks", fix="mend it"))
+            return "h2 breaks"
+        with pytest.raises(TestbedError) as caught:
+            rank.ask(Call(What.ALLREDUCE, "float32", 200_000, "sum"), numbers(rank.rank, 200_000, "float32"))()
+        return caught.value.problem
+
+    assert run("ring", "star(hosts=6)", script) == ["h2 breaks"] * 6
+
+
+def test_a_killed_rank_is_named_by_all(run: Run) -> None:
+    """Its thread ends as a process does: the connections close without a word."""
+
+    def script(rank: Rank) -> str:
+        if rank.rank == 2:
+            rank.engine._carrier._say_why = print
+            rank.engine.fail(RuntimeError("killed"))
+            return ""
+        with pytest.raises(NeighbourError) as caught:
+            rank.ask(Call(What.ALLREDUCE, "float32", 200_000, "sum"), numbers(rank.rank, 200_000, "float32"))()
+        return caught.value.problem
+
+    found = run("ring", "star(hosts=6)", script)
+    assert {text.partition(":")[0] for text in found if text} == {"lost the connection to h2"}, found
+
+
+def test_what_a_rank_said_before_it_left_still_counts(run: Run) -> None:
+    """The root of a small broadcast is done before others make the call, and so is who sends a small message."""
+
+    def script(rank: Rank) -> None:
+        if rank.rank == 0:
+            rank.ask(Call(What.BROADCAST, "int32", 3, root=0), np.arange(3, dtype=np.int32))()
+            rank.directly("send", 2, 0, np.arange(5))()
+            rank.engine.close()
+            return
+        time.sleep(1.5)  # later than it waits for others to leave
+        array = np.zeros(3, np.int32)
+        rank.ask(Call(What.BROADCAST, "int32", 3, root=0), array)()
+        assert array.tolist() == [0, 1, 2]
+        if rank.rank == 2:
+            received = np.zeros(5, np.int64)
+            rank.directly("receive", 0, 0, received)()
+            assert received.tolist() == [0, 1, 2, 3, 4]
+
+    assert run("ring", "star(hosts=4)", script) == [None] * 4
+
+
+def test_a_rank_that_left_is_named(run: Run) -> None:
+    def script(rank: Rank) -> str:
+        if rank.rank == 1:
+            return ""
+        with pytest.raises(NeighbourError) as caught:
+            rank.ask(Call(What.ALLREDUCE, "int32", 10, "sum"), np.ones(10, np.int32))()
+        return caught.value.problem
+
+    found = run("ring", "star(hosts=4)", script)
+    told = "h1 has left its process group, and h"
+    assert all(found[rank].startswith(told) for rank in (0, 2, 3)), found
+
+
+def test_many_calls_on_the_way_cost_no_more_each(run: Run) -> None:
+    """All steps of the loop would look at all of them."""
+
+    def script(rank: Rank) -> None:
+        waits = [rank.ask(BARRIER, np.ones(1, np.int32)) for _ in range(3_000)]
+        for wait in waits:
+            wait()
+
+    assert run("ring", "star(hosts=2)", script) == [None] * 2
