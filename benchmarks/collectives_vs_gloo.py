@@ -67,8 +67,8 @@ def row(what: str, scheme: str, world: int, work: str, target: float) -> bool:
     ours, theirs = (statistics.median(turns[name]) * 1e3 for name in ("ours", "gloo"))
     cpu = {name: statistics.median(turns[f"{name}_cpu"]) * 1e3 for name in ("ours", "gloo")}
     print(
-        f"{what:24} ours {ours:8.3f} ms  gloo {theirs:8.3f} ms  ratio {ratio:.3f} (target {target})   CPU of all ranks: "
-        f"ours {cpu['ours']:.3f} ms  gloo {cpu['gloo']:.3f} ms",
+        f"{what:24} ours {ours:8.3f} ms  gloo {theirs:8.3f} ms  ratio {ratio:.3f} (target {target})   "
+        f"CPU of all ranks: ours {cpu['ours']:.3f} ms  gloo {cpu['gloo']:.3f} ms",
         flush=True,
     )
     return ratio <= target
@@ -145,10 +145,8 @@ def member(folder: Path, rank: int, work: str) -> None:
     dist.init_process_group("gloo")
     store = PrefixStore("gloo beside", _get_default_store())
     gloo = ProcessGroupGloo(store, rank, dist.get_world_size(), timedelta(seconds=120))
-    if work.startswith("step"):
-        times = _steps(gloo, overlap=work.endswith("1"))
-    else:
-        times = _sums(gloo, int(work))
+    is_step = work.startswith("step")
+    times = _steps(gloo, overlap=work.endswith("1")) if is_step else _sums(gloo, int(work))
     (folder / f"{rank}.times").write_text(json.dumps(times))
     dist.destroy_process_group()
 

@@ -81,7 +81,8 @@ class Arm(Group):
 
     @model_validator(mode="after")
     def _of_a_strategy(self) -> Arm:
-        if self.memory_bytes is not None and self.strategy is None:
+        strategies = [self.strategy, *(one.strategy for one in self.jobs)]
+        if self.memory_bytes is not None and not any(one is not None for one in strategies):
             raise refuse("memory limits what a strategy has hosts hold, and this arm has none", "remove memory")
         if self.cut is not None and self.strategy is None:
             raise refuse("cut makes tables that a strategy places, and this arm has none", "remove cut")

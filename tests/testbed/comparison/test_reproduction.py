@@ -23,6 +23,7 @@ from testbed.comparison import reproduction
 from testbed.comparison.reproduction import Decided, as_began, as_json, exit_code, expected_s, folder, scales, source
 from testbed.experiment.planning import plan
 from testbed.run_directory.directory import RunDirectory
+from testbed.spec.jobs import singly
 from testbed.spec.workload.profile import Profile
 
 from ..capacity.made_up import known
@@ -53,7 +54,9 @@ def test_every_experiment_can_be_planned_in_both_modes(experiment: Experiment, f
 
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=lambda paper: paper.name)
 def test_quick_is_quick(paper: Paper) -> None:
-    assert expected_s(paper.claims, full=False) < 600 < expected_s(paper.claims, full=True)
+    """TopoOpt's claims have a quarter of an hour."""
+    most_s = 900 if paper.name == "topoopt" else 600
+    assert expected_s(paper.claims, full=False) < most_s < expected_s(paper.claims, full=True)
 
 
 def test_a_scale_that_this_machine_does_not_carry_is_larger_and_kept_and_told(tmp_path: Path) -> None:
@@ -106,7 +109,8 @@ def test_labels_and_batches_are_those_of_the_specs(claim: Claim) -> None:
     """A claim that looked for an arm or a batch that its spec does not have could never be decided."""
     found = claim.decide({one.spec: _empty(one) for one in claim.experiments})
     missing = {doubt for row in found.rows if row.ours for doubt in row.ours.doubts}
-    labels = {arm.title for one in claim.experiments for arm in source(one, False).spec.arms}
+    arms = [arm for one in claim.experiments for arm in source(one, False).spec.arms]
+    labels = {arm.title for arm in arms} | {f"{arm.title}: {job.name}" for arm in arms for job in singly(arm.jobs)}
     not_run = ": was not run"
     assert {doubt.removesuffix(not_run) for doubt in missing if doubt.endswith(not_run)} <= labels
     assert missing
