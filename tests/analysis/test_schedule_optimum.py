@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import chain, combinations, permutations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from analysis.schedule_cases import case, compared
 from analysis.schedule_optimum import Objective, Optimum, Slots, optimum
 from testbed.base.errors import SchemeError
 from topologies.build import build
+from workloads.kinds.fabric.scheduling.batch import schedule
 from workloads.kinds.fabric.scheduling.model import Batch, Rates, Update
 from workloads.kinds.fabric.scheduling.network import Load, Network
 
@@ -89,6 +92,31 @@ def test_without_aggregators_it_is_the_best_of_all_orders(sizes: tuple[int, ...]
         ends_s = [network.reserve(Load(one.worker, SERVER, one.sizes_bytes[0])).end_s for one in order]
         averages.append(sum(ends_s) / len(ends_s))
     assert found.average_s == pytest.approx(min(averages))
+
+
+@given(sizes=st.lists(st.sampled_from([1, 2]), min_size=2, max_size=4), slow=st.sampled_from([1, 2]))
+@settings(max_examples=8)
+def test_without_aggregators_the_least_total_is_that_of_the_busiest_link(sizes: list[int], slow: int) -> None:
+    """The server's link carries all, and the first worker's its own at half of the rate or the whole."""
+    batch = Batch(updates([100 * size for size in sizes]), (SERVER,))
+    found = best(batch, 2 * sum(sizes), {0: ((0.0, 100.0 * MBIT / slow),)}, objective="total")
+    assert found
+    assert found.total_s == pytest.approx(max(sum(sizes), slow * sizes[0]))
+
+
+@given(sizes=st.lists(st.sampled_from([1, 2]), min_size=2, max_size=4))
+@settings(max_examples=8)
+def test_with_an_aggregator_the_least_total_is_that_of_the_best_set_of_sums(sizes: list[int]) -> None:
+    """Every set is tried. Its sum leaves once the aggregator has all of it, and has the bytes of its largest."""
+    batch = Batch(updates([100 * size for size in sizes]), (SERVER,), (5,))
+    found = best(batch, sum(sizes) + 2, objective="total")
+    totals = [sum(sizes)]
+    for summed in chain.from_iterable(combinations(range(len(sizes)), n) for n in range(1, len(sizes) + 1)):
+        collected = sum(sizes[one] for one in summed)
+        totals.append(max(collected, sum(sizes) - collected) + max(sizes[one] for one in summed))
+    assert found
+    assert found.total_s == pytest.approx(min(totals))
+    assert schedule(batch, Network(STAR)).way.total_s >= min(totals) - 1e-9, "alg. 3 does not beat it"
 
 
 @pytest.mark.parametrize("seed", [1, 4, 12, 14, 22, 24, 27, 33, 34, 35, 37, 39])

@@ -13,6 +13,7 @@ from analysis.papers.judging import near, true, within
 from analysis.schedule_cases import MOST, case, compared
 from analysis.statistics import mean
 from topologies.build import build as build_topology
+from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate_with
 from workloads.kinds.fabric.scheduling.batch import schedule
 from workloads.kinds.fabric.scheduling.model import Batch, Replicated, Replication, Schedule, Update
 from workloads.kinds.fabric.scheduling.network import Load, Network
@@ -24,8 +25,6 @@ MBIT = 10**6
 RATE_BPS = 100 * MBIT
 SIZE_BYTES = 100 * MBIT / 8
 """What all figures' updates have: a second at the links' rate."""
-REPLICA = 2
-"""The replica's host in figure 3."""
 Numbers = tuple[list[Row], list[Statement]]
 
 
@@ -75,24 +74,35 @@ def figure_2() -> Numbers:
 
 
 def figure_3() -> Numbers:
-    """Two updates and a replica behind half of the rate, without a bound that matters, and with one."""
-    first, second = updates(2)
-    both = (replace(first, norm=2.0), replace(second, norm=3.0))
-    slow = {2 * REPLICA + 1: [(0.0, RATE_BPS / 2)]}
-
-    def found(most: float) -> Replicated:
-        batch = Batch(both, (3,), momentum=0.9, replication=Replication(REPLICA, history=1.0, most=most))
-        made = schedule(batch, Network(build_topology("star(hosts=4)", rate_bps=RATE_BPS), slow)).replicated
-        assert made is not None
-        return made
-
-    behind, delayed = found(9.0), found(6.0)
-    rows = [
-        _row("figure 3: divergence if the replica has neither update, at most", "", 8.51, behind.divergence),
-        _row("figure 3: divergence if the second update waits for the first, at most", "", 5.61, delayed.divergence),
-        _row("figure 3: for which the second update waits", "s", 2, delayed.delayed_s),
+    """Two updates, a replica behind half of the rate, and two bounds of the divergence: gamma is 0.9, and norms are 1
+    of h, 2 and 3."""
+    both = replicated(8.51), replicated(8.5)
+    rows = []
+    for name, (found, copied), at_server, divergence in zip("ab", both, (2, 4), (8.51, 5.61), strict=True):
+        rows += [
+            _row(f"figure 3({name}): u2 is at the server after", "s", at_server, found.way.arrivals_s[2]),
+            _row(f"figure 3({name}): the divergence is at most", "", divergence, copied.divergence),
+        ]
+    (_, left), (_, waited) = both
+    return rows, [
+        _is("figure 3(a): the replica may lack both", (left.punted, left.way.direct), ((1, 2), ())),
+        _is(
+            "figure 3(b): the replica gets u1 first, and may lack u2", (waited.punted, waited.way.direct), ((2,), (1,))
+        ),
+        _is("figure 3(b): u2 waits for 2 s", round(waited.delayed_s, 9), 2.0),
     ]
-    return rows, [_is("figure 3: with a bound of 6, only the second update is left for later", delayed.punted, (2,))]
+
+
+def replicated(most: float) -> tuple[Schedule, Replicated]:
+    """The batch of figure 3 with such a bound."""
+    server, replica = 3, 2
+    norms = {1: 2.0, 2: 3.0}
+    both = tuple(replace(one, norm=norms[one.id]) for one in updates(2))
+    batch = Batch(both, (server,), momentum=0.9, replication=Replication(replica, history=1.0, most=most))
+    lags = {2 * replica + 1: [(0.0, 50.0 * MBIT)]}
+    found = schedule(batch, Network(build_topology("star(hosts=4)", rate_bps=RATE_BPS), lags))
+    assert found.replicated is not None  # the batch has a replica
+    return found, found.replicated
 
 
 def figure_4() -> Numbers:
@@ -118,20 +128,18 @@ def figure_5() -> Numbers:
 
 def figure_6() -> Numbers:
     """Six updates, the last one behind half of the rate, and two aggregators."""
-    by_hand = network(9, {5: 50})
-    for host in range(3):
-        by_hand.reserve(Load(host, 8, SIZE_BYTES))
-    ready_s = [
-        max(by_hand.reserve(Load(host, aggregator, SIZE_BYTES)).end_s for host in hosts)
-        for aggregator, hosts in ((6, (3, 4)), (7, (5,)))
-    ]
-    three = [by_hand.reserve(Load(one, 8, SIZE_BYTES, ready)).end_s for one, ready in zip((6, 7), ready_s, strict=True)]
-    best: Schedule = schedule(Batch(updates(6), (8,), (6, 7)), network(9, {5: 50}))
+    batch = Batch(updates(6), (8,), (6, 7))
+    three = aggregate_with(3, batch.updates, Destination(batch.servers, batch.aggregators), network(9, {5: 50}))
+    best: Schedule = schedule(batch, network(9, {5: 50}))
+    groups = [list(group.members) for group in three.groups]
     rows = [
-        _row("figure 6: with three straight to the server, by hand, all are there after", "s", 5, max(three)),
+        _row("figure 6: with three straight to the server, all are there after", "s", 5, three.total_s),
         _row("figure 6: at best, all are there after", "s", 4, best.way.total_s),
     ]
-    return rows, [_is("figure 6: at best two go straight", len(best.way.direct), 2)]
+    return rows, [
+        _is("figure 6: with three straight to the server, the groups are u4 and u5, and u6", groups, [[4, 5], [6]]),
+        _is("figure 6: at best two go straight", len(best.way.direct), 2),
+    ]
 
 
 def optima(cases: int) -> Row:

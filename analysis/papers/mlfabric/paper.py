@@ -31,7 +31,7 @@ PAPER = Paper(
             "mlf.alg",
             "The scheduler orders, drops and sums the updates of the worked examples as the paper does, and is close "
             "to the best schedule.",
-            "sections 3 and 5, figures 2, 4, 5 and 6; section 10.1",
+            "sections 3 and 5, figures 2 to 6; section 10.1",
             figures,
             decide_full=partial(figures, cases=FULL_CASES),
         ),

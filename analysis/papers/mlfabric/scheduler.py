@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from analysis.papers.claim import Finding, Row, Runs
 from analysis.papers.evidence import Measured
 from analysis.papers.judging import within
@@ -14,39 +12,46 @@ from testbed.base.processor import cpu_model
 
 REPEATS = 2
 """Of batches of each size, with each kind of rates."""
-GOALS_MS = {10: 0.5, 100: 3.0, 500: 44.0, 1000: 146.0}
-"""By the number of updates, a tenth of the paper's times."""
 MOST_S = 6.0
 """Of CPU time, for batches of one size. All take some 8 s, and less than 20 s on a machine of half the speed."""
+
+
+GOAL = 0.1
+"""Of the paper's times: what this scheduler is to reach. The claim does not hang on it."""
 
 
 def scheduler_time(runs: Runs) -> Finding:
     """What a batch takes, with a replica, over what the paper's scheduler takes."""
     del runs  # nothing of a run is looked at
-    rows = [_row(count, paper_ms) for count, paper_ms in PAPER_MS.items()]
+    times_ms = {count: measured_ms(count, REPEATS, MOST_S) for count in PAPER_MS}
+    rows = [_row(count, times_ms[count], paper_ms) for count, paper_ms in PAPER_MS.items()]
+    goals = [_goal(count, times_ms[count], GOAL * paper_ms) for count, paper_ms in PAPER_MS.items()]
     return Finding(
-        tuple(rows),
+        (*rows, *goals),
         tuple(within(f"{row.name}: at most the paper's", row, high=1.0) for row in rows),
         (
             f"CPU time of one process on this machine ({cpu_model()}), which made this page; no links are emulated. "
             "The paper's machine is not known. Batches are as section 7 describes them, with the rates of N2 and N3, "
             "an aggregator for five workers and a replica. benchmarks/mlfabric_scheduler.py repeats them more often.",
-            f"{_goals(rows)} These are ours, and decide nothing here.",
+            _told(goals),
         ),
     )
 
 
-def _goals(rows: Sequence[Row]) -> str:
-    """Which of the project's own goals are reached."""
-    told = []
-    for (count, paper_ms), row in zip(PAPER_MS.items(), rows, strict=True):
-        assert row.ours is not None
-        median_ms = paper_ms * float(np.median(row.ours.samples))
-        told.append(f"{GOALS_MS[count]:g} ms for {count:,} updates (here {median_ms:.3g} ms)")
-    return f"Goals are {', '.join(told)}."
+def _row(count: int, times_ms: Sequence[float], paper_ms: float) -> Row:
+    return Row(f"scheduler's time, {count:,} updates, over {paper_ms:g} ms", "x", 1.0, None, _over(times_ms, paper_ms))
 
 
-def _row(count: int, paper_ms: float) -> Row:
-    samples = tuple(took_ms / paper_ms for took_ms in measured_ms(count, REPEATS, MOST_S))
-    measured = Measured(samples, "batches", len(samples), len(samples))
-    return Row(f"scheduler's time, {count:,} updates, over {paper_ms:g} ms", "x", 1.0, None, measured)
+def _goal(count: int, times_ms: Sequence[float], goal_ms: float) -> Row:
+    return Row(f"{count:,} updates, over the goal of {goal_ms:g} ms", "x", None, 1.0, _over(times_ms, goal_ms))
+
+
+def _over(times_ms: Sequence[float], limit_ms: float) -> Measured:
+    return Measured(tuple(one / limit_ms for one in times_ms), "batches", len(times_ms), len(times_ms))
+
+
+def _told(goals: Sequence[Row]) -> str:
+    """Which goals are missed, and that they do not decide."""
+    missed = [row.name for row in goals if row.interval is not None and row.interval.value > 1]
+    told = f"Missed: {'; '.join(missed)}." if missed else "All are reached."
+    return f"The goals are ours, a tenth of the paper's times, and do not decide the claim. {told}"

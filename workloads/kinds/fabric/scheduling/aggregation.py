@@ -52,6 +52,17 @@ def aggregate(updates: Sequence[Update], destination: Destination, network: Netw
     return _laid(updates, grouped(updates, destination, network), destination, network)
 
 
+def aggregate_with(direct: int, updates: Sequence[Update], destination: Destination, network: Network) -> Way:
+    """As :func:`aggregate`, of the case in which ``direct`` updates go straight, whether it is the best or not.
+
+    Raises:
+        SchemeError: two of the nodes have several paths.
+        ValueError: in that case, something is never there.
+    """
+    cases = Cases(updates, destination.targets, destination.aggregators, destination.sums, network)
+    return _laid(updates, cases.with_straight(direct), destination, network)
+
+
 def grouped(updates: Sequence[Update], destination: Destination, network: Network) -> Cuts:
     """The groups of the best case; the first one begins behind those updates that go straight.
 

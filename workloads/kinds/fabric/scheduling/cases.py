@@ -110,6 +110,18 @@ class Cases:
                 self._limit_s = case.last_s + 2 * TICK_S
         return cuts
 
+    def with_straight(self, direct: int) -> Cuts:
+        """The groups of the case in which so many updates go straight, whether it is the best or not. To be asked
+        before :meth:`best`, which leaves cases out.
+
+        Raises:
+            ValueError: in that case, something is never there.
+        """
+        tried = self._try(direct) if self._may_win(direct) else None
+        if tried is None:
+            raise ValueError(f"with {direct} updates that go straight, something is never there")
+        return tried[1]
+
     def _order(self) -> Iterator[int]:
         """Each number of updates that go straight and may win; first a few that are far apart, for a low limit."""
         count = len(self._loads)

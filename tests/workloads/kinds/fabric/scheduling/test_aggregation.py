@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.workloads.kinds.fabric.scheduling import plain
 from tests.workloads.kinds.fabric.scheduling.networks import MBIT, SIZE_BYTES, batches, large, racks, star, updates
 from topologies.build import build
-from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
+from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate, aggregate_with
 from workloads.kinds.fabric.scheduling.model import Batch, Group, Update, Way
 from workloads.kinds.fabric.scheduling.network import Network
 
@@ -43,6 +43,20 @@ def fig_6() -> Network:
 def test_fig_6_with_three_direct():
     """What n = 3 gives: u6 is not in the first group, as collecting it would take 4 s."""
     assert plain.case(3, updates(6), (8,), (6, 7), 1, fig_6()) == (5.0, 1 + 2 + 3 + 2 * 4 + 5.0, 3, [[4, 5], [6]])
+
+
+def test_fig_6_with_three_direct_is_what_the_algorithm_makes_of_that_case():
+    way = aggregate_with(3, updates(6), Destination((8,), (6, 7)), fig_6())
+    assert [list(group.members) for group in way.groups] == [[4, 5], [6]]
+    assert (way.direct, way.total_s) == ((1, 2, 3), 5.0)
+
+
+@pytest.mark.parametrize("direct", range(7))
+def test_each_case_is_that_of_the_printed_algorithm(direct: int):
+    way = aggregate_with(direct, updates(6), Destination((8,), (6, 7)), fig_6())
+    total_s, _, straight, groups = plain.case(direct, updates(6), (8,), (6, 7), 1, fig_6())
+    assert (way.total_s, len(way.direct)) == (pytest.approx(total_s), straight)
+    assert [list(group.members) for group in way.groups] == groups
 
 
 def test_fig_6_best():
