@@ -99,7 +99,8 @@ def test_as_the_paper_has_it() -> None:
         ({"large": 0.9}, f"{OVER_RING}, ResNet-152, C2-N1: the ring is faster"),
         (
             {"tree": 1.5 / 0.95},
-            "communication of MLfabric-S over a tree's, ResNet-50, C2-N2: by as much as in the paper, within 30% of that",
+            "communication of MLfabric-S over a tree's, ResNet-50, C2-N2: by as much as in the paper, "
+            "within 30% of that",
         ),
         ({"tree": 1.4}, "communication of MLfabric-S over a tree's, ResNet-50, C2-N2: it takes less"),
     ],
