@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from topologies.build import build as build_topology
 from workloads import kinds
@@ -151,28 +152,28 @@ def member(folder: Path, rank: int, work: str) -> None:
     dist.destroy_process_group()
 
 
-def _sums(gloo: object, size: int) -> Times:
+def _sums(gloo: Any, size: int) -> Times:
     import time
 
     import torch
     import torch.distributed as dist
 
-    groups = {"ours": dist.group.WORLD, "gloo": gloo}
+    groups: dict[str, Any] = {"ours": dist.group.WORLD, "gloo": gloo}
     tensor = torch.ones(size // 4)
     times: Times = {name: [] for name in groups}
     for turn in range(ROUNDS[size] + 2):
         for name, group in groups.items():
             tensor.fill_(1.0)
-            gloo.barrier().wait()  # type: ignore[attr-defined]
+            gloo.barrier().wait()
             start, cpu = time.monotonic(), time.process_time()
             for _ in range(IN_A_ROW[size]):
-                group.allreduce([tensor], dist.AllreduceOptions()).wait()  # type: ignore[union-attr]
+                group.allreduce([tensor], dist.AllreduceOptions()).wait()
             if turn >= 2:
                 times[name].append((start, time.monotonic(), time.process_time() - cpu))
     return times
 
 
-def _steps(gloo: object, *, overlap: bool) -> Times:
+def _steps(gloo: Any, *, overlap: bool) -> Times:
     """Steps of a GPT of 10 MB; without overlap, one sum of all gradients after the backward pass."""
     import time
 
@@ -195,23 +196,23 @@ def _steps(gloo: object, *, overlap: bool) -> Times:
             found: torch.Tensor = self.head(self.body(self.embed(tokens)))
             return found
 
-    models = {}
-    for name, group in (("ours", dist.group.WORLD), ("gloo", gloo)):
+    models: dict[str, Any] = {}
+    groups: dict[str, Any] = {"ours": dist.group.WORLD, "gloo": gloo}
+    for name, group in groups.items():
         model = Small()
         models[name] = nn.parallel.DistributedDataParallel(model, process_group=group) if overlap else model
     tokens = torch.randint(words, (4, 64))
     times: Times = {name: [] for name in models}
     for turn in range(14):
         for name, model in models.items():
-            group = dist.group.WORLD if name == "ours" else gloo
-            gloo.barrier().wait()  # type: ignore[attr-defined]
+            gloo.barrier().wait()
             start, cpu = time.monotonic(), time.process_time()
             loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
             model.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             if not overlap:
                 flat = torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
-                group.allreduce([flat], dist.AllreduceOptions()).wait()  # type: ignore[union-attr]
+                groups[name].allreduce([flat], dist.AllreduceOptions()).wait()
             if turn >= 2:
                 times[name].append((start, time.monotonic(), time.process_time() - cpu))
     return times
