@@ -20,7 +20,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from topologies.build import build as build_topology
@@ -68,8 +70,8 @@ def row(what: str, scheme: str, world: int, work: str, target: float) -> bool:
     ours, theirs = (statistics.median(turns[name]) * 1e3 for name in ("ours", "gloo"))
     cpu = {name: statistics.median(turns[f"{name}_cpu"]) * 1e3 for name in ("ours", "gloo")}
     print(
-        f"{what:24} ours {ours:8.3f} ms  gloo {theirs:8.3f} ms  ratio {ratio:.3f} (target {target})   "
-        f"CPU of all ranks: ours {cpu['ours']:.3f} ms  gloo {cpu['gloo']:.3f} ms",
+        f"{what:24} ours {ours:8.3f} ms  gloo {theirs:8.3f} ms  ratio {ratio:.3f} (target {target})   CPU of all: "
+        f"ours {cpu['ours']:.3f} ms  gloo {cpu['gloo']:.3f} ms",
         flush=True,
     )
     return ratio <= target
@@ -81,8 +83,8 @@ def measure(folder: Path, scheme: str, world: int, work: str) -> dict[str, list[
     forest = build(scheme, network, [1])
     assert isinstance(forest, Forest)
     kinds.save(scripted(forest), folder / "plan")
-    master = _free_port()
-    ranks = [_start(folder, forest, rank, world, master, work) for rank in range(world)]
+    master, me = free_port(), [sys.executable, __file__, "--rank-of", str(folder)]
+    ranks = [start_rank(folder, forest, rank, master, [*me, str(rank), work]) for rank in range(world)]
     for one in ranks:
         if one.wait(PATIENCE_S):
             sys.exit(f"a rank ended with exit code {one.returncode}")
@@ -96,7 +98,8 @@ def measure(folder: Path, scheme: str, world: int, work: str) -> dict[str, list[
     return {name: [turn / count for turn in turns] for name, turns in found.items()}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One on loopback that nobody has now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -105,8 +108,18 @@ def _address(node: int) -> str:
     return f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 256}.{node + 1}"
 
 
-def _start(folder: Path, forest: Forest, rank: int, world: int, master: int, work: str) -> subprocess.Popen[bytes]:
-    node = forest.workers[rank]
+def start_rank(
+    folder: Path,
+    forest: Forest,
+    rank: int,
+    master: int,
+    command: Sequence[str],
+    more: Mapping[str, str] = MappingProxyType({}),
+    *,
+    is_ours: bool = True,
+) -> subprocess.Popen[bytes]:
+    """Start a command as a rank on loopback, with our backend or without; ``folder`` has the plan."""
+    node, world = forest.workers[rank], len(forest.workers)
     peers = tuple(
         Peer(other, _address(node), _address(other), 12_000 + min(node, other)) for other in neighbours(forest, node)
     )
@@ -127,10 +140,11 @@ def _start(folder: Path, forest: Forest, rank: int, world: int, master: int, wor
     (folder / f"{rank}.json").write_text(job.text())
     environment = {
         **os.environ,
-        **{VARIABLE: str(folder / f"{rank}.json"), "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": "0"},
-        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(master), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+        **{"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": "0", "OMP_NUM_THREADS": "1"},
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(master), "GLOO_SOCKET_IFNAME": "lo"},
+        **({VARIABLE: str(folder / f"{rank}.json")} if is_ours else {}),
+        **more,
     }
-    command = [sys.executable, __file__, "--rank-of", str(folder), str(rank), work]
     return subprocess.Popen(command, env=environment)
 
 
@@ -146,8 +160,7 @@ def member(folder: Path, rank: int, work: str) -> None:
     dist.init_process_group("gloo")
     store = PrefixStore("gloo beside", _get_default_store())
     gloo = ProcessGroupGloo(store, rank, dist.get_world_size(), timedelta(seconds=120))
-    is_step = work.startswith("step")
-    times = _steps(gloo, overlap=work.endswith("1")) if is_step else _sums(gloo, int(work))
+    times = _steps(gloo, overlap=work.endswith("1")) if work.startswith("step") else _sums(gloo, int(work))
     (folder / f"{rank}.times").write_text(json.dumps(times))
     dist.destroy_process_group()
 
@@ -197,14 +210,14 @@ def _steps(gloo: Any, *, overlap: bool) -> Times:
             return found
 
     models: dict[str, Any] = {}
-    groups: dict[str, Any] = {"ours": dist.group.WORLD, "gloo": gloo}
-    for name, group in groups.items():
+    for name, group in (("ours", dist.group.WORLD), ("gloo", gloo)):
         model = Small()
         models[name] = nn.parallel.DistributedDataParallel(model, process_group=group) if overlap else model
     tokens = torch.randint(words, (4, 64))
     times: Times = {name: [] for name in models}
     for turn in range(14):
         for name, model in models.items():
+            chosen: Any = dist.group.WORLD if name == "ours" else gloo
             gloo.barrier().wait()
             start, cpu = time.monotonic(), time.process_time()
             loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
@@ -212,7 +225,7 @@ def _steps(gloo: Any, *, overlap: bool) -> Times:
             loss.backward()  # type: ignore[no-untyped-call]
             if not overlap:
                 flat = torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
-                groups[name].allreduce([flat], dist.AllreduceOptions()).wait()
+                chosen.allreduce([flat], dist.AllreduceOptions()).wait()
             if turn >= 2:
                 times[name].append((start, time.monotonic(), time.process_time() - cpu))
     return times

@@ -94,11 +94,18 @@ class Group(Named):
     # Sums
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
-        op = _op(opts)
-        if not op or tensors[0].layout != torch.strided or dtype_name(tensors[0]) not in SUMMED:
-            return self._by_gloo().allreduce(list(tensors), opts)
+        return (
+            self._summed(tensors, opts) if _is_summed(tensors, opts) else self._by_gloo().allreduce(list(tensors), opts)
+        )
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
+        if _is_summed(tensors, opts):
+            return self._summed(tensors, opts)
+        return self._by_gloo().allreduce_coalesced(list(tensors), opts)
+
+    def _summed(self, tensors: Tensors, opts: Any) -> dist.Work:
         self._check(tensors)
-        array = array_of(tensors)
+        op, array = _op(opts), array_of(tensors)
         kept = self._comparison.keep(array, divided=op == "avg")
 
         def finish() -> None:
@@ -112,9 +119,6 @@ class Group(Named):
         if kept is not None:
             kept.row = work.row
         return work
-
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
-        return self.allreduce(tensors, opts)
 
     def reduce(self, tensors: Tensors, opts: Any) -> dist.Work:
         op = _op(opts)
@@ -193,7 +197,9 @@ class Group(Named):
         Raises:
             RuntimeError: rank 0 has not heard of a rank in time (of all of them, with ``wait_all_ranks``).
         """
-        limit = timeout if timeout is not None and timeout > timedelta(0) else self._place[3]
+        limit = self._place[3] if timeout is None else timeout
+        if limit <= timedelta(0) and self.rank() == 0:
+            raise RuntimeError("Rank 0 timed out in monitoredBarrier after 0 ms")
         end_s, others = time.monotonic() + limit.total_seconds(), range(1, self.size())
         word, answer = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         if self.rank() != 0:
@@ -387,6 +393,11 @@ class Group(Named):
 def _op(opts: Any) -> str:
     """``sum`` or ``avg``; empty for what the engine does not do."""
     return "sum" if opts is None else next((name for op, name in OPS.items() if opts.reduceOp == op), "")
+
+
+def _is_summed(tensors: Tensors, opts: Any) -> bool:
+    """Whether the engine adds these."""
+    return bool(_op(opts)) and all(one.layout == torch.strided and dtype_name(one) in SUMMED for one in tensors)
 
 
 def _piece(array: Array, rank: int, count: int) -> torch.Tensor:

@@ -43,7 +43,7 @@ class Watch:
                 whom = waits_for()
                 self._fail(
                     TrialTimeoutError(
-                        f"{what} has not ended within {now_s - work.asked_s:.0f} s"
+                        f"{what} has not ended within its timeout of {now_s - work.asked_s:.0f} s"
                         + (f"; it waits for {whom}" if whom else ""),
                         fix="see what the other ranks do, or give a longer timeout",
                     )
