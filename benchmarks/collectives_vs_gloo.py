@@ -128,6 +128,7 @@ def start_rank(
         name=forest.nodes[node],
         rank=rank,
         world=world,
+        kind="script",
         plan=str(folder / "plan"),
         peers=peers,
         addresses=tuple(map(_address, forest.workers)),

@@ -12,6 +12,8 @@ import os
 def autoload() -> None:
     """In a rank of a script under a scheme, make our backend the one that the script gets."""
     if "TESTBED_RANK" in os.environ:  # workloads.rank_job.VARIABLE, whose module takes 20 ms to import
-        from workloads.kinds.script.backend.initialise import wrap
+        from workloads import kinds
+        from workloads.rank_job import RankJob
 
-        wrap()
+        if job := RankJob.of_environment():
+            kinds.named(job.kind).wrap()

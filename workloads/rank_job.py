@@ -28,6 +28,8 @@ class RankJob:
     name: str
     rank: int
     world: int
+    kind: str
+    """The name of its kind of trial."""
     plan: str
     """Path of the plan (:func:`workloads.kinds.load`)."""
     peers: tuple[Peer, ...]

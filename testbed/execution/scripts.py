@@ -71,6 +71,7 @@ def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Ad
         name=name,
         rank=rank,
         world=job.world,
+        kind=job.kind.name,
         plan=str(files.plan()),
         peers=tuple(
             one for other in job.kind.neighbours(job.plan, name) for one in job_files.peers(addresses, node, other)

@@ -345,6 +345,11 @@ class Kind(Generic[P]):
     def prepare(self) -> None:
         """Import what its processes need, so that those that are forked from this one need not."""
 
+    def wrap(self) -> None:
+        """In the process of a rank of the user's script, while it imports PyTorch: give the script the collectives of a
+        kind whose ranks are scripts."""
+        raise NotImplementedError
+
     def join(self, job: WorkerJob, plan: P, part: Participant | None, called_off: Callable[[], None]) -> Session:
         """Meet the other processes of the trial; ``part`` is None where the node has no gradient of its own.
 

@@ -97,6 +97,11 @@ class ScriptKind(ForestKind):
     def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
         raise NotImplementedError  # nobody asks, as it does not go on
 
+    def wrap(self) -> None:
+        from workloads.kinds.script.backend.initialise import wrap
+
+        wrap()
+
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         assert part is None  # ranks are not workers of ours
         from workloads.kinds.script.engine.server import join

@@ -20,6 +20,7 @@ def test_a_ranks_file_is_sent_with_the_plan_and_names_what_is_there(tmp_path: Pa
         name="h1",
         rank=1,
         world=2,
+        kind="script",
         plan=str(plan),
         peers=(Peer(0, "10.0.0.2", "10.0.0.1", 10000),),
         addresses=("10.0.0.1", "10.0.0.2"),

@@ -78,6 +78,7 @@ class Ranks:
             name=self.plan.nodes[node],
             rank=rank,
             world=self.world,
+            kind="script",
             plan=str(self.folder / "plan.npz"),
             peers=self.peers(node),
             addresses=tuple(map(address, self.plan.workers)),

@@ -71,6 +71,7 @@ def started(folder: Path, script: str, rank: int, world: int) -> subprocess.Pope
             name=f"h{rank}",
             rank=rank,
             world=world,
+            kind="script",
             plan="",
             peers=(),
             addresses=("127.0.0.1",) * world,

@@ -51,6 +51,7 @@ class Rank:
             name=forest.nodes[node],
             rank=self.rank,
             world=self.world,
+            kind="script",
             plan="",
             peers=(),
             addresses=tuple(address(worker) for worker in forest.workers),
