@@ -25,7 +25,7 @@ from testbed.trial.model import Trial
 
 from ..conftest import SPEC
 
-PACED = "workload.compute={mode: paced, pace: {16: 0.1 s}}"
+PACED = "workload.compute={mode: paced, pace: {2: 0.1 s}}"
 
 
 def test_a_guess_is_the_theory_and_some_overhead(trial: Trial) -> None:
