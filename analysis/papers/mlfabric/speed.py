@@ -76,7 +76,8 @@ def table_2(runs: Runs) -> Finding:
             "The theory of MLfabric-A's is the same scheduler on an ideal network whose rates change alike, by "
             f"discrete events. With C1-N2 it takes {round_s(asked_in(('C1', 'N2'))):.2g} s, not less than in the "
             "paper. So beside a ring that is near its bound, MLfabric-A is slower, not faster: the theory of each "
-            "speed-up is the ratio of both. The claim fails because the ring here does not take as long as the paper's.",
+            "speed-up is the ratio of both. The claim fails because the ring here does not take as long as the "
+            "paper's.",
         ),
     )
 
