@@ -123,6 +123,7 @@ class Claim:
         decide: the finding, from the runs of its experiments; one whose run is missing is not decided.
         assumes: what the paper leaves open and is taken here.
         decide_full: the same with more that is computed, for ``--full``; None where that is as much as always.
+        computes_s: about how long deciding takes (s), if that is worth to be told.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Claim:
     experiments: tuple[Experiment, ...] = ()
     assumes: tuple[str, ...] = ()
     decide_full: Callable[[Runs], Finding] | None = None
+    computes_s: float = 0.0
 
 
 @dataclass(frozen=True)

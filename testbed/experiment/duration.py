@@ -2,37 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from analysis.cell import Cell
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from workloads.kinds.asked import Change
 
 START_S = 2.5
 """What the first trial of a run takes longer: its lab, its processes and the referee begin
 (benchmarks/first_trial.py)."""
 OVERHEAD_S = 1.4
 """Of each trial, around training: calibrating, starting workers, the burst, checking, writing. Of 200 trials in the lab
-netns on two cores, 1.2 to 1.5 s with 3 to 8 hosts, 1.8 s with 48 links; that of models that are trained 0.3 s more."""
+netns on two cores, 1.2 to 1.5 s with 3 to 8 hosts, 1.8 s with 48 links."""
+TRAINED_S = 0.3
+"""What models that are trained take more."""
 PER_LINK_S = 0.01
+PER_PROCESS_S = 0.05
+"""Of each process beyond ``FEW_PROCESSES``: of trials with 14 to 62 processes, 2.3 to 5.2 s in all."""
+FEW_PROCESSES = 8
+MOST_PLAYED = 20
+"""Cells whose beginning is played for a guess, which takes up to 0.2 s of a core each; others take their least time."""
+CHANGES_WITHIN_S = 60.0
+"""Changes of links' rates count for a guess as far as they are planned so soon."""
 COMMAND_S = 60.0
 """Guess of the time of programs that tell of no iterations."""
 UNKNOWN_COMPUTE_S = 0.5
 """Guess of an iteration's computing time where the spec does not set it."""
 
 
-def expected_s(trial: Trial) -> float:
-    """How long a trial takes, as far as that is known before any has run."""
-    overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links)
+def expected_s(trial: Trial, *, plays: bool = True) -> float:
+    """How long a trial takes, as far as that is known before any has run; ``plays`` lets kinds play its beginning."""
+    processes = max(0, len(trial.processes) - FEW_PROCESSES)
+    overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links) + PER_PROCESS_S * processes
     if not trial.jobs[0].is_synchronised:
         return COMMAND_S + overhead_s
-    return max(job.planned_s + job_s(job) for job in trial.jobs) + overhead_s
+    changes = planned_changes(trial)
+    trained_s = TRAINED_S if any(job.work.is_trained for job in trial.jobs) else 0.0
+    return max(job.planned_s + job_s(job, changes, plays=plays) for job in trial.jobs) + overhead_s + trained_s
 
 
-def job_s(job: Job) -> float:
-    """How long a job takes from its beginning: at least, where that is known."""
+def job_s(job: Job, changes: Sequence[Change] = (), *, plays: bool = True) -> float:
+    """How long a job takes from its beginning: about, if its kind can tell, and else at least, where that is known;
+    synchronisations take as much longer as the slowest of the links that they use is slower, on average."""
+    likely_s = job.likely_jct_s(changes) if plays else None
+    if likely_s is not None:
+        return likely_s
     known_s = job.jct_theory_s
-    return job.iterations * (UNKNOWN_COMPUTE_S + job.gst_theory_s) if known_s is None else known_s
+    if known_s is None:
+        return job.iterations * (UNKNOWN_COMPUTE_S + job.gst_theory_s)
+    return known_s + job.iterations * job.gst_theory_s * (_slower(job, changes) - 1)
+
+
+def planned_changes(trial: Trial) -> list[Change]:
+    """The first changes of links' rates that are to happen at moments that are known."""
+    found = []
+    for stream in trial.schedule().streams:
+        for event in stream:
+            if event.at.time_s is None or event.at.time_s > CHANGES_WITHIN_S:
+                break
+            rates = {one.directed_link: float(one.rate_bps) for one in event.links if one.rate_bps is not None}
+            if rates:
+                found.append(Change(event.at.time_s, rates))
+    return sorted(found, key=lambda change: change.at_s)
+
+
+def _slower(job: Job, changes: Sequence[Change]) -> float:
+    """How many times longer the busiest link needs for a synchronisation, on average over the changes."""
+    if not changes or not job.cost.link_bytes.any():
+        return 1.0
+    rates = np.repeat([float(link.rate_bps) for link in job.network.topology.links], 2)
+    bits = 8 * job.cost.link_bytes
+    undisturbed_s, times_s = float((bits / rates).max()), []
+    for change in changes:
+        for link, rate_bps in change.rates_bps.items():
+            rates[link] = rate_bps
+        times_s.append(float((bits / rates).max()))
+    return max(1.0, float(np.mean(times_s)) / undisturbed_s)
 
 
 class Estimate:
@@ -41,13 +89,14 @@ class Estimate:
 
     def __init__(self) -> None:
         self._took: dict[Cell, list[float]] = {}
+        self._expected: dict[Cell, float] = {}
         self._guessed_s = self._taken_s = 0.0
 
     def learn(self, trial: Trial, took_s: float) -> None:
         """Take note of how long a trial took."""
         first = START_S if not self._took else 0.0
         self._took.setdefault(trial.cell, []).append(max(0.0, took_s - first))
-        self._guessed_s += expected_s(trial)
+        self._guessed_s += self._guess_s(trial)
         self._taken_s += self._took[trial.cell][-1]
 
     def of(self, trial: Trial) -> float:
@@ -55,7 +104,13 @@ class Estimate:
         took = self._took.get(trial.cell)
         if took:
             return sum(took) / len(took)
-        return expected_s(trial) * (self._taken_s / self._guessed_s if self._guessed_s else 1.0)
+        return self._guess_s(trial) * (self._taken_s / self._guessed_s if self._guessed_s else 1.0)
+
+    def _guess_s(self, trial: Trial) -> float:
+        """Without what was learnt."""
+        if trial.cell not in self._expected:
+            self._expected[trial.cell] = expected_s(trial, plays=len(self._expected) < MOST_PLAYED)
+        return self._expected[trial.cell]
 
     def left_s(self, trials: Iterable[Trial]) -> float:
         """How long trials will take one after the other, the start of the first included."""

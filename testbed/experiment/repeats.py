@@ -13,7 +13,7 @@ from analysis.cell import Cell, cell_of
 from analysis.statistics import median
 from analysis.verdicts import VALID, numbers_of
 from testbed.base.errors import UsageError
-from testbed.experiment.duration import expected_s
+from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import first_trials, in_rounds
 from testbed.experiment.order import blocks, in_order, part
 from testbed.spec import Source, Spec
@@ -73,8 +73,10 @@ class Planned:
         firsts = first_trials(source)
         selected = set(only(firsts)) if only else {first.id for first in firsts}
         everything = blocks(firsts)
-        lengths = [sum(map(expected_s, block)) for block in everything]
-        self._blocks = part(everything, lengths, *of) if of else everything
+        self._blocks = everything
+        if of:
+            estimate = Estimate()
+            self._blocks = part(everything, [sum(map(estimate.of, block)) for block in everything], *of)
         self._possible = list(chain.from_iterable(self._blocks))
         kept = (tuple(trial for trial in block if trial.id in selected) for block in self._blocks)
         self._blocks = [block for block in kept if block]

@@ -237,16 +237,15 @@ class Job:
         """When it begins, after the trial's beginning, if every job takes as long as predicted."""
         return self.slot.planned_s if self.slot else 0.0
 
-    def predicted(
-        self, changes: Sequence[Change] = (), norms: Mapping[tuple[int, int], float] | None = None
-    ) -> Mapping[str, float]:
-        """Numbers of the whole job on links that nothing disturbs but changes of their rates, as its kind plays it;
-        empty if it does not, or if nobody knows how long computing takes. ``norms`` are those of its updates, if they
-        are known."""
-        if not self.is_synchronised or self.compute.mode == "real":
-            return {}
+    def likely_jct_s(self, changes: Sequence[Change] = ()) -> float | None:
+        """About how long it takes (s); None where nobody knows more than the least time, or not even that."""
+        if not self.kind.writes_samples or self.compute.mode == "real":
+            return None
+        return self.kind.likely_jct_s(self.plan, self._demand(changes, {}))
+
+    def _demand(self, changes: Sequence[Change], norms: Mapping[tuple[int, int], float]) -> Demand:
         task, work = self.training, self.work
-        demand = Demand(
+        return Demand(
             gradient_bytes=self.gradient_bytes,
             iterations=self.iterations,
             warmup=work.warmup,
@@ -256,8 +255,18 @@ class Job:
             momentum=float(getattr(task, "momentum", 0.0)),  # some tasks have none
             learning_rate=float(getattr(task, "learning_rate", 1.0)),
             changes=changes,
-            norms=norms or {},
+            norms=norms,
         )
+
+    def predicted(
+        self, changes: Sequence[Change] = (), norms: Mapping[tuple[int, int], float] | None = None
+    ) -> Mapping[str, float]:
+        """Numbers of the whole job on links that nothing disturbs but changes of their rates, as its kind plays it;
+        empty if it does not, or if nobody knows how long computing takes. ``norms`` are those of its updates, if they
+        are known."""
+        if not self.is_synchronised or self.compute.mode == "real":
+            return {}
+        demand = self._demand(changes, norms or {})
         found, iteration_s = self.kind.predicted(self.plan, demand), self.iteration_predicted_s
         return found if iteration_s is None or changes else {**found, "iteration_predicted_s": iteration_s}
 

@@ -251,6 +251,11 @@ class Kind(Generic[P]):
         """The least job completion time (s); ``pace_s`` is float64[workers, iterations], what computing takes."""
         raise NotImplementedError
 
+    def likely_jct_s(self, plan: P, demand: Demand) -> float | None:
+        """About how long a job takes, for a guess at the time of a run; None where the least time tells as much. It has
+        to be quick."""
+        return None
+
     def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
         """Numbers of a job if nothing but computing and links took time, whose rates change as
         :attr:`Demand.changes` says and which nothing else disturbs, by names of metrics that

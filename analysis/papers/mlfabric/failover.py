@@ -11,7 +11,7 @@ from analysis.papers.evidence import ITERATION_TIMES, Values, measure
 from analysis.papers.judging import true
 from analysis.recorded import Trial
 
-FAILOVER = Experiment("mlfabric/failover.yaml", ("repeats=2",), ("repeats=50",), ITERATION_TIMES)
+FAILOVER = Experiment("mlfabric/failover.yaml", (), ("repeats=50",), ITERATION_TIMES)
 LOST = {
     "worker": "worker",
     "daemon": "daemon",

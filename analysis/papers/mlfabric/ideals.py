@@ -25,6 +25,7 @@ NETWORK: Mapping[str, Mapping[float, float]] = {
     "N1": {0.5: 0.1, 1.0: 0.9},
     "N2": {0.25: 0.1, 0.33: 0.1, 0.5: 0.1, 1.0: 0.7},
     "N3": {0.1: 0.5, 1.0: 0.5},
+    "skewed": {0.1: 0.2, 1.0: 0.8},
 }
 """By setting, the probability of each share of a NIC's rate (section 7)."""
 CALM = ""
@@ -66,10 +67,15 @@ PLAYED = (("C1", "N1"), ("C2", "N1"), ("C1", "N2"), ("C1", "N3"))
 """Settings in which it is played."""
 
 
-@cache
 def papers(compute: str, network: str) -> ideal.Run:
     """:data:`PAPERS` in a setting."""
-    return play(replace(PAPERS, compute=compute, network=network))
+    return played(replace(PAPERS, compute=compute, network=network))
+
+
+@cache
+def played(asked: Asked) -> ideal.Run:
+    """:func:`play`, once."""
+    return play(asked)
 
 
 def play(asked: Asked, *, makes_sums: bool = False) -> ideal.Run:
@@ -106,11 +112,32 @@ def _changes(asked: Asked, topology: Topology, made: Fabric) -> Iterator[Change]
 
 
 def ring_s(place: tuple[str, str], size_bytes: int = PAPERS.size_bytes) -> float:
-    """What a ring needs at least for an iteration, on average: computing, of the slowest worker, and 2 (N-1)/N updates
-    over the slowest NIC. Some of 60 directions of NICs nearly always has the least rate."""
+    """:func:`ring_of`, of the paper's 30 workers."""
     compute, network = place
-    probability, slowdown = COMPUTE[compute]
-    is_slow = 1 - (1 - probability) ** WORKERS
-    alone_s = 8 * size_bytes / PAPERS.rate_bps / goodput(MTU_BYTES)
-    passed = 2 * (WORKERS - 1) / WORKERS * alone_s / min(NETWORK[network])
-    return PAPERS.pace_s * (1 + (slowdown - 1) * is_slow) + passed
+    return ring_of(replace(PAPERS, size_bytes=size_bytes, compute=compute, network=network), WORKERS)
+
+
+def ring_of(asked: Asked, workers: int) -> float:
+    """What a ring needs at least for an iteration (s), on average: computing, of the slowest worker, and 2 (N-1)/N
+    updates over the slowest of the 2 N directions of NICs."""
+    probability, slowdown = COMPUTE[asked.compute]
+    is_slow = 1 - (1 - probability) ** workers
+    alone_s = 8 * asked.size_bytes / asked.rate_bps / goodput(MTU_BYTES)
+    return asked.pace_s * (1 + (slowdown - 1) * is_slow) + 2 * (workers - 1) / workers * alone_s * _slowest(
+        NETWORK[asked.network], 2 * workers
+    )
+
+
+def _slowest(chances: Mapping[float, float], links: int) -> float:
+    """How many times longer the slowest of so many links needs than one with its whole rate, on average."""
+    found, above = 0.0, 1.0
+    for share in sorted(chances):
+        is_above = max(0.0, above - chances[share])  # of one link: that it has more than this share
+        found += (above**links - is_above**links) / share
+        above = is_above
+    return found
+
+
+def round_s(asked: Asked) -> float:
+    """How long as many updates as there are workers take on an ideal network (s), on average."""
+    return played(asked).jct_s / asked.rounds

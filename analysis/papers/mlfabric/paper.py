@@ -34,12 +34,14 @@ PAPER = Paper(
             "sections 3 and 5, figures 2 to 6; section 10.1",
             figures,
             decide_full=partial(figures, cases=FULL_CASES),
+            computes_s=10.0,
         ),
         Claim(
             "mlf.sched",
             "The scheduler takes 5 ms for a batch of 10 updates, and 30, 440 and 1460 ms for 100, 500 and 1000.",
             "section 7.4",
             scheduler_time,
+            computes_s=8.0,
         ),
         Claim(
             "mlf.plan",
@@ -63,6 +65,7 @@ PAPER = Paper(
                 "and rates are reported after 0.8 s.",
             ),
             decide_full=table_2_trained,
+            computes_s=8.0,
         ),
         Claim(
             "mlf.delay",
@@ -109,6 +112,7 @@ PAPER = Paper(
                 "minutes.",
                 *_PLACES[:1],
             ),
+            computes_s=4.0,
         ),
         Claim(
             "mlf.lag",

@@ -22,7 +22,7 @@ COPIES = Experiment(
     "mlfabric/replication.yaml", (), ("repeats=3", "workload.iterations=60", "quiet=10 s"), ITERATION_TIMES
 )
 """Checkpoints and chain replication."""
-REPLICA = Experiment("mlfabric/replica.yaml", (), PLAN.full, ITERATION_TIMES)
+REPLICA = Experiment("mlfabric/replica.yaml", ("workload.iterations=6",), PLAN.full, ITERATION_TIMES)
 """A replica that shares the server's link. :data:`PLAN` has the same without a replica."""
 BOUNDS = {"N": 30, "5N": 150, "20N": 600}
 """By name, in updates; the spec has 30 workers."""

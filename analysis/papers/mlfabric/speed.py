@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from analysis.papers.claim import Experiment, Finding, Row, Runs
 from analysis.papers.evidence import ITERATION_TIMES, measure, measure_means
 from analysis.papers.judging import falling, near, near_beyond_1, rising, within
-from analysis.papers.mlfabric.ideals import PAPERS, PLAYED, papers, ring_s
+from analysis.papers.mlfabric.ideals import PAPERS, Asked, ring_s, round_s
 from analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
 from analysis.papers.mlfabric.rounds import ABOUT, applied_s, rounds_s, speed_up
 from analysis.recorded import Run
 
-TABLE_2 = Experiment("mlfabric/table2.yaml", (), ("repeats=3", "workload.iterations=40", "quiet=10 s"), ITERATION_TIMES)
+TABLE_2 = Experiment(
+    "mlfabric/table2.yaml",
+    ("workload.iterations=6",),
+    ("repeats=3", "workload.iterations=40", "quiet=10 s"),
+    ITERATION_TIMES,
+)
 ACCURACY = Experiment("mlfabric/table2_accuracy.yaml", None, ("repeats=3", "quiet=10 s"), ITERATION_TIMES)
 """A real training, for two of the settings. It takes three minutes a trial until it has learnt something."""
 TRAINED = (("C1", "N1"), ("C2", "N1"))
@@ -68,8 +74,10 @@ def table_2(runs: Runs) -> Finding:
             "times the bound. Section 7.2 has the other workers idle for half of the time there. They idle for 0.3 s "
             "if a slow one computes for 0.4 s, so that is an iteration of 0.6 s. Both cannot be.",
             "The theory of MLfabric-A's is the same scheduler on an ideal network whose rates change alike, by "
-            f"discrete events. With C1-N2 it takes {papers('C1', 'N2').jct_s / PAPERS.rounds:.2g} s, about as "
-            "long as in the paper. Beside a ring that is near its bound, MLfabric-A is slower, not faster.",
+            f"discrete events. With C1-N2 it takes {round_s(asked_in(('C1', 'N2'))):.2g} s, not less than in the "
+            "paper. So beside a ring that is near its bound, MLfabric-A is slower, not faster: the theory of each "
+            "speed-up is the ratio of both. The claim fails because the ring here does not take as long as the "
+            "paper's.",
         ),
     )
 
@@ -108,8 +116,7 @@ def _iterations(run: Run | None) -> Iterator[Row]:
         ours, ring = (measure_means(run, [label], rounds_s, number=ITERATION_TIMES) for label in _labels(place))
         name, rings_s = "-".join(place), papers_s.get(place)
         arms_s = None if rings_s is None else rings_s / PAPERS_TABLE_2[place]
-        ideal_s = papers(*place).jct_s / PAPERS.rounds if place in PLAYED else None
-        yield Row(f"iteration of MLfabric-A, {name}", "s", arms_s, ideal_s, ours)
+        yield Row(f"iteration of MLfabric-A, {name}", "s", arms_s, round_s(asked_in(place)), ours)
         yield Row(f"iteration of a ring, {name}", "s", rings_s, ring_s(place), ring)
 
 
@@ -131,7 +138,14 @@ def _labels(place: tuple[str, str]) -> tuple[str, str]:
 
 
 def _cell(run: Run | None, place: tuple[str, str], paper: float) -> Row:
-    return Row(f"speed-up over a ring, {'-'.join(place)}", "x", paper, None, speed_up(run, *_labels(place)))
+    theory = ring_s(place) / round_s(asked_in(place))
+    return Row(f"speed-up over a ring, {'-'.join(place)}", "x", paper, theory, speed_up(run, *_labels(place)))
+
+
+def asked_in(place: tuple[str, str]) -> Asked:
+    """The paper's 30 workers in a setting."""
+    compute, network = place
+    return replace(PAPERS, compute=compute, network=network)
 
 
 LAG = Experiment("mlfabric/lag.yaml", (), ("repeats=3", "workload.iterations=60"), ITERATION_TIMES)
@@ -147,7 +161,7 @@ def lag(runs: Runs) -> Finding:
             f"iterations with a lag of 2 s over 0.2 s, {name}",
             "x",
             paper,
-            None,
+            ideal_lag(name),
             measure_means(run, [f"{name}, 0.2 s", f"{name}, 2 s"], rounds_s, number=ITERATION_TIMES),
         )
         for name, paper in LATE.items()
@@ -162,4 +176,21 @@ def lag(runs: Runs) -> Finding:
             ),
             rising("a lag costs more where rates are skewed", [rows["N2"], rows["skewed"]]),
         ),
+        (
+            "Theory is the same scheduler on an ideal network whose rates change alike, and of which it hears 0.2 or 2 "
+            "s late: a transfer is never faster than planned, and never faster than its links. The quick mode has two "
+            "or three changes of rates, and some of them hit more than others. So whether it agrees with the paper is "
+            "not decided there, if its intervals are wide.",
+            f"Theory has a lag cost {ideal_lag('N2') - 1:.1%} with N2 and {ideal_lag('skewed') - 1:.1%} with the "
+            "skewed rates, less than in the paper. What a late transfer takes of others is not in it.",
+        ),
     )
+
+
+def ideal_lag(network: str) -> float:
+    """How much longer an iteration takes on an ideal network if rates are told after 2 s, and not after 0.2 s."""
+    late_s, soon_s = (
+        round_s(replace(PAPERS, scheme=f"mlfabric_a(delay_bound=30,t_lag={lag})", compute="C1", network=network))
+        for lag in (2, 0.2)
+    )
+    return late_s / soon_s

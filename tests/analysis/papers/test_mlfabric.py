@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.papers.claim import Claim, Finding, Runs, Verdict
-from analysis.papers.mlfabric import figures, scheduler, unmeasured
+from analysis.papers.mlfabric import figures, ideals, scheduler, unmeasured
 from analysis.papers.mlfabric.delay import DELAY
 from analysis.papers.mlfabric.ideals import ring_s
 from analysis.papers.mlfabric.paper import PAPER
@@ -22,6 +22,7 @@ from analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA
 from analysis.recorded import Accuracy, Trial
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.transfers import Purpose
+from workloads.sync.cost import goodput
 
 from .made_up import Times, run, trial
 
@@ -358,3 +359,14 @@ def test_delays_in_a_narrow_interval_do_not_help_as_eq_4_has_it(monkeypatch: pyt
 )
 def test_what_was_not_run_does_not_hold(name: str) -> None:
     assert decide(name, {}).verdict == UNDECIDED
+
+
+def test_the_slowest_of_many_links() -> None:
+    """Of two links, each with half of its rate or all of it: by chance 3/4 that one is slow."""
+    halves = ideals.Asked("mlfabric_a", "star(hosts=4)", 1250, 1e7, 0.0, 1, compute="C1", network="N3")
+    alone_s = 8 * 1250 / 1e7 / goodput(1500)
+    assert ideals._slowest({0.5: 0.5, 1.0: 0.5}, 2) == pytest.approx(0.75 * 2 + 0.25)
+    slowest = 10 * (1 - 0.5**2) + 0.5**2
+    assert ideals.ring_of(halves, 1) == pytest.approx(0.0)
+    assert ideals.ring_of(halves, 2) == pytest.approx(alone_s * ideals._slowest({0.1: 0.5, 1.0: 0.5}, 4))
+    assert ideals._slowest({0.1: 0.5, 1.0: 0.5}, 2) == pytest.approx(slowest)

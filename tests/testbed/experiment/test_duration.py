@@ -6,23 +6,69 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.experiment.duration import OVERHEAD_S, PER_LINK_S, START_S, UNKNOWN_COMPUTE_S, Estimate, expected_s
+from testbed.experiment import duration
+from testbed.experiment.duration import (
+    FEW_PROCESSES,
+    OVERHEAD_S,
+    PER_LINK_S,
+    PER_PROCESS_S,
+    START_S,
+    TRAINED_S,
+    UNKNOWN_COMPUTE_S,
+    Estimate,
+    expected_s,
+    planned_changes,
+)
 from testbed.experiment.expand import trials
 from testbed.spec import Source, read
 from testbed.trial.model import Trial
 
 from ..conftest import SPEC
 
+PACED = "workload.compute={mode: paced, pace: {2: 0.1 s}}"
+
 
 def test_a_guess_is_the_theory_and_some_overhead(trial: Trial) -> None:
     assert trial.job.jct_theory_s is not None
-    assert expected_s(trial) == pytest.approx(trial.job.jct_theory_s + OVERHEAD_S + 3 * PER_LINK_S)
+    assert expected_s(trial) == pytest.approx(trial.job.jct_theory_s + OVERHEAD_S + TRAINED_S + 3 * PER_LINK_S)
+
+
+def test_processes_beyond_a_few_take_time_to_start(source: Source) -> None:
+    few, many = (
+        trials(read(SPEC, "spec.yaml", source.folder, [f"arms=[{{topology: star(hosts={hosts}), scheme: ring}}]"]))[0]
+        for hosts in (FEW_PROCESSES, FEW_PROCESSES + 4)
+    )
+    more_s = expected_s(many) - many.job.jct_theory_s - expected_s(few) + few.job.jct_theory_s
+    assert more_s == pytest.approx(4 * (PER_PROCESS_S + PER_LINK_S))
+
+
+def test_links_that_get_slower_make_synchronisations_longer(source: Source) -> None:
+    rates = "perturb=[{kind: rates, every: 1 s, shares: {50 %: 1.0}, links: [h0]}]"
+    slow = trials(read(SPEC, "spec.yaml", source.folder, [rates]))[0]
+    (plain,) = [one for one in trials(source) if one.cell == slow.cell]
+    more_s = expected_s(slow) - expected_s(plain)
+    assert more_s == pytest.approx(plain.iterations * plain.job.gst_theory_s, rel=0.01)
+    assert planned_changes(plain) == []
+
+
+def test_the_beginning_of_scheduled_trials_is_played_for_some_cells(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The least time of scheduled updates says nothing of how they wait for each other."""
+    arms = "arms=[{topology: star(hosts=8), scheme: mlfabric_a}, {topology: star(hosts=8), scheme: mlfabric_ssp}]"
+    first, second = trials(read(SPEC, "spec.yaml", source.folder, [arms, PACED]))
+    assert first.job.jct_theory_s is not None
+    assert expected_s(first) > expected_s(first, plays=False)
+    monkeypatch.setattr(duration, "MOST_PLAYED", 1)
+    estimate = Estimate()
+    assert estimate.of(first) == expected_s(first)
+    assert estimate.of(second) == expected_s(second, plays=False)
 
 
 def test_of_computing_that_takes_what_it_takes_there_is_a_guess(source: Source) -> None:
     real = trials(read(SPEC, "spec.yaml", source.folder, ["workload.compute=real"]))[0]
     assert expected_s(real) == pytest.approx(
-        3 * (UNKNOWN_COMPUTE_S + real.job.gst_theory_s) + OVERHEAD_S + 3 * PER_LINK_S
+        3 * (UNKNOWN_COMPUTE_S + real.job.gst_theory_s) + OVERHEAD_S + TRAINED_S + 3 * PER_LINK_S
     )
 
 

@@ -145,7 +145,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
 def test_the_run_says_what_came_out_and_where_the_report_is(finished) -> None:
     out, done = finished
     lines = done.stdout.splitlines()
-    assert lines[0] == "2 trials to run, about 6 s"
+    assert lines[0] == "2 trials to run, about 7 s"
     assert lines[1].startswith("[1/2] PS-b2: GST ")
     assert lines[2].startswith("[2/2] ring-b2: GST ")
     assert lines[4].split("\t")[:5] == ["arm", "batch", "GST", "p95", "p99"]

@@ -9,7 +9,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
@@ -72,6 +72,19 @@ class Run:
     def jct_s(self) -> float:
         """From the first worker's start to the last one's end."""
         return max(update.end_s for update in self.updates)
+
+
+LIKELY_UPDATES = 120
+"""Of a trial that is played for a guess at its time: 0.15 s of a core."""
+
+
+def likely_jct_s(plan: Fabric, demand: Demand, *, makes_sums: bool) -> float:
+    """About how long a trial takes: its first iterations are played, and the others are taken to be like them."""
+    world = len(plan.workers)
+    count = min(demand.iterations, max(1, LIKELY_UPDATES // world))
+    part = replace(demand, iterations=count, warmup=0, norms=demand.norms or {(0, 0): NORM})
+    found = predicted(plan, part, makes_sums=makes_sums)
+    return demand.iterations / count * found["jct_predicted_s"]
 
 
 def predicted(plan: Fabric, demand: Demand, *, makes_sums: bool) -> Mapping[str, float]:

@@ -142,6 +142,11 @@ class FabricKind(Kind[Fabric]):
         alone_s = pace_s.mean(axis=1) + cost.bound_s(shaper) / 2
         return float(iterations * workers / (1 / alone_s).sum())
 
+    def likely_jct_s(self, plan: Fabric, demand: Demand) -> float | None:
+        from workloads.kinds.fabric import ideal
+
+        return ideal.likely_jct_s(plan, demand, makes_sums=self.sums_together)
+
     def predicted(self, plan: Fabric, demand: Demand) -> Mapping[str, float]:
         from workloads.kinds.fabric import ideal
 
