@@ -160,7 +160,7 @@ def test_a_replica_ends_with_the_servers_weights_and_is_never_too_far_behind(ben
     summed = "mlfabric_a(delay_bound=6,aggregators=2,replica_aggregators=2,rate=adaptive,c=0.5,divergence_updates=4)"
     alone = "mlfabric_a(delay_bound=6,aggregators=0,replica_aggregators=0,divergence_bound=0.1)"
     arms = "".join(f'  - {{topology: star(hosts=9), scheme: "{scheme}"}}\n' for scheme in (summed, alone))
-    head, _, rest = TRAINED.partition("  - topology")
+    head, _, rest = TRAINED.replace("200 Mbit/s", "200 Mbit/s, h6: {rate: 100 Mbit/s}").partition("  - topology")
     leads = []
     for outcome in bench.run(f"{head}{arms}timeout{rest.partition('timeout')[2]}", tmp_path):
         record, moved, samples = outcome.record, outcome.transfers, outcome.samples
@@ -177,11 +177,40 @@ def test_a_replica_ends_with_the_servers_weights_and_is_never_too_far_behind(ben
         assert samples["behind"].max() == record["metrics"]["replica_behind_max"]
         if "aggregators=0" in record["scheme"]:
             assert record["metrics"]["replica_error"] == 0, "the same bits, for both make the same steps"
+            _updates_take_turns(moved, 6, 100e6)
         else:
             assert (there["members"] > 1).any()
             assert record["metrics"]["replica_error"] < 1e-6
             assert check(record, "divergence")["limit"] == 4
     assert max(leads) > 0
+
+
+SHARED = 0.25
+"""Of a transfer, in the median: what may pass a link while another one does. Moments are known to some ms, and one of
+these transfers takes 26."""
+
+
+def _updates_take_turns(moved: pd.DataFrame, server: int, rate_bps: float) -> None:
+    """Section 3.1.1: transfers do not overlap on a bottleneck, which is the server's link here."""
+    shared = _shared(moved[moved["purpose"] == Purpose.UPDATE], server, rate_bps)
+    assert len(shared) >= 8, "workers are ready together, so updates were to follow each other"
+    assert shared.median() <= SHARED, shared.tolist()
+
+
+def _shared(moved: pd.DataFrame, node: int, rate_bps: float) -> pd.Series[float]:
+    """Of each transfer that was planned right behind another one: the share that has passed the node's link before that
+    one was there. All that passed it afterwards fits between both arrivals."""
+    there = moved[moved["to"] == node].sort_values("arrived_s")
+    alone_s = 8 * there["size_bytes"] / rate_bps
+    follows = (there["start_s"] - there["end_s"].shift()).abs() < 0.1 * alone_s
+    return (1 - there["arrived_s"].diff() / alone_s).clip(lower=0)[follows]
+
+
+@pytest.mark.parametrize(("arrived_s", "shared"), [([1.0, 2.0, 3.0], [0, 0]), ([2.8, 2.9, 3.0], [0.9, 0.9])])
+def test_transfers_that_share_a_link_are_seen_by_their_arrivals(arrived_s: list[float], shared: list[float]) -> None:
+    """Of three that take 1 s each: one after another, or all at once."""
+    moved = pd.DataFrame({"to": 6, "size_bytes": 1e6, "start_s": [0.0, 1.0, 2.0], "end_s": [1.0, 2.0, 3.0]})
+    assert _shared(moved.assign(arrived_s=arrived_s), 6, 8e6).tolist() == pytest.approx(shared)
 
 
 def test_synchronous_sums_are_right_whatever_ways_they_go(bench: Bench, tmp_path: Path) -> None:
