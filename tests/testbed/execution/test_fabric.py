@@ -185,7 +185,7 @@ def test_a_replica_ends_with_the_servers_weights_and_is_never_too_far_behind(ben
     assert max(leads) > 0
 
 
-SHARED = 0.25
+SHARED = 0.2
 """Of a transfer, in the median: what may pass a link while another one does. Moments are known to some ms, and one of
 these transfers takes 26."""
 

@@ -21,6 +21,8 @@ from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.scheduling import divergence
 from workloads.kinds.fabric.sums import rates
 
+from .plain_server import played
+
 MBIT = 10**6
 DISTANCES = [{"divergence_bound": 0.5}, {"divergence_bound": 3.0}, {"divergence_bound": 1000.0}]
 UPDATE_BYTES = 1.25 * MBIT
@@ -218,6 +220,31 @@ def test_a_window_collects_what_becomes_ready_in_it() -> None:
     found = run(made(2, window_s=0.5), work(2), lambda rank, _: 1.0 + 0.3 * rank)
     starts = [moved.planned.start_s for moved in found.planner.traffic.moved if moved.planned.members]
     assert starts == pytest.approx([1.5, 1.6])
+
+
+@given(workers=st.integers(2, 8), pace_s=st.sampled_from([0.3, 0.6, 1.0]), seed=st.integers(0, 2**16))
+@settings(max_examples=25)
+def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(workers: int, pace_s: float, seed: int) -> None:
+    """Order, versions and times are those of ``async_ps`` whose server's link carries one transfer after another. If
+    all share that link, as those of TCP do, ``async_ps`` takes longer, for the first ends no sooner than the last."""
+    drawn = pace_s * np.random.default_rng(seed).uniform(0.7, 1.3, (workers, 8))
+    updates = 8 * workers
+    found = run(made(workers, window_s=0.0), work(updates), lambda rank, i: float(drawn[rank, i % 8]))
+    plain, shared = (
+        played(lambda rank, i: float(drawn[rank, i % 8]), workers, updates, 0.1, are_shared=are_shared)
+        for are_shared in (False, True)
+    )
+    units = [step.unit for step in found.journal.steps]
+    order = [(number % workers, number // workers) for unit in units for number in unit.members]
+    assert order == plain.order
+    assert [version for unit in units for version in unit.versions] == plain.versions
+    # All that have ended get the last weights at once, in whatever order.
+    last_s = plain.there_s[order[-1]]
+    ends_s = {(one.rank, one.iteration): one.end_s for one in found.updates}
+    for number in (number for number, there_s in plain.there_s.items() if there_s < last_s - workers * 0.1):
+        assert ends_s[number] == pytest.approx(plain.there_s[number], abs=1e-6)
+    assert found.jct_s == pytest.approx(plain.jct_s, abs=1e-6)
+    assert found.jct_s <= 1.05 * shared.jct_s
 
 
 def test_sums_leave_the_servers_link_less_to_carry() -> None:
