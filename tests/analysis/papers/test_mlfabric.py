@@ -19,6 +19,7 @@ from analysis.papers.mlfabric.plan import PLAN, planned_gst_s
 from analysis.papers.mlfabric.rounds import applied_s, rounds_s
 from analysis.papers.mlfabric.speed import ACCURACY, BEST, LAG, LATE, PAPERS_TABLE_2, TABLE_2
 from analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA
+from analysis.papers.mlfabric.unmeasured import MEAN_DELAY, SPREADS, STEPS, proven
 from analysis.recorded import Accuracy, Trial
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.transfers import Purpose
@@ -370,3 +371,16 @@ def test_the_slowest_of_many_links() -> None:
     assert ideals.ring_of(halves, 1) == pytest.approx(0.0)
     assert ideals.ring_of(halves, 2) == pytest.approx(alone_s * ideals._slowest({0.1: 0.5, 1.0: 0.5}, 4))
     assert ideals._slowest({0.1: 0.5, 1.0: 0.5}, 2) == pytest.approx(slowest)
+
+
+def test_the_proof_of_convergence_is_hardly_about_epsilon() -> None:
+    """The integral of eq. 26, summed in small steps, with the paper's constants but for c R^2."""
+
+    def summed(spread: int) -> float:
+        at = np.linspace(1, STEPS, 200_001)
+        over = 3 * np.sqrt(2 * (at + MEAN_DELAY - spread) - 1)
+        return float(np.trapezoid((6 * MEAN_DELAY + 6 * MEAN_DELAY**2 - 2 + spread) / over, at))
+
+    for spread in SPREADS:
+        assert proven(spread) / 3 == pytest.approx(summed(spread), rel=1e-3)
+    assert proven(16) / proven(4) == pytest.approx(1.073, abs=1e-3)
