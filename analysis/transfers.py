@@ -63,15 +63,3 @@ def overtaken(table: pd.DataFrame) -> int:
     earlier_s = last_s.groupby("to").cummax().groupby("to").shift().rename("earlier_s")
     both = known.join(earlier_s, on=["to", "end_s"])
     return int((both["arrived_s"] < both["earlier_s"]).sum())
-
-
-def overlaps(table: pd.DataFrame, node: int, end: str = "arrived_s") -> pd.Series[float]:
-    """Of each update and sum to a node but the first, for which share of the time that it was to take others were still
-    on their way, which were to begin before it; at most 1. ``end`` is when they were there, or, as ``end_s``, were to
-    be. Of those that were there nobody knows when they really began: it counts when they were to.
-    """
-    known = table[(table["purpose"] != Purpose.WEIGHTS) & (table["to"] == node)].dropna(subset="arrived_s")
-    ordered = known.sort_values("start_s")
-    takes_s = ordered["end_s"] - ordered["start_s"]
-    beside_s = ordered[end].cummax().shift() - ordered["start_s"]
-    return (beside_s / takes_s).clip(0, 1)[takes_s > 0].dropna()

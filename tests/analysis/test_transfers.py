@@ -40,17 +40,6 @@ TABLE = pd.DataFrame(
 )
 
 
-def test_how_much_transfers_to_a_node_overlap() -> None:
-    """The second begins when the first is to end, which is 0.25 s late; the third begins a second later."""
-    moments = {"start_s": [0.0, 1.0, 3.0], "end_s": [1.0, 2.0, 4.0], "arrived_s": [1.25, 2.0, 4.0]}
-    other = {"from": [0, 1, 2], "to": 3, "purpose": int(UPDATE), "members": 1, "size_bytes": 1.0, "shard": 0}
-    moved = pd.DataFrame({**other, **moments})
-    assert transfers.overlaps(moved, 3).tolist() == [0.25, 0.0]
-    assert transfers.overlaps(moved, 3, "end_s").tolist() == [0.0, 0.0]
-    assert transfers.overlaps(moved.assign(arrived_s=[9.0, 2.0, 4.0]), 3).tolist() == [1.0, 1.0]
-    assert transfers.overlaps(moved, 2).empty
-
-
 def test_what_a_kind_tells_is_a_table_by_time() -> None:
     found = table(TOLD, 10.0)
     assert found is not None

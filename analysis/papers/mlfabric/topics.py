@@ -29,7 +29,7 @@ IDEAL = Asked(
     size_bytes=4 * 50 * 2079,
     rate_bps=35.5e6,
     pace_s=0.2,
-    rounds=14,
+    rounds=13,
     compute="C1",
     network="N1",
 )
