@@ -38,8 +38,8 @@ def run_suite(folder: Path, code: int, *, comparison: bool = True, more: str = "
     package.mkdir(parents=True)
     root = Path(__file__).parents[2] / "testbed"
     (package / "base").mkdir()
-    for name in ("__init__.py", "errors.py", "pytest_plugin.py", "base/__init__.py", "base/errors.py", "base/exits.py"):
-        (package / name).write_text((root / name).read_text())
+    for name in ("__init__", "errors", "pytest_plugin", "base/__init__", "base/errors", "base/exits", "base/marks"):
+        (package / f"{name}.py").write_text((root / f"{name}.py").read_text())
     written = '(out / "comparison.json").write_text("{}")' if comparison else ""
     (package / "__main__.py").write_text(STUB.format(comparison=written, code=code))
     (folder / "test_mine.py").write_text(SUITE.format(more=more) + after)

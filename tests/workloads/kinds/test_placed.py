@@ -53,4 +53,4 @@ def test_switches_that_add_stay_the_same_switches() -> None:
 
 
 def test_kinds_say_whether_their_jobs_share_a_network() -> None:
-    assert [name for name, kind in kinds.kinds().items() if kind.shares_network] == ["forest"]
+    assert [name for name, kind in kinds.kinds().items() if kind.shares_network] == ["forest", "hybrid"]
