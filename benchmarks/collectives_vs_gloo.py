@@ -117,8 +117,10 @@ def start_rank(
     more: Mapping[str, str] = MappingProxyType({}),
     *,
     is_ours: bool = True,
-) -> subprocess.Popen[bytes]:
-    """Start a command as a rank on loopback, with our backend or without; ``folder`` has the plan."""
+    is_heard: bool = False,
+) -> subprocess.Popen[str]:
+    """Start a command as a rank on loopback, with our backend or without; ``folder`` has the plan. One that
+    ``is_heard`` writes to a pipe."""
     node, world = forest.workers[rank], len(forest.workers)
     peers = tuple(
         Peer(other, _address(node), _address(other), 12_000 + min(node, other)) for other in neighbours(forest, node)
@@ -146,7 +148,8 @@ def start_rank(
         **({VARIABLE: str(folder / f"{rank}.json")} if is_ours else {}),
         **more,
     }
-    return subprocess.Popen(command, env=environment)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if is_heard else {}
+    return subprocess.Popen(command, env=environment, text=True, **pipes)
 
 
 def member(folder: Path, rank: int, work: str) -> None:

@@ -124,7 +124,7 @@ def _run(folder: Path, forest: Forest, names: Sequence[str], *, is_gloo: bool) -
             one.wait()
 
 
-def _watch(folder: Path, ranks: Sequence[subprocess.Popen[bytes]], names: Sequence[str]) -> dict[str, Outcome]:
+def _watch(folder: Path, ranks: Sequence[subprocess.Popen[str]], names: Sequence[str]) -> dict[str, Outcome]:
     found: dict[str, Outcome] = {}
     moved_s = time.monotonic()
     while True:

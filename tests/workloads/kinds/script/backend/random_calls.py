@@ -1,5 +1,6 @@
 """A script that asks for random collectives and knows what must come of each. Its arguments are how many, a seed, and
-by how much floats may be off where switches add in fixed point.
+by how much floats may be off where switches add in fixed point; and the most numbers of a collective, if others than
+20,000.
 
 Every rank draws the same collectives, and knows the numbers of all ranks, so nothing is compared over the network.
 """
@@ -12,7 +13,7 @@ import torch.distributed as dist
 
 COUNT, SEED, OFF = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 FLOATS, WHOLE = (torch.float32, torch.float64, torch.float16, torch.bfloat16), (torch.int32, torch.int64)
-LARGEST = 20_000
+LARGEST = int(sys.argv[4]) if len(sys.argv) > 4 else 20_000
 waiting = []
 
 
