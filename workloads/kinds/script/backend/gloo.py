@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +17,11 @@ from torch.distributed.distributed_c10d import Store
 from workloads.kinds.script.backend.named import Named
 from workloads.kinds.script.backend.rows import Row, Rows
 
+CAUSE_S = 0.5
+"""How long what Gloo says of a lost connection waits for the engine to know whose it was."""
+LOOK_S = 0.05
+"""Between looks at whether the engine has ended."""
+Cause = Callable[[], BaseException | None]
 Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
 """Of a call's arguments and the group's size, tensors that have as many bytes as the whole array."""
 
@@ -21,9 +29,9 @@ Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
 class Told(dist.Work):
     """A collective of Gloo's, with its row."""
 
-    def __init__(self, work: dist.Work, row: Row) -> None:
+    def __init__(self, work: dist.Work, row: Row, cause: Cause) -> None:
         super().__init__()
-        self._work, self._row = work, row
+        self._work, self._row, self._cause = work, row, cause
         try:
             work.get_future().add_done_callback(lambda _: row.done())
         except RuntimeError:  # sends and receives have none
@@ -33,10 +41,22 @@ class Told(dist.Work):
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         asked_s = time.monotonic()
-        found = self._work.wait(timeout) if timeout else self._work.wait()
+        try:
+            found = self._work.wait(timeout) if timeout else self._work.wait()
+        except RuntimeError:
+            if (cause := self._known()) is not None:
+                raise cause from None
+            raise
         self._row.waited(time.monotonic() - asked_s)
         self._row.done()
         return bool(found)
+
+    def _known(self) -> BaseException | None:
+        """Why the engine ended, if it did: Gloo names an address, and the engine the rank."""
+        end_s = time.monotonic() + CAUSE_S
+        while (found := self._cause()) is None and time.monotonic() < end_s:
+            time.sleep(0.01)
+        return found
 
     def get_future(self) -> Any:
         self._row.unseen()
@@ -61,13 +81,15 @@ class Gloo(Named):
         rows: Rows,
         group: int,
         carries: frozenset[str] = frozenset({"allreduce"}),
+        cause: Cause = lambda: None,
     ) -> None:
         """``place`` is what any group is made of: its store, this rank in it, its size, and its timeout. The rows of
-        collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known."""
+        collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known. ``cause`` says
+        why our engine beside it has ended, if there is one that has."""
         store, rank, size, timeout = place
         super().__init__(rank, size)
-        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
-        self._rows, self._group, self._carries = rows, group, carries
+        self._gloo: Any = _connected(lambda: dist.ProcessGroupGloo(store, rank, size, timeout), cause)
+        self._rows, self._group, self._carries, self._cause = rows, group, carries, cause
 
     def shutdown(self) -> None:
         """Leave the group; its threads end."""
@@ -85,6 +107,29 @@ class Gloo(Named):
         return self._rows.call(op, dtype, nbytes, self.size(), group=self._group, by=by, **more)
 
 
+def _connected(make: Callable[[], Any], cause: Cause) -> Any:
+    """What ``make`` gives, on a thread of its own: Gloo's ranks wait for each other, until the timeout if one has died
+    meanwhile.
+
+    Raises:
+        TestbedError: our engine has ended.
+    """
+    made: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=run, name="testbed-gloo", daemon=True).start()
+    while True:
+        with suppress(TimeoutError):
+            return made.result(LOOK_S)
+        if (why := cause()) is not None:
+            raise why
+
+
 def _around(name: str, op: str, sized: Sized) -> Callable[..., Any]:
     def ask(self: Gloo, *arguments: Any, **named: Any) -> Any:
         options = named.get("opts", arguments[-1] if arguments else None)
@@ -92,7 +137,7 @@ def _around(name: str, op: str, sized: Sized) -> Callable[..., Any]:
         row = self._told(op, sized(arguments, self.size()), root if op in ROOTED else None)
         work = getattr(self._gloo, name)(*arguments, **named)
         if isinstance(work, dist.Work):
-            return Told(work, row)
+            return Told(work, row, self._cause)
         row.done()
         return work
 

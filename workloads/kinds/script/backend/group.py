@@ -386,7 +386,7 @@ class Group(Named):
         if self._gloo is None:
             store, rank, size, timeout = self._place
             place = (PrefixStore("gloo", store), rank, size, timeout)
-            self._gloo = Gloo(place, self._who.rows, self._number, carries=frozenset())
+            self._gloo = Gloo(place, self._who.rows, self._number, frozenset(), lambda: self._who.engine.error)
         return self._gloo
 
 
