@@ -148,8 +148,8 @@ def start_rank(
         **({VARIABLE: str(folder / f"{rank}.json")} if is_ours else {}),
         **more,
     }
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if is_heard else {}
-    return subprocess.Popen(command, env=environment, text=True, **pipes)
+    out, errors = (subprocess.PIPE, subprocess.STDOUT) if is_heard else (None, None)
+    return subprocess.Popen(command, env=environment, text=True, stdout=out, stderr=errors)
 
 
 def member(folder: Path, rank: int, work: str) -> None:

@@ -66,11 +66,12 @@ if child == 0:
         dist.all_reduce(torch.ones(1))
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-dist.barrier()
 
-# What a rank's script ends with is told to those that wait for it.
+# What a rank's script ends with is told to those that wait for it, be they still in the barrier before.
 if rank == 1:
+    dist.barrier()
     raise ValueError("enough")
 with fails("h1 ended with ValueError: enough"):
+    dist.barrier()
     dist.all_reduce(torch.ones(100_000))
 print("told", flush=True)
