@@ -80,6 +80,11 @@ class Connection:
         self._header_have = 0
 
     @property
+    def header(self) -> memoryview:
+        """The bytes of the header that was read last, until the payload is."""
+        return self._header
+
+    @property
     def sending(self) -> bool:
         """Something waits to be sent."""
         return bool(self._outbox or self._queue)
@@ -92,7 +97,11 @@ class Connection:
     def push(self, word: int, payload: memoryview, rank: int = 0, left: Left | None = None) -> None:
         """Queue one message behind those of its rank and below; ``payload`` must stay as it is until it is sent, and
         ``left`` is called when it is."""
-        heapq.heappush(self._queue, (rank, self._pushed, word.to_bytes(self._header_bytes, "big"), payload, left))
+        self.push_raw(word.to_bytes(self._header_bytes, "big"), payload, rank, left)
+
+    def push_raw(self, header: bytes, payload: memoryview, rank: int = 0, left: Left | None = None) -> None:
+        """As :meth:`push`, with the header's bytes."""
+        heapq.heappush(self._queue, (rank, self._pushed, header, payload, left))
         self._pushed += 1
         self.pushed_bytes += HEADER_BYTES + len(payload)
 
@@ -155,7 +164,8 @@ class Connection:
     def read_header(self) -> int | None:
         """The next message's header, or None while it is incomplete."""
         if self._header_have < self._header_bytes:
-            self._header_have += self._receive([self._header[self._header_have :]])
+            missing = self._header_bytes - self._header_have
+            self._header_have += self._receive([self._header[self._header_have :]], missing)
         if self._header_have < self._header_bytes:
             return None
         self._header_have = 0
@@ -166,15 +176,18 @@ class Connection:
 
         ``into`` is at most ``left`` bytes long.
         """
-        whole = len(into) == self.left
-        count = self._receive([into, self._header] if whole else [into])
-        payload = min(count, len(into))
+        room = len(into)
+        if room == self.left:
+            count = self._receive([into, self._header], room + self._header_bytes)
+        else:
+            count = self._receive([into], room)
+        payload = min(count, room)
         self._header_have = count - payload
         self.left -= payload
         return payload
 
-    def _receive(self, buffers: Sequence[memoryview]) -> int:
-        """One system call; 0 when nothing is there, or at the end of the stream."""
+    def _receive(self, buffers: Sequence[memoryview], room: int) -> int:
+        """One system call into buffers of so many bytes; 0 when nothing is there, or at the end of the stream."""
         try:
             count = self.sock.recvmsg_into(buffers)[0]
         except BlockingIOError:
@@ -184,7 +197,7 @@ class Connection:
             count = 0
         if count == 0:
             self.closed, self.readable = True, False
-        elif count < sum(map(len, buffers)) and not self.hung_up:
+        elif count < room and not self.hung_up:
             self.readable = False  # a short read has emptied the socket (epoll(7)), unless the stream's end follows it
         return count
 

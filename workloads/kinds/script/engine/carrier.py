@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from socket import SHUT_WR, socket
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ from workloads.kinds.script.engine.operation import SUM, Key, Operation
 from workloads.sync.connection import Connection, LostError, lost
 from workloads.sync.loop import Loop
 
-HEADER_BYTES = 16
+_HEADER = Struct(">IIII")
+HEADER_BYTES = _HEADER.size
 UNSENT_BYTES = 256 * 2**10
 """What the kernel may hold of a connection before it is on the wire: enough that two cores do not wake up for less, and
 little enough that the news of a call does not wait long behind a large one."""
@@ -98,16 +100,19 @@ class Carrier(Loop):
         self._over: dict[Key, tuple[Operation, set[int]]] = {}
         """Small calls that are over before these neighbours have made them."""
         self._unanswered: dict[int, set[Key]] = {}
-        self._absent: dict[int, list[tuple[int, memoryview, int, Callable[[], None] | None]]] = {}
+        self._absent: dict[int, list[tuple[bytes, memoryview, int, Callable[[], None] | None]]] = {}
         """What is for nodes without a connection yet."""
         self._gone: set[int] = set()
         """Nodes that leave, as they or others have said."""
         self._said_bye: set[int] = set()
         """Of these, neighbours that have said so themselves: all that they had to send has come."""
         self._looked_s = time.monotonic()
+        self._messages: dict[Connection, tuple[Key, int]] = {}
+        """Of the message that comes over each connection: its call, and its word."""
         self._into: dict[Connection, memoryview] = {}
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
         self._scratch_bytes = self._scratch.data
+        self._scratches: dict[np.dtype[Any], Numbers] = {}
         self._inbox: deque[Callable[[], None]] = deque()
         self._bell = _Bell()
         self._by_descriptor[self._bell.descriptor] = self._bell  # type: ignore[assignment]
@@ -169,7 +174,7 @@ class Carrier(Loop):
 
     def _act(self) -> None:
         with suppress(IndexError):  # after the end, several threads may do this
-            while True:
+            while self._inbox:
                 self._inbox.popleft()()
 
     def _is_over(self) -> bool:
@@ -211,7 +216,7 @@ class Carrier(Loop):
         end_s = time.monotonic() + _LAST_WORDS_S
         for connection in self._connections:
             connection.abandon()
-            connection.push(self._word((self._node, 0), _CONTROL | _ABORT, len(text)), memoryview(text))
+            connection.push_raw(self._word((self._node, 0), _CONTROL | _ABORT, len(text)), memoryview(text))
         for connection in self._connections:
             with suppress(OSError, TestbedError):
                 _flush_all(connection, end_s)
@@ -380,11 +385,12 @@ class Carrier(Loop):
     # Messages.
 
     @staticmethod
-    def _word(key: Key, word: int, length: int) -> int:
-        return ((key[0] << 32 | key[1]) << 32 | word) << 32 | length
+    def _word(key: Key, word: int, length: int) -> bytes:
+        """A header."""
+        return _HEADER.pack(*key, word, length)
 
     def _push(
-        self, node: int, header: int, payload: memoryview, rank: int = 0, left: Callable[[], None] | None = None
+        self, node: int, header: bytes, payload: memoryview, rank: int = 0, left: Callable[[], None] | None = None
     ) -> None:
         connection = self._by_node.get(node)
         if connection is None:
@@ -393,7 +399,7 @@ class Carrier(Loop):
                 self._reach(node)
             self._absent[node].append((header, payload, rank, left))
         else:
-            connection.push(header, payload, rank, left)
+            connection.push_raw(header, payload, rank, left)
 
     def _reach(self, node: int) -> None:
         """Connect with a node that is no neighbour so far; :meth:`adopt` is called when that is done.
@@ -415,7 +421,7 @@ class Carrier(Loop):
         self._connections = [*self._connections, connection]
         self._register(connection)
         for queued in self._absent.pop(node, []):
-            connection.push(*queued)
+            connection.push_raw(*queued)
 
     def _say_bye(self) -> None:
         if self.error is not None or self._leaving_s is not None:
@@ -427,14 +433,16 @@ class Carrier(Loop):
     def _say_left(self, connection: Connection, node: int) -> None:
         """Tell a neighbour that this node, or another one, leaves."""
         if not connection.closed:
-            connection.push(self._word((node, 0), _CONTROL | _BYE, 0), memoryview(b""))
+            connection.push_raw(self._word((node, 0), _CONTROL | _BYE, 0), memoryview(b""))
 
     def _move(self) -> bool:
         moved = super()._move()
-        for key in [key for key in self._early if key in self._ops]:
-            self._take_early(self._ops[key])
-        for op in [*self._summed.values()]:
-            self._finish(op)
+        if self._early:
+            for key in [key for key in self._early if key in self._ops]:
+                self._take_early(self._ops[key])
+        if self._summed:
+            for op in [*self._summed.values()]:
+                self._finish(op)
         return moved
 
     def _flush(self, connection: Connection) -> int:
@@ -458,9 +466,9 @@ class Carrier(Loop):
                 if connection.closed:
                     self._ended(connection)
                 return False
-            connection.left = connection.word & _LENGTH_MASK
-        header = connection.word
-        key, word = (header >> 96, header >> 64 & 0xFFFFFFFF), header >> 32 & 0xFFFFFFFF
+            group, number, word, connection.left = _HEADER.unpack(connection.header)
+            self._messages[connection] = (group, number), word
+        key, word = self._messages[connection]
         if word & _CONTROL:
             return self._take_control(connection, key, word & ~_CONTROL)
         op = self._ops.get(key)
@@ -587,16 +595,24 @@ class Carrier(Loop):
 
     def _add(self, connection: Connection, op: Operation, k: int) -> bool:
         """Read some of a partial sum and add its whole numbers to ours; returns whether anything came."""
-        dtype = op.dtype
+        size = op.dtype.itemsize
         carried = len(connection.carry)
-        at = (len(op.views[k]) - connection.left - carried) // dtype.itemsize
-        self._scratch_bytes[:carried] = connection.carry
+        at = (len(op.views[k]) - connection.left - carried) // size
+        if carried:
+            self._scratch_bytes[:carried] = connection.carry
         room = min(connection.left, _SCRATCH_BYTES - carried)
         count = connection.read_payload(self._scratch_bytes[carried : carried + room])
-        whole = (carried + count) // dtype.itemsize * dtype.itemsize
-        connection.carry = bytes(self._scratch_bytes[whole : carried + count])
-        op.add(k, at, self._scratch[:whole].view(dtype))
+        numbers, rest = divmod(carried + count, size)
+        connection.carry = bytes(self._scratch_bytes[numbers * size : carried + count]) if rest else b""
+        op.add(k, at, self._typed(op.dtype)[:numbers])
         return count > 0
+
+    def _typed(self, dtype: np.dtype[Any]) -> Numbers:
+        """The scratch memory as numbers of a type."""
+        found = self._scratches.get(dtype)
+        if found is None:
+            found = self._scratches[dtype] = self._scratch.view(dtype)
+        return found
 
     def _misfit(self, name: str, key: Key, k: int) -> WorkerError:
         return WorkerError(

@@ -7,7 +7,7 @@ partial sums are added, a sum is passed on. Where it sends, and when it may, is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ SUM = 1 << 31
 
 Key = tuple[int, int]
 """Group and number of a call; the same at all processes that take part."""
+Message = tuple[int, int, int]
+"""Receiver, phase and chunk."""
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Operation:
         told: neighbours that have made the call, too.
         parked: by neighbour, the messages that wait until it has.
         unsent: messages that wait in connections.
+        dtype: of what travels.
     """
 
     def __init__(
@@ -59,16 +62,12 @@ class Operation:
         else:
             dtype = dtype_of(shape.call.dtype)
             self._sums = FloatSums(plan, forest.window, shape.table.total_floats, own, dtype=dtype)
+        self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
         self.views = [raw(part) for part in self._sums.parts]
         self.unsent = 0
         self._waiting = plan.children.copy()
         self._open = [False] * len(plan.members)
         self._remaining = plan.chunks[0]
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """Of what travels."""
-        return np.dtype(self._sums.dtype)
 
     @property
     def is_summed(self) -> bool:
@@ -87,59 +86,63 @@ class Operation:
         """Whether there is room for chunk k now."""
         return self._open[self._plan.gate[k]] and self._sums.take(k, queued)
 
-    def begin(self) -> Iterator[tuple[int, int, int]]:
-        """Messages that can leave at once: receiver, phase and chunk of each."""
+    def begin(self) -> list[Message]:
+        """Messages that can leave at once."""
         self._sums.begin()
-        yield from self._opened(0)
+        leaving: list[Message] = []
+        self._opened(0, leaving)
+        return leaving
 
     def add(self, k: int, at: int, terms: Numbers) -> None:
         """Add to chunk k, from its number ``at`` on."""
         self._sums.add(k, at, terms)
 
-    def came(self, k: int, phase: int) -> Iterator[tuple[int, int, int]]:
-        """A message is complete; yields those that can leave because of it.
+    def came(self, k: int, phase: int) -> list[Message]:
+        """A message is complete; returns those that can leave because of it.
 
         Raises:
             ValueError: it was not to come.
         """
+        leaving: list[Message] = []
         if phase == SUM:
-            yield from self._summed(k)
-            return
+            self._summed(k, leaving)
+            return leaving
         if self._waiting[k] == 0:
             raise ValueError(f"chunk {k} came too often")
         self._waiting[k] -= 1
         if self._waiting[k] == 0:
-            yield from self._reduced(k)
+            self._reduced(k, leaving)
+        return leaving
 
     def finish(self) -> None:
         """All has left: the array holds the result."""
         self._sums.finish()
 
-    def _opened(self, gate: int) -> Iterator[tuple[int, int, int]]:
+    def _opened(self, gate: int, leaving: list[Message]) -> None:
         self._open[gate] = True
         self._sums.open(gate)
         for k in self._plan.leaves[gate]:
-            yield from self._reduced(k)
+            self._reduced(k, leaving)
 
-    def _reduced(self, k: int) -> Iterator[tuple[int, int, int]]:
+    def _reduced(self, k: int, leaving: list[Message]) -> None:
         """Chunk k holds this node's and all its children's numbers: pass it up, or at the root down."""
         c = self._plan.klass[k]
         parent = self._plan.parent[c]
         if parent == ROOT:
-            yield from self._summed(k)
+            self._summed(k, leaving)
         elif self._sums.may_send(k):
-            yield parent, 0, k
+            leaving.append((parent, 0, k))
             if not self._plan.receives[c]:
                 self._complete(k)
 
-    def _summed(self, k: int) -> Iterator[tuple[int, int, int]]:
+    def _summed(self, k: int, leaving: list[Message]) -> None:
         for node in self._plan.forward[self._plan.klass[k]]:
-            yield node, SUM, k
+            leaving.append((node, SUM, k))  # noqa: PERF401 - an iterator for one or two of them takes longer
         self._complete(k)
         if (gate := self._sums.agreed(k)) is not None:
-            yield from self._opened(gate)
+            self._opened(gate, leaving)
         if (later := self._sums.summed(k)) is not None:
-            yield from self._reduced(later)
+            self._reduced(later, leaving)
 
     def _complete(self, k: int) -> None:
         self._sums.leave(k)
