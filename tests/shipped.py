@@ -1,4 +1,4 @@
-"""The files in ``experiments/`` that come with us."""
+"""The files in ``experiments/`` that come with us, and what tests of them share."""
 
 from __future__ import annotations
 
@@ -9,3 +9,6 @@ BATCHES = sorted((EXPERIMENTS / "mlfabric" / "batches").glob("*.yaml"))
 """For ``testbed schedule``."""
 SPECS = sorted(set(EXPERIMENTS.rglob("*.yaml")).difference(BATCHES))
 """For all other commands."""
+
+GUESSING, MLFABRIC = "guesses at how long claims take", "MLfabric's ideal networks"
+"""Tests in one process each, which remembers for all of them what takes it seconds (``pytest.mark.xdist_group``)."""

@@ -26,7 +26,7 @@ from testbed.base.errors import MissingToolError, OutputError
 from testbed.base.units import rate_text
 from testbed.capacity.cache import known
 from testbed.capacity.fit import enlarged
-from testbed.experiment.planning import plan
+from testbed.experiment.planning import duration_s
 from testbed.experiment.run import Announce
 from testbed.experiment.run import Experiment as Running
 from testbed.files.writing import named_errors, temporaries
@@ -105,14 +105,14 @@ def _names(papers: Iterable[Paper]) -> set[str]:
 
 def expected_s(claims: Sequence[Claim], full: bool) -> float:
     """A guess at how long measuring and deciding them takes from the beginning."""
-    measured_s = sum(_expected_s(one, full) for one in experiments(claims, full))
+    measured_s = sum(experiment_s(one, full) for one in experiments(claims, full))
     return measured_s + sum(claim.computes_s for claim in claims)
 
 
 @cache
-def _expected_s(experiment: Experiment, full: bool) -> float:
-    """Remembered, since a list of claims has most experiments with several of them."""
-    return float(plan(source(experiment, full))["duration_s"])
+def experiment_s(experiment: Experiment, full: bool) -> float:
+    """A guess at how long an experiment takes. Remembered, since most belong to several claims of a list."""
+    return duration_s(source(experiment, full))
 
 
 def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, overrides: Sequence[str] = ()) -> bool:

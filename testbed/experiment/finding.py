@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from testbed.experiment.built import lab_rate_bps
 from testbed.experiment.expand import first_trials
 from testbed.experiment.placing import memory_bytes
 from testbed.spec import Source
-from testbed.spec.sought import COURSE, Panels, Search, Sought
+from testbed.spec.sought import COURSE, Panels, Sought
 from testbed.trial.model import Trial
 from topologies.call import LONGEST
 from topologies.topoopt.finder import find
@@ -33,9 +34,9 @@ LEAST_PACE_S = 1e-6
 """Of workers that take no time."""
 
 
-def settled(source: Source, *, part: tuple[int, int] | None = None) -> Source:
+def settled(source: Source, *, part: tuple[int, int] | None = None, most_steps: int | None = None) -> Source:
     """``source`` with all that is to be found or fitted. ``part`` says which one of how many runs here; the first part
-    searches for all.
+    searches for all. Searches end after ``most_steps``, for those who only want to know about how good they get.
 
     Raises:
         SpecError: something cannot be, or nothing fits.
@@ -47,10 +48,10 @@ def settled(source: Source, *, part: tuple[int, int] | None = None) -> Source:
             f"--part {number}/{count}: what search and topoopt find is found once, in part 1",
             fix="begin part 1, and give its directory, or a directory with a copy of its resolved.json: --found DIR",
         )
-    return fit(found(source), part=part is not None)
+    return fit(found(source, most_steps), part=part is not None)
 
 
-def found(source: Source) -> Source:
+def found(source: Source, most_steps: int | None = None) -> Source:
     """``source`` with plain settings of the arms that leave some to be found; else as it is.
 
     Raises:
@@ -60,7 +61,8 @@ def found(source: Source) -> Source:
         return source
     _check_one_point(source)
     trials = {cell.number: one for cell, one in zip(source.grid.cells, first_trials(source), strict=True)}
-    work = {number: partial(_found, trials[number], one, _effort(one)) for number, one in source.sought.items()}
+    limited = {number: _effort(one, most_steps) for number, one in source.sought.items()}
+    work = {number: partial(_found, trials[number], one, limited[number]) for number, one in source.sought.items()}
     made = {}
     for number, make in work.items():
         try:
@@ -84,16 +86,16 @@ def _check_one_point(source: Source) -> None:
         raise SpecError(f"{source.name}: workload.scale: fit does not go with search or topoopt", fix="give a number")
 
 
-def _effort(wanted: Sought) -> Effort | None:
+def _effort(wanted: Sought, most_steps: int | None) -> Effort | None:
     """
     Raises:
         SpecError: too many steps.
     """
-    return None if wanted.search is None else _checked(wanted.search)
-
-
-def _checked(search: Search) -> Effort:
-    return Effort(steps=search.steps, seed=search.seed)
+    search = wanted.search
+    if search is None:
+        return None
+    effort = Effort(steps=search.steps, seed=search.seed)
+    return effort if most_steps is None else replace(effort, steps=min(effort.steps, most_steps))
 
 
 def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any]:

@@ -204,7 +204,7 @@ class Job:
             max(self.checkpoints.values(), default=0.0) / (asked.rate_bytes_per_s / self.work.scale) if asked else 0.0
         )
 
-    @property
+    @cached_property
     def pace_s(self) -> NDArray[np.float64]:
         """float64[workers, iterations]: how long computing takes at least, after the checkpoint that comes before."""
         slow = self.stragglers
@@ -216,6 +216,7 @@ class Job:
         if asked is not None:
             writers = [rank for rank, node in enumerate(self.plan.workers) if node in self.checkpoints]
             found[writers, asked.every :: asked.every] += self.checkpoint_s
+        found.flags.writeable = False  # it is kept
         return found
 
     @property

@@ -21,12 +21,14 @@ from analysis.papers.mlfabric.speed import ACCURACY, BEST, LAG, LATE, PAPERS_TAB
 from analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA
 from analysis.papers.mlfabric.unmeasured import MEAN_DELAY, SPREADS, STEPS, proven
 from analysis.recorded import Accuracy, Trial
+from tests.shipped import MLFABRIC
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.transfers import Purpose
 from workloads.sync.cost import goodput
 
 from .made_up import Times, run, trial
 
+pytestmark = pytest.mark.xdist_group(MLFABRIC)
 HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 CLAIMS: Mapping[str, Claim] = {claim.name: claim for claim in PAPER.claims}
 WORLD, ITERATIONS = 3, 20
@@ -352,11 +354,7 @@ def test_delays_in_a_narrow_interval_do_not_help_as_eq_4_has_it(monkeypatch: pyt
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(claim.name, marks=[pytest.mark.xdist_group("mlf.repl")] if claim.name == "mlf.repl" else [])
-        for claim in PAPER.claims
-        if claim.experiments
-    ],
+    [claim.name for claim in PAPER.claims if claim.experiments],
 )
 def test_what_was_not_run_does_not_hold(name: str) -> None:
     assert decide(name, {}).verdict == UNDECIDED

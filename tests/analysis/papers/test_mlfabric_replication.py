@@ -12,11 +12,12 @@ from analysis.papers.claim import Runs, Verdict
 from analysis.papers.mlfabric.plan import PLAN, PLANNED
 from analysis.papers.mlfabric.replication import COPIES, PAPERS_TIMES, REPLICA, REPLICA_TIMES, replicated, replication
 from analysis.recorded import Trial
+from tests.shipped import MLFABRIC
 from workloads.kinds.transfers import Purpose
 
 from .made_up import WORLD, Times, run, trial
 
-pytestmark = pytest.mark.xdist_group("mlf.repl")  # whose theory takes seconds, once a process
+pytestmark = pytest.mark.xdist_group(MLFABRIC)
 
 BEHIND = {"replica, N": (1, 2), "replica, 5N": (4, 5, 5), "replica, 20N": (5, 6, 6)}
 """By arm, the updates in transfers to the replica."""

@@ -16,7 +16,7 @@ from testbed.base.exits import INTERRUPTED
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in interrupt.ENDING}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in interrupt.ENDING}  # nohup ignores one
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -20,11 +20,21 @@ from testbed.base import exits
 from testbed.base.errors import MissingToolError
 from testbed.capacity.fit import enlarged
 from testbed.comparison import reproduction
-from testbed.comparison.reproduction import Decided, as_began, as_json, exit_code, expected_s, folder, scales, source
-from testbed.experiment.planning import plan
+from testbed.comparison.reproduction import (
+    Decided,
+    as_began,
+    as_json,
+    exit_code,
+    expected_s,
+    experiment_s,
+    folder,
+    scales,
+    source,
+)
 from testbed.run_directory.directory import RunDirectory
 from testbed.spec.jobs import singly
 from testbed.spec.workload.profile import Profile
+from tests.shipped import GUESSING, MLFABRIC
 
 from ..capacity.made_up import known
 from ..conftest import Called
@@ -45,13 +55,18 @@ quiet: 0 s
 """
 
 
+guessing = pytest.mark.xdist_group(GUESSING)
+
+
+@guessing
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.spec)
 def test_every_experiment_can_be_planned_in_both_modes(experiment: Experiment, full: bool) -> None:
     settings = experiment.settings(full)
-    assert settings is None or plan(source(experiment, full))["trials"]
+    assert settings is None or experiment_s(experiment, full) > 0
 
 
+@guessing
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=lambda paper: paper.name)
 def test_quick_is_quick(paper: Paper) -> None:
     """MLfabric's and TopoOpt's claims are many, and have a quarter of an hour."""
@@ -97,10 +112,11 @@ def test_the_pace_in_the_spec_is_what_the_claim_derives() -> None:
 
 
 def in_one_process(claim: Claim) -> object:
-    """Some claims have a theory that takes seconds, once a process: figure 5 networks of 1,024 servers, mlf.repl all
+    """Some claims have a theory that takes seconds, once a process: figure 5 networks of 1,024 servers, MLfabric's all
     transfers of an ideal network."""
-    groups = {"bml.fig5": "figure 5 of BML", "bml.ps_on_bcube": "figure 5 of BML", "mlf.repl": "mlf.repl"}
-    marks = [pytest.mark.xdist_group(groups[claim.name])] if claim.name in groups else []
+    groups = {"bml.fig5": "figure 5 of BML", "bml.ps_on_bcube": "figure 5 of BML"}
+    group = MLFABRIC if claim.name.startswith("mlf.") else groups.get(claim.name)
+    marks = [pytest.mark.xdist_group(group)] if group else []
     return pytest.param(claim, marks=marks, id=claim.name)
 
 
@@ -213,6 +229,7 @@ def test_a_claim_may_be_named_alone(testbed: CLI) -> None:
     assert testbed("reproduce", "rina.bom", "--out", "out").code == 0
 
 
+@guessing
 def test_the_list(testbed: CLI) -> None:
     listed = testbed("reproduce", "--list")
     assert listed.code == 0

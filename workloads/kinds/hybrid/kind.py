@@ -19,9 +19,8 @@ from workloads.kinds.base import Asked, Floats, Kind, Refusal, Stage, Told
 from workloads.kinds.forest.kind import KIND as FOREST
 from workloads.kinds.hybrid import fields
 from workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
-from workloads.kinds.hybrid.program.cut import steps
 from workloads.kinds.hybrid.program.layout import collected, held_floats
-from workloads.kinds.hybrid.program.pace import flop_per_s, step_s
+from workloads.kinds.hybrid.program.pace import flop_per_s
 from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES
 from workloads.parallel.prediction import Machine, Prediction, predict, stages
@@ -117,10 +116,7 @@ class HybridKind(Kind[Plan]):
         return FOREST.releases(plan.forest, topology, gradient_bytes)
 
     def paces(self, plan: Plan) -> Sequence[float]:
-        return tuple(
-            sum(step_s(plan.model, step, 1.0) for step in steps(plan.model, plan.strategy, server, plan.messages))
-            for server in range(len(plan.workers))
-        )
+        return plan.paces
 
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         assert isinstance(cost, HybridCost)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
 from topologies.model import Topology
-from workloads.kinds.hybrid.program.cut import Message, messages
+from workloads.kinds.hybrid.program.cut import Message, messages, steps
 from workloads.kinds.hybrid.program.layout import Layout, layout
+from workloads.kinds.hybrid.program.pace import step_s
 from workloads.parallel.network import Network
 from workloads.parallel.operators import FLOAT_BYTES, Model
 from workloads.parallel.strategy import Holders, Strategy, text
@@ -69,6 +71,14 @@ class Plan:
     def gradient_floats(self) -> int:
         """Of all groups."""
         return int(self.forest.share.sum())
+
+    @cached_property
+    def paces(self) -> tuple[float, ...]:
+        """For how much of the pace of a whole iteration each server computes."""
+        return tuple(
+            sum(step_s(self.model, step, 1.0) for step in steps(self.model, self.strategy, server, self.messages))
+            for server in range(len(self.workers))
+        )
 
     @property
     def flows(self) -> Flows:
