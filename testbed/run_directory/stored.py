@@ -24,8 +24,10 @@ from workloads.kinds import of_record
 
 NEEDED = ("id", "identity", "label", "batch", "status", "kind", "error", "metrics", "accuracy", "fidelity", "links")
 """What every record has."""
-MEASURED = ("jct_s", "gst_median_s", "gst_theory_s", "throughput_sps")
+MEASURED = ("jct_s", "gst_median_s", "gst_theory_s")
 """What every trial that is done has, the first also of a command."""
+TOLD = "throughput_sps"
+"""What it has, or null if its ranks are scripts that tell of no samples."""
 
 
 def source_of(path: Path, more: Sequence[str] = ()) -> Source:
@@ -162,6 +164,8 @@ def _is_readable(record: Mapping[str, Any], measured: Sequence[str]) -> bool:
     numbers_of(judged)
     for name in measured:
         writing.number(name, record["metrics"][name])
+    if record["metrics"].get(TOLD) is not None:
+        writing.number(TOLD, record["metrics"][TOLD])
     return bool(judged["verdict"]) and all(isinstance(one["ok"], bool) for one in judged["checks"])
 
 

@@ -322,3 +322,16 @@ def test_until_it_is_enough_goes_on_after_an_interruption(made_up: Made, tmp_pat
         done = go(Experiment.resumed(out, None, FakeLab))
         assert first.ids + second.ids == whole.ids
         assert len(done.records) == len(whole.ids)
+
+
+def test_a_run_whose_scripts_told_no_samples_goes_on(made_up: Made, tmp_path: Path) -> None:
+    made_up()
+    run = tmp_path / "run"
+    go(Experiment.new(source(SPEC), run, FakeLab))
+    for path in (run / "trials").iterdir():
+        found = json.loads(path.read_text())
+        found["metrics"]["throughput_sps"] = None
+        path.write_text(json.dumps(found))
+    again = made_up()
+    go(Experiment.resumed(run, None, FakeLab))
+    assert again.ids == []
