@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass
 class Shape:
-    """Of the model: characters that there are, characters at once, layers, heads, and floats for a character."""
+    """Of the model: different characters, characters of a piece of text, layers, heads, and floats for a character."""
 
     letters: int
     context: int = 64
@@ -57,7 +57,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Letters to the odds of the next one."""
+    """From letters to the log-odds of the next letter."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ import testbed
 
 
 class Residual(nn.Module):
-    """Two convolutions whose result is added to what went in (He et al. 2016)."""
+    """Two convolutions whose result is added to their input (He et al. 2016)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Residual(nn.Module):
 
 
 def network(channels: int, blocks: int) -> nn.Module:
-    """Images of 8 x 8 to ten digits."""
+    """From images of 8 x 8 pixels to the log-odds of ten digits."""
     return nn.Sequential(
         nn.Conv2d(1, channels, 3, padding=1),
         *(Residual(channels) for _ in range(blocks)),

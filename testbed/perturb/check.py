@@ -54,8 +54,8 @@ def _check_once(arm: Arm, spec: Spec) -> None:
     movers = [(where, one) for where, one in _placed(arm, spec) if one.moves_circuits]
     for where, one in movers:
         if one.reconfiguration and len(movers) > 1:
-            problem = f"{where}: where circuits move by what is unsent, nothing else may move them"
-            raise SpecError(problem, fix="leave one of the perturbations out that move circuits")
+            problem = f"{where}: reconfigure decides where circuits are, so no other perturbation may move them"
+            raise SpecError(problem, fix="keep only one of the perturbations that move circuits")
 
 
 def _placed(arm: Arm, spec: Spec) -> Iterator[tuple[str, Perturbation]]:
@@ -93,7 +93,7 @@ def _check_holds(spec: Spec, plan: Plan) -> None:
     """Whether processes can tell what they have still to send, and hold it."""
     if not kinds.of(plan).tells_unsent:
         raise SpecError(
-            "circuits move by what processes have still to send, and only those of an arm with a strategy tell that",
+            "circuits follow the bytes that processes have not sent yet, and only arms with a strategy report these",
             fix="give the arm a strategy, such as strategy: data",
         )
     if not spec.place.has_sockets:

@@ -83,9 +83,14 @@ class Arm(Group):
     def _of_a_strategy(self) -> Arm:
         strategies = [self.strategy, *(one.strategy for one in self.jobs)]
         if self.memory_bytes is not None and not any(one is not None for one in strategies):
-            raise refuse("memory limits what a strategy has hosts hold, and this arm has none", "remove memory")
+            raise refuse(
+                "memory limits a strategy, and this arm has no strategy", "remove memory, or add strategy: data"
+            )
         if self.cut is not None and self.strategy is None:
-            raise refuse("cut makes tables that a strategy places, and this arm has none", "remove cut")
+            raise refuse(
+                "cut makes parts of tables for a strategy to place, and this arm has no strategy",
+                "remove cut, or add a strategy, such as strategy: search(steps=2000)",
+            )
         return self
 
     @model_validator(mode="after")

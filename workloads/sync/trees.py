@@ -140,7 +140,7 @@ def racks(topology: Topology, scheme: str) -> list[list[int]]:
         rack = topology.nodes[host].rack
         if rack is None:
             raise SchemeError(
-                f"{scheme} goes by racks, and {topology.nodes[host].name} of {topology.expression} is in none",
+                f"{scheme} sums by racks, and {topology.nodes[host].name} of {topology.expression} is in no rack",
                 fix="use it on spine_leaf, fat_tree or bcube, or take ps or ring here",
             )
         found.setdefault(rack, []).append(host)

@@ -34,7 +34,7 @@ class Reconfigure(Perturbation):
         if self.dark_s >= self.every_s:
             raise refuse(
                 f"circuits that are dark for {1e3 * self.dark_s:g} ms of every {1e3 * self.every_s:g} ms carry nothing",
-                "give a longer time as every",
+                "give a longer every, or a shorter dark",
             )
         return self
 

@@ -19,8 +19,8 @@ SUMS = About(
 )
 FINITE = About(
     "finite numbers",
-    sees="arrays that a script gave to a sum, or got from one, with numbers that are not finite",
-    misses="whether the script means them to be so",
+    sees="arrays with numbers that are not finite, which a script gave to a sum",
+    misses="sums that Gloo makes, sums that are too large for their type, and whether the script means it to be so",
 )
 ABOUTS = (SUMS, FINITE)
 ROUNDED = 1.0

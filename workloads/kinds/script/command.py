@@ -11,7 +11,9 @@ from workloads.kinds.script.themselves import Themselves, command, free
 from workloads.sync.cost import Cost
 from workloads.sync.forest import Forest
 
-_COMPUTES = Refusal("a command computes by itself", "slow its host down with kind: hog")
+_COMPUTES = Refusal(
+    "a command computes by itself, and testbed cannot slow it down from within", "slow its host down with kind: hog"
+)
 _COUNTS = Refusal("a command's iterations are not known", "write a time, such as at: 3 s")
 
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
 
-_COMPUTES = Refusal("a script computes by itself", "slow its host down with kind: hog")
+_COMPUTES = Refusal(
+    "a script computes by itself, and testbed cannot slow it down from within", "slow its host down with kind: hog"
+)
 _COUNTS = Refusal("a script's iterations are not known before it runs", "write a time, such as at: 3 s")
 _STAYS = Refusal("a script's connections stay where they are", "leave circuits as they are in this experiment")
 

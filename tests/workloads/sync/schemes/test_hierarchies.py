@@ -157,6 +157,6 @@ def test_a_network_without_racks(topology: Build, form: str) -> None:
     with pytest.raises(SchemeError) as caught:
         build(form, nowhere, [])
     assert str(caught.value) == (
-        f"{form} goes by racks, and h0 of star(hosts=2) is in none\n"
+        f"{form} sums by racks, and h0 of star(hosts=2) is in no rack\n"
         "  fix: use it on spine_leaf, fat_tree or bcube, or take ps or ring here"
     )
