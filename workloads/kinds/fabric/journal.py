@@ -185,11 +185,11 @@ class Journal:
         return True
 
     def forget(self, number: int) -> None:
-        """This update will not come, for its worker is lost; unless it is here."""
+        """This update will not come, for its worker is lost; unless it is here. An open journal expects none."""
         if number in self._known:
             return
         self._known.add(number)
-        if number in self._versions:
+        if number in self._order:
             self._order.remove(number)
 
     def open(self) -> None:

@@ -218,8 +218,11 @@ def test_without_a_scheduler_updates_have_their_turn_as_they_come() -> None:
         journal.arrive(unit)
     journal.open()
     assert steps(journal) == [((1,), Fate.DIRECT, 0), ((2, 3), Fate.AGGREGATED, 1), ((9,), Fate.LATE, 3)]
+    journal.forget(0)
     journal.arrive(alone(0, version=3))
-    assert steps(journal) == [((0,), Fate.DIRECT, 3)]
+    assert steps(journal) == [], "its worker is lost"
+    journal.arrive(alone(4, version=3))
+    assert steps(journal) == [((4,), Fate.DIRECT, 3)]
 
 
 @given(order=st.permutations(range(6)), arrivals=st.permutations(range(6)))

@@ -124,9 +124,7 @@ class Survivor(Server):
         elif isinstance(note, Dropped) and from_scheduler and self._losses and self.journal.knows(note.update):
             return  # it was to be sent again, and had come before
         elif isinstance(note, Gone) and from_scheduler:
-            for number in note.updates:
-                self.journal.forget(number)
-            self._at(time.monotonic(), partial(self._lose, note.node))
+            self._at(time.monotonic(), partial(self._give_up, note))
         else:
             super()._told(connection, note)
 
@@ -177,6 +175,14 @@ class Survivor(Server):
         self._give_again(node)
         self._apply_held()
         self._end_all()
+
+    def _give_up(self, note: Gone) -> None:
+        """A node is lost, whether anything was noticed of it here or not, and these updates will not come: what is held
+        behind them has its turn, as nothing else may come before the others have weights."""
+        for number in note.updates:
+            self.journal.forget(number)
+        self._lose(note.node)
+        self._apply_held()
 
     def _note_loss(self, node: int) -> None:
         self._losses.append(Loss(node, time.monotonic(), len(self.journal.entries)))
