@@ -22,7 +22,7 @@ from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.planner import Planner
 from workloads.kinds.fabric.planning.traffic import Leg
 from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.played_rates import RealRates
+from workloads.kinds.fabric.played_rates import RealRates, later
 from workloads.kinds.fabric.processes.messages import Commit, Dropped, Gather, Give, Note, Order, Pass, Send, SendSums
 from workloads.kinds.fabric.scheduling.network import Network
 from workloads.kinds.fabric.sums import Share
@@ -137,6 +137,29 @@ def run(
     return world.play()
 
 
+@dataclass
+class _Group:
+    """A sum is made of what is here, and leaves once all is, and its time has come."""
+
+    note: Gather
+    here: set[int] = field(default_factory=set)
+    may_leave: bool = False
+
+    @property
+    def leaves(self) -> bool:
+        return self.may_leave and self.here.issuperset(self.note.members)
+
+
+@dataclass
+class _Passed:
+    """Weights that go on once they are at the distributor, and their time has come."""
+
+    version: int
+    told: tuple[float, bool] | None
+    is_here: bool = False
+    may_leave: bool = False
+
+
 class _World:
     """Workers, a server, a scheduler, and what happens next."""
 
@@ -157,9 +180,9 @@ class _World:
         self._stale: dict[int, int] = {}
         self._computed_on: dict[int, int] = {}
         self._iteration = [0] * len(plan.workers)
-        self._groups: dict[int, Gather] = {}
-        self._passed: dict[tuple[int, int, int], tuple[int, tuple[float, bool] | None]] = {}
-        """What distributors have to pass on: from, to, and which shard; the version, and what is told."""
+        self._groups: dict[int, _Group] = {}
+        self._passed: dict[tuple[int, int, int], _Passed] = {}
+        """What distributors have to pass on: from, to, and which shard."""
         self._ended = 0
         self._goodput, self._network = work.goodput, Network(plan.topology)
 
@@ -211,29 +234,46 @@ class _World:
         if isinstance(note, Order | Dropped | Commit | Give):
             self._serve(node, note, now_s)
         elif isinstance(note, Gather):
-            self._groups[note.group] = note
+            self._groups[note.group] = _Group(note)
         elif isinstance(note, SendSums):
-            group = self._groups.pop(note.group)
-            self._arrives(Leg(node, group.target, group.members, group.shard), group.shares, now_s)
-        elif isinstance(note, Send) and (node != note.target or note.group < 0):
-            self._arrives(Leg(node, note.target, (note.update,), note.shard), None, now_s)
+            self._groups[note.group].may_leave = True
+            self._send_sums(node, note.group, now_s)
+        elif isinstance(note, Send) and node == note.target and note.group >= 0:
+            self._collect(node, note.group, note.update, now_s)
+        elif isinstance(note, Send):
+            self._arrives(Leg(node, note.target, (note.update,), note.shard), None, now_s, note.group)
         elif isinstance(note, Pass):
-            self._comes(
-                Leg(node, note.target, (), note.shard), *self._passed.pop((node, note.target, note.shard)), now_s
-            )
+            self._passed[node, note.target, note.shard].may_leave = True
+            self._pass_on(node, note.target, note.shard, now_s)
+
+    def _collect(self, node: int, number: int, update: int, now_s: float) -> None:
+        """An update is at its aggregator."""
+        self._groups[number].here.add(update)
+        self._send_sums(node, number, now_s)
+
+    def _send_sums(self, node: int, number: int, now_s: float) -> None:
+        if self._groups[number].leaves:
+            group = self._groups.pop(number).note
+            self._arrives(Leg(node, group.target, group.members, group.shard), group.shares, now_s)
+
+    def _pass_on(self, node: int, target: int, shard: int, now_s: float) -> None:
+        one = self._passed[node, target, shard]
+        if one.is_here and one.may_leave:
+            del self._passed[node, target, shard]
+            self._comes(Leg(node, target, (), shard), one.version, one.told, now_s)
 
     def _keeper(self, node: int) -> int:
         """Whose journal a node's is."""
         return self._plan.server if node in self._plan.roots else node
 
     def _there_s(self, leg: Leg, now_s: float) -> float:
-        """When a transfer ends that begins; what a root sends to itself is there."""
+        """When a transfer ends that may begin; what a root sends to itself is there."""
         if leg.source == leg.target:
             return now_s
         planned = self._found.planner.traffic.planned(*leg)
         if not self._is_changing:
             return planned.end_s
-        return self._real.end_s(planned, self._network.path(leg.source, leg.target))
+        return self._real.end_s(later(planned, now_s), self._network.path(leg.source, leg.target))
 
     def _told(self, leg: Leg, now_s: float) -> None:
         """The scheduler hears that a transfer has ended."""
@@ -257,8 +297,8 @@ class _World:
             self._give(node, now_s, note)
         self._apply(server, now_s)
 
-    def _arrives(self, leg: Leg, parts: Sequence[Share] | None, now_s: float) -> None:
-        """``parts`` is what each counts in a sum; None of an update alone."""
+    def _arrives(self, leg: Leg, parts: Sequence[Share] | None, now_s: float, group: int = -1) -> None:
+        """``parts`` is what each counts in a sum; None of an update alone, which may be for that of a ``group``."""
         target, members = leg.target, leg.members
         copies = {} if self._plan.replica is None else {self._plan.replica: self._found.copy}
         ends = self._plan.servers_at(members[0] // len(self._plan.workers))
@@ -266,7 +306,9 @@ class _World:
 
         def there(now_s: float) -> None:
             self._told(leg, now_s)
-            if target in held:
+            if group >= 0:
+                self._collect(target, group, members[0], now_s)
+            elif target in held:
                 versions = tuple(self._computed_on[number] for number in members)
                 held[target].arrive(Unit(members, versions, parts is not None, tuple(parts or [(1.0, 1.0)])))
             for server in self._found.journals:
@@ -299,12 +341,21 @@ class _World:
         shard, version = self._plan.servers.index(server), self._found.journals[server].version
         recipients = {node: (held_s, goes) for node, held_s, goes in note.recipients}
         for (first, *_), onward in note.ways:
-            self._comes(Leg(giver, first, (), shard), version, recipients.get(first), now_s)
-            self._passed |= {(first, node, shard): (version, recipients.get(node)) for node in onward}
+            self._comes(Leg(giver, first, (), shard), version, recipients.get(first), now_s, onward)
+            self._passed |= {(first, node, shard): _Passed(version, recipients.get(node)) for node in onward}
 
-    def _comes(self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float) -> None:
+    def _comes(
+        self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float, onward: Sequence[int] = ()
+    ) -> None:
         """Weights are on their way."""
-        self._at(self._there_s(leg, now_s), partial(self._got, leg, version, told))
+
+        def there(now_s: float) -> None:
+            for node in onward:
+                self._passed[leg.target, node, leg.shard].is_here = True
+                self._pass_on(leg.target, node, leg.shard, now_s)
+            self._got(leg, version, told, now_s)
+
+        self._at(self._there_s(leg, now_s), there)
 
     def _got(self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float) -> None:
         """A shard of weights is there: ``told`` is for how long they were held back, and whether the worker goes on;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from workloads.kinds.asked import Change
 from workloads.kinds.fabric.scheduling.model import Transfer
@@ -68,6 +69,15 @@ class RealRates:
         until_s = self._since[at + 1][0] if at + 1 < len(self._since) else math.inf
         rates = self._since[at][1]
         return self._goodput * min(rates[link] for link in links), until_s
+
+
+def later(transfer: Transfer, begin_s: float) -> Transfer:
+    """The same transfer if it cannot begin before a moment: what it sends was late."""
+    late_s = begin_s - transfer.start_s
+    if late_s <= 0:
+        return transfer
+    rates = tuple((from_s + late_s, rate_bps) for from_s, rate_bps in transfer.rates)
+    return replace(transfer, start_s=begin_s, end_s=transfer.end_s + late_s, rates=rates)
 
 
 def _planned(transfer: Transfer, now_s: float) -> tuple[float, float]:

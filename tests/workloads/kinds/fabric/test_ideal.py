@@ -106,6 +106,36 @@ def test_every_trial_ends_whatever_is_told_late(
         assert moved.arrived_s is not None or not moved.planned.members
         if moved.arrived_s is not None:
             assert moved.arrived_s >= moved.planned.end_s - 1e-6, "none is faster than planned"
+    _check_passed_on(found, plan)
+
+
+def _check_passed_on(found: Run, plan: Fabric) -> None:
+    """What a daemon sums or passes on leaves once it is there, however late that is; and takes 0.1 s at least."""
+    came: dict[tuple[int, tuple[int, ...]], list[float]] = {}
+    there = [moved for moved in found.planner.traffic.moved if moved.arrived_s is not None]
+    for moved in there:
+        came.setdefault((moved.planned.target, moved.planned.members), []).append(moved.arrived_s or 0.0)
+    for moved in there:
+        one, leaves_s = moved.planned, (moved.arrived_s or 0.0) - 0.1 + 1e-6
+        if len(one.members) > 1:
+            others = [number for number in one.members if plan.workers[number % len(plan.workers)] != one.source]
+            assert all(came[one.source, (number,)][0] <= leaves_s for number in others)
+        elif not one.members and one.source in plan.workers:
+            assert min(came[one.source, ()]) <= leaves_s
+
+
+def test_a_sum_waits_for_an_update_that_is_late_and_so_do_weights_that_are_passed_on() -> None:
+    """From 0.5 s on, which nobody hears, the last worker's link has a tenth of its rate in both directions."""
+    plan = made(4, 1, lag_s=100.0)
+    *_, slow = plan.workers
+    assert slow not in plan.aggregators
+    changes = [Change(0.5, {2 * slow: 10.0 * MBIT, 2 * slow + 1: 10.0 * MBIT})]
+    found = run(plan, work(8), lambda *_: 1.0, changes=changes)
+    sums = [one for one in found.planner.traffic.moved if len(one.planned.members) > 1]
+    late = [one for one in sums if slow in {plan.workers[number % 4] for number in one.planned.members}]
+    assert late
+    assert all(one.arrived_s is not None and one.arrived_s > one.planned.end_s + 0.5 for one in late)
+    _check_passed_on(found, plan)
 
 
 def test_norms_of_updates_decide_how_far_behind_a_replica_is() -> None:
