@@ -34,6 +34,7 @@ import os
 import pty
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,8 @@ FREED_S = 60.0
 """How long after that the last of its namespaces: one thread of the kernel's frees those of all users, in turn."""
 RESUMED_S = 400.0
 """How long a run that goes on may take: there, a trial that hangs ends by its own timeouts."""
+FAILS_S = 2.0
+"""How long a trial may go on without its only server."""
 SLACK_S = 20.0
 """For a busy machine."""
 DISK_BYTES = 64 * 2**20
@@ -130,7 +133,11 @@ class Hit:
     freed_s: float = 0.0
     problems: list[str] = field(default_factory=list)
     survived_by: str = ""
-    """The trial that must go on without whom was hit, if one must."""
+    """The trial that must go on without whom was hit, if one must,"""
+    failed_by: str = ""
+    """or the one that must fail for it, as a server was killed that nobody stands in for;"""
+    failed_s: float | None = None
+    """and when it had."""
 
 
 class Started:
@@ -234,22 +241,24 @@ def node_of(pid: int) -> str:
         os.close(theirs)
 
 
-def survived_by(hit: Hit, run: Started, pid: int) -> str:
-    """The id of the trial that a process belongs to, if the others of it must go on without it, or it must return. It
-    must be in the middle: all workers have begun to train, and none has done its last but one iteration."""
+def note_duty(hit: Hit, run: Started, pid: int) -> None:
+    """Note which trial a process belongs to, if the others of it must go on without it, or it must return; or if it
+    must fail at once. It must be in the middle: all workers have begun to train, and none has done its last but one
+    iteration."""
     log = Path(f"/proc/{pid}/fd/1").readlink()
     trial = next((one for one in planned() if one.id == log.parent.name), None)
     if trial is None or log.stem not in trial.processes or hit.event not in ("kill", "stop", "down"):
-        return ""
-    if not trains(trial, run.out / "work" / trial.id):
-        return ""
+        return
     work = run.out / "work" / trial.id
+    if not trains(trial, work):
+        return
     on_node = {name for name, node in trial.processes.items() if node == trial.processes[log.stem]}
     hit_too = on_node if hit.event == "down" else {log.stem}
-    if hit_too <= trial.survives:
-        return trial.id
-    has_checkpoint = (work / log.stem / "checkpoint").exists()
-    return trial.id if hit.event != "down" and log.stem in trial.returns and has_checkpoint else ""
+    returns = hit.event != "down" and log.stem in trial.returns and (work / log.stem / "checkpoint").exists()
+    if hit_too <= trial.survives or returns:
+        hit.survived_by = trial.id
+    elif hit.event == "kill" and trial.job.role(log.stem) == "server":
+        hit.failed_by = trial.id
 
 
 def trains(trial: Trial, work: Path) -> bool:
@@ -283,7 +292,8 @@ def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequen
         pid = draw.choice(roles[hit.victim])
         with contextlib.suppress(OSError):
             hit.node = node_of(pid) if hit.victim in ON_NODES else ""
-            hit.survived_by = survived_by(hit, run, pid) if hit.node else ""
+            if hit.node:
+                note_duty(hit, run, pid)
         _signal(hit, run, pid)
     elif hit.event == "SIGTERM":
         os.kill(run.pid, signal.SIGTERM)
@@ -339,6 +349,19 @@ def _signal(hit: Hit, run: Started, pid: int) -> None:
                 os.kill(pid, signal.SIGCONT)
 
 
+def wait_until_failed(hit: Hit, run: Started, struck_s: float) -> None:
+    """Note when the trial has failed that must, if it does soon after it was struck."""
+    record = run.out / "trials" / f"{hit.failed_by}.json"
+    while time.monotonic() < struck_s + FAILS_S + SLACK_S:
+        if record.exists():
+            hit.failed_s = time.monotonic() - struck_s
+            break
+        time.sleep(0.005)
+    if hit.failed_s is None or hit.failed_s > FAILS_S:
+        told = "not yet" if hit.failed_s is None else f"after {hit.failed_s:.2f} s"
+        hit.problems.append(f"{hit.node} was killed, and its trial has failed {told}, not within {FAILS_S:g} s")
+
+
 def fill(disk: Path, rest: int) -> None:
     """Leave ``rest`` bytes on a disk."""
     free = os.statvfs(disk)
@@ -370,6 +393,8 @@ def judge(hit: Hit, code: int | None, output: str, out: Path) -> None:
     expected = {"SIGTERM": {-15} if early else set(), "hang-up": {-1} if early else set()}.get(hit.event, set())
     expected |= {-2} if early and hit.event.startswith("Ctrl-C") else set()
     expected |= {0, 130} if "Ctrl-C" in hit.event or hit.event in ("SIGTERM", "hang-up") else {0, 1}
+    if hit.failed_by:
+        expected = {1}
     if hit.survived_by:
         expected = {0}
         hit.problems += unrecorded(hit, out / "trials" / f"{hit.survived_by}.json")
@@ -449,6 +474,8 @@ def once(event: str, whole_s: float, draw: random.Random, only: Sequence[str]) -
         if code is None:
             strike(hit, run, disk, draw, only)
             struck_s = time.monotonic()
+            if hit.failed_by:
+                wait_until_failed(hit, run, struck_s)
             code = run.ended(limit_s(hit, whole_s))
             hit.ended_s = time.monotonic() - struck_s
         else:
@@ -490,6 +517,7 @@ def inside(chosen: argparse.Namespace) -> int:
         hit = once(chosen.only[number % len(chosen.only)], whole_s, draw, chosen.roles)
         hits.append(hit)
         must = ", without which its trial goes on," if hit.survived_by else ""
+        must = f", without which its trial failed after {hit.failed_s:.2f} s," if hit.failed_s is not None else must
         text = (
             f"{hit.event} {hit.victim} {hit.node}{must} at {hit.at_s:.2f} s: {hit.outcome} after {hit.ended_s:.1f} s, "
         )
@@ -497,6 +525,9 @@ def inside(chosen: argparse.Namespace) -> int:
         print(f"[{number + 1}/{runs}] {text}", *hit.problems, sep="\n    ", flush=True)
     print(f"\n{table(hits)}")
     wrong = sum(bool(hit.problems) for hit in hits)
+    if failed := [hit.failed_s for hit in hits if hit.failed_s is not None]:
+        print(f"\n{len(failed)} servers were killed that nobody stands in for. Their trials had failed by name")
+        print(f"{statistics.median(failed):.2f} s later (median), {max(failed):.2f} s at most. Allowed: {FAILS_S:g} s")
     print(f"\n{wrong} of {runs} runs were not as they should be")
     return int(wrong > 0)
 

@@ -243,7 +243,9 @@ class Daemon(NoBuckets, Exchange):
         if node == self._plan.server and self._seek is not None and self._goes_on:
             self._await_server(self._seek)
         elif {self._plan.server, self._plan.scheduler} <= self._former.keys():
-            raise NeighbourError("server and scheduler are lost", fix="kill only one of them")
+            server, scheduler = (self._names[one] for one in (self._plan.server, self._plan.scheduler))
+            problem = f"the server on {server} and the scheduler on {scheduler} are lost"
+            raise NeighbourError(problem, fix="kill only one of them")
         if node != self._plan.scheduler:
             return
         self._leave_replica(is_fed=True)

@@ -221,7 +221,8 @@ class Scheduler(NoBuckets, Exchange):
             self._lose_worker(node)
             return
         if self._plan.replica is None or (self._takeover and self._takeover.has_begun):
-            raise NeighbourError("neither server nor replica is left", fix="kill only one of them")
+            problem = f"{self._names[node]} was lost, so neither server nor replica is left"
+            raise NeighbourError(problem, fix="kill only one of them")
         if node == self._plan.server and self._plan.replica in self._ended:
             return  # the server had told it to end: it has all
         for other in self._by_node:
@@ -289,7 +290,8 @@ class Scheduler(NoBuckets, Exchange):
         ended = [self._plan.nodes[node] for node in sorted(self._outdated & self._ended)]
         if ended:
             raise WorkerError(
-                f"the server was lost when workers had ended, with weights that are lost with it: {', '.join(ended)}",
+                f"the server on {self._plan.nodes[self._plan.server]} was lost when workers had ended, with weights "
+                f"that are lost with it: {', '.join(ended)}",
                 fix="kill the server earlier",
             )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.base.errors import WorkerError
+from testbed.base.errors import NeighbourError, WorkerError
 from topologies.build import build
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.planning.work import Work
@@ -233,6 +233,13 @@ def test_of_two_that_have_lost_each_other_the_first_one_to_say_so_stays(trial: T
     assert Gone(second, ()) in [note for node, note in trial.told if node == first]
 
 
+def test_who_is_lost_after_its_stand_in_is_named(trial: Trial) -> None:
+    trial._watch((SERVER, REPLICA), 60.0)
+    trial._lose(REPLICA)
+    with pytest.raises(NeighbourError, match="h2 was lost, so neither server nor replica is left"):
+        trial._lose(SERVER)
+
+
 RETURNING = mlfabric_a(build("star(hosts=4)", rate_bps=10**9), [1], aggregators=0, window=0)
 """Two workers, and a server that is started again."""
 
@@ -281,14 +288,15 @@ def test_what_the_monitor_saw_before_the_server_was_lost_counts_for_the_plans_af
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_worker_that_has_ended_before_the_server_was_lost_is_named(finder: Finder, is_first: bool) -> None:
+def test_a_server_that_was_lost_and_a_worker_that_had_ended_before_are_named(finder: Finder, is_first: bool) -> None:
     events = [
         lambda: finder._came(finder._by_node[RETURNING.workers[1]], End(), None),
         lambda: finder._lose(RETURNING.server),
     ]
     first, second = events if is_first else reversed(events)
     first()
-    with pytest.raises(WorkerError, match="lost when workers had ended, with weights that are lost with it: h1"):
+    told = "the server on h2 was lost when workers had ended, with weights that are lost with it: h1"
+    with pytest.raises(WorkerError, match=told):
         second()
 
 
