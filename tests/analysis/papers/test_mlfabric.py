@@ -222,6 +222,20 @@ def test_a_lag_costs_more_where_rates_are_skewed() -> None:
     assert failing(decide("mlf.lag", lags(skewed=1.2))) == [f"skewed: {as_much}"]
 
 
+def test_a_lag_is_shown_beside_what_the_changes_that_trials_had_cost_by_themselves() -> None:
+    whole = lags()[LAG.spec]
+    trials = [
+        replace(one, metrics=replace(one.metrics, jct_predicted_s=12.0 if "0.2 s" in one.label else 15.0))
+        for one in whole.trials
+        if "N2" in one.label
+    ]
+    for found, samples in ((run(trials), {1.25}), (whole, set())):
+        rows = {row.name: row for row in decide("mlf.lag", {LAG.spec: found}).rows}
+        ours = rows["the same, predicted for the changes of these trials, N2"].ours
+        assert ours is not None
+        assert {*ours.samples} == samples
+
+
 def curve(found: Trial, converged: float) -> Trial:
     """Likelihood that reaches 63 % of its gain after so many iterations."""
     points = [[i, -8 + 1 - np.exp(-(i + 1) / converged)] for i in range(found.iterations)]
