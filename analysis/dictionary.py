@@ -312,6 +312,11 @@ RECORD: Mapping[str, Field] = {
     "point.*": Field(PLAIN, "base unit", "by field that a sweep varies, its value: bit/s, B, s or a plain number"),
     "at": Field(NAME, NO_UNIT, "the same for people"),
     "iterations": Field(COUNT, "iterations", "number of iterations that the spec asks for; that a script did"),
+    "warmup": Field(
+        COUNT,
+        "iterations",
+        "number of first iterations that are left out of medians; scripts only, which may do fewer than are asked for",
+    ),
     "world": Field(COUNT, "workers", "number of workers that began"),
     "status": Field(NAME, NO_UNIT, "`done` or `failed`"),
     "error": Field(TEXT, NO_UNIT, "why it failed"),

@@ -173,6 +173,7 @@ def _trials(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> list[
 def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_samples: bool) -> Trial:
     try:
         done, kind = raw["status"] == "done", kinds.of_record(raw)
+        warmup = min(warmup, int(raw.get("warmup", warmup)))
         fidelity = raw.get("fidelity") or {}
         return Trial(
             id=str(raw["id"]),

@@ -138,7 +138,7 @@ _ACCURACY: Shape = {
 }
 _RESULTS: Mapping[str, Shape] = {
     **dict.fromkeys(("scheme", "status", "kind", "moves"), NAME),
-    **dict.fromkeys(("batch", "iterations", "world"), COUNT),
+    **dict.fromkeys(("batch", "iterations", "warmup", "world"), COUNT),
     "error": TEXT,
     "metrics": _METRICS,
     "accuracy": _ACCURACY,

@@ -31,7 +31,6 @@ from rich.console import Console
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
-from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
 RATE_BPS = 200e6
@@ -202,7 +201,7 @@ def _run(command: str, pairs: Sequence[tuple[str, str]], more: str) -> list[Reco
         (Path(folder) / "sums.py").write_text(SUMS)
         shutil.copy(Path(__file__).parents[1] / "experiments" / "torch" / "gpt.py", folder)
         source = read(SPEC.format(command=command, more=more, arms=arms), "scripts", Path(folder))
-        with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+        with Experiment.new(source, Path(folder) / "run") as experiment:
             return experiment.go(lambda trials: Lines(trials, Console(stderr=True))).records
 
 

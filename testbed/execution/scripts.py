@@ -165,7 +165,7 @@ def account(trial: Trial, files: Files) -> Accounted | None:
         lines[name] = supervise.read_checked(files.samples(name), most_said_bytes(job), job.kind)
     logged = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
     found = with_logged(found, logged)
-    record = {"collectives": list(found.collectives), "logged": logged}
+    record = {"collectives": list(found.collectives), "logged": logged, "warmup": found.warmup}
     as_run = replace(trial, jobs=(_as_run(job, found, read.pace_s),)) if found.samples is not None else trial
     return Accounted(found, as_run, lines, record)
 

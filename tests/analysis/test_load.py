@@ -167,6 +167,13 @@ def test_samples_of_a_warm_up_alone(run_dir: Path, edit: Edit) -> None:
     assert error(run_dir).startswith(f"RUN/samples/bml-b16.parquet: {why}")
 
 
+def test_a_script_that_did_fewer_iterations_than_the_spec_leaves_out(run_dir: Path, edit: Edit) -> None:
+    edit(run_dir / "resolved.json", lambda raw: raw["workload"].update(warmup=20))
+    for path in (run_dir / "trials").iterdir():
+        edit(path, lambda raw: raw.update(warmup=19))
+    assert all(len(trial.gst_s) == 1 for trial in load(run_dir).trials if trial.gst_s is not None)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [

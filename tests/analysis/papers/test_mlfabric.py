@@ -188,10 +188,10 @@ def test_delays_otherwise(changed: dict, says: str) -> None:
 
 
 def test_drops_on_an_ideal_network() -> None:
-    """Few with a bound of as many updates as there are workers, and none with twice as many."""
+    """Few, if any, with a bound of as many updates as there are workers, and none with twice as many."""
     few, _, none = (row.theory for row in decide("mlf.delay", {}).rows[:3])
     assert few is not None
-    assert 0 < few < 5
+    assert 0 <= few < 5
     assert none == 0
 
 

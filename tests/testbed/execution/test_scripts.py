@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.dictionary import faults
+from analysis.load import load as load_run
 from testbed.execution import programs, scripts
 from testbed.execution.files import Files
 from testbed.experiment.expand import trials
@@ -26,7 +27,8 @@ from ..experiment.test_run import call
 SPEC = """\
 name: scripted
 links: {rate: 100 Mbit/s}
-workload: {kind: command, command: torchrun --nproc_per_node=1 rank.py a, check: 3, metrics: {loss: 'loss ([0-9.]+)'}}
+workload: {kind: command, command: torchrun --nproc_per_node=1 rank.py a, check: 3, metrics: {loss: 'loss ([0-9.]+)'},
+  warmup: 5}
 arms:
   - {topology: star(hosts=3), scheme: ring}
   - {topology: "star(hosts=3,ina=all)", scheme: switchml}
@@ -173,6 +175,8 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
     assert record["metrics"]["gst_median_s"] == pytest.approx(0.02, abs=0.015)
     assert record["metrics"]["exposed_s"] == pytest.approx(0.01)
     assert record["loss"] == [3.0, 1.0]
+    assert record["warmup"] == 2, "one is left to be measured"
+    assert [trial.warmup for trial in load_run(folder / "out").trials] == [2]
     assert record["logged"] == {"loss": [[3.0, 2.0, 1.0]] * 2}
     assert record["collectives"][0]["count"] == 3
     assert all(link["theory_bytes"] > 1e6 for link in record["links"] if link["from"] != "s0")

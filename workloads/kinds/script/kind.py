@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.check import Check
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workloads.job import WorkerJob
+    from workloads.kinds.measures import Measures
     from workloads.kinds.ranks import Account, RankRows
     from workloads.sync.session import Session
     from workloads.tasks.base import Participant
@@ -86,6 +88,12 @@ class ScriptKind(ForestKind):
         from workloads.kinds.script.account import account
 
         return account(plan, topology, ranks, warmup, shaper)
+
+    @cached_property
+    def measures(self) -> Measures:
+        from workloads.kinds.script.measures import ScriptMeasures
+
+        return ScriptMeasures()
 
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         return Told(samples)

@@ -13,6 +13,7 @@ from topologies.build import build
 from workloads.kinds.ranks import Account, Compared, Logged, RankRows
 from workloads.kinds.script import checks
 from workloads.kinds.script.account import account, allowed, bus_factor, collectives, covered_s
+from workloads.kinds.script.measures import ScriptMeasures
 from workloads.kinds.script.plan import scripted
 from workloads.sync.cost import cost
 from workloads.sync.forest import Forest
@@ -55,6 +56,13 @@ def test_what_the_script_waits_for_is_exposed_and_the_rest_is_hidden() -> None:
     assert found(ranks(calls), warmup=1).metrics == pytest.approx(
         {"exposed_s": 0.1, "hidden_s": 0.3, "throughput_sps": None}
     )
+
+
+def test_who_adds_for_others_is_at_work_while_collectives_are_on_their_way() -> None:
+    calls = [call(i, 700, 1.0 + i, took_s=0.4, waited_s=0.1) for i in range(3)]
+    samples = found(ranks(calls)).samples
+    assert samples is not None
+    assert ScriptMeasures().adding_s(samples) == (pytest.approx(1.2), "while collectives were on their way")
 
 
 def test_a_wait_that_is_not_seen_is_from_the_last_bucket_to_the_last_sum() -> None:
