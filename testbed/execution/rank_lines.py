@@ -105,10 +105,13 @@ def _check(line: Mapping[str, Any]) -> None:
 def check_end(lines: Iterable[Mapping[str, Any]], name: str) -> None:
     """
     Raises:
-        TrialError: a rank that made a process group has not said its last line, so others may be missing.
+        TrialError: a rank that made a process group has not said its last line, so others may be missing; or it told
+            of an error and ended well all the same.
     """
-    kinds = {line["kind"] for line in lines}
-    if "hello" in kinds and "done" not in kinds:
+    by_kind = {line["kind"]: line for line in lines}
+    if error := by_kind.get("error"):
+        raise TrialError(f"the rank on {name}: {error['error']}", fix=error.get("fix"))
+    if "hello" in by_kind and "done" not in by_kind:
         raise TrialError(
             f"the rank on {name} ended without its last collectives being told",
             fix="let the process that makes the process group end by itself: os._exit() and os.exec...() skip what "

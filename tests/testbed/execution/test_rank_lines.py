@@ -50,7 +50,7 @@ def test_a_rank_that_made_no_group_told_nothing(tmp_path: Path) -> None:
 
 
 def test_a_rank_whose_last_lines_are_missing_is_told(tmp_path: Path) -> None:
-    for lines in ([], [{"kind": "error", "error": "early"}], [HELLO, CALL, DONE]):
+    for lines in ([], [HELLO, CALL, DONE]):
         rank_lines.check_end(rank_lines.read(written(tmp_path, *lines)), "h1")
     with pytest.raises(TrialError) as caught:
         rank_lines.check_end(rank_lines.read(written(tmp_path, HELLO, CALL)), "h1")
@@ -59,6 +59,13 @@ def test_a_rank_whose_last_lines_are_missing_is_told(tmp_path: Path) -> None:
         "  fix: let the process that makes the process group end by itself: os._exit() and os.exec...() skip what "
         "Python does at its end"
     )
+
+
+def test_an_error_of_a_rank_that_ended_well_counts(tmp_path: Path) -> None:
+    told = {"kind": "error", "error": "sums could not be compared", "fix": "leave check out"}
+    with pytest.raises(TrialError) as caught:
+        rank_lines.check_end(rank_lines.read(written(tmp_path, HELLO, told, DONE)), "h1")
+    assert str(caught.value) == "the rank on h1: sums could not be compared\n  fix: leave check out"
 
 
 def test_another_ranks_file_is_refused(tmp_path: Path) -> None:

@@ -92,11 +92,20 @@ class Group(Named):
         if self._is_forked:
             return
         if self._who.error is None and self._who.engine.error is None:
-            self._comparison.compare(self._by_gloo, self.size())
+            self._compare()
         self._gloo = None
         if self._number == 0:
             self._who.watch.end()
             self._who.engine.close()
+
+    def _compare(self) -> None:
+        try:
+            self._comparison.compare(self._by_gloo, self.size())
+        except Exception as error:  # at the end of a process nobody else tells of it
+            problem = f"the sums that check asks for could not be compared with Gloo's: {error!s:.1000}"
+            fix = "let all ranks leave their process group at the same time, or leave check out"
+            self._who.rows.fail(problem, fix, elsewhere=isinstance(error, NeighbourError))
+            raise
 
     def abort(self) -> None:
         """Leave at once."""

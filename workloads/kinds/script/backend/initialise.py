@@ -143,7 +143,7 @@ def _begun(job: RankJob) -> Rank:
     _keep_pace(job, rank.rows)
     atexit.register(_leave, rank)
     # Processes that torch.multiprocessing starts end without what atexit has.
-    multiprocessing.util.Finalize(None, _leave, (rank,), exitpriority=LAST)
+    multiprocessing.util.Finalize(None, _leave, args=(rank,), exitpriority=LAST)
     return rank
 
 
