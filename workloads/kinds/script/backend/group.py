@@ -230,20 +230,24 @@ class Group(Named):
         return self._ask(BARRIER, array_of([torch.ones(1, dtype=torch.int32)]), [], opts, lambda: None)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Rank 0 hears of all others, and then answers. Whoever is late ends nothing but this.
+        """Rank 0 hears of all others, and then answers whether it has. Whoever is late ends nothing but this.
 
         Raises:
             RuntimeError: rank 0 has not heard of a rank in time (of all of them, with ``wait_all_ranks``).
+            TestbedError: a rank has ended.
         """
         self._check([])
         limit = self._place[3] if timeout is None else timeout
         if limit <= timedelta(0) and self.rank() == 0:
             raise RuntimeError("Rank 0 timed out in monitoredBarrier after 0 ms")
         end_s, others = time.monotonic() + limit.total_seconds(), range(1, self.size())
-        word, answer = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+        word, answer = torch.ones(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         if self.rank() != 0:
             self._sent(word, 0, _MONITORED, is_watched=False)
-            if not self._received(answer, 0, _MONITORED, is_watched=False).ends_within(end_s - time.monotonic()):
+            answered = self._received(answer, 0, _MONITORED, is_watched=False)
+            if answered.ends_within(end_s - time.monotonic()):
+                answered.wait()
+            if not answer.item():
                 raise RuntimeError(
                     f"Rank {self.rank()} successfully reached monitoredBarrier, but received errors while waiting for "
                     "send/recv from rank 0. Please check rank 0 logs for faulty rank."
@@ -252,18 +256,20 @@ class Group(Named):
         heard = [self._received(torch.zeros_like(word), rank, _MONITORED, is_watched=False) for rank in others]
         late: list[int] = []
         for rank, one in zip(others, heard, strict=True):
-            if not one.ends_within(max(0.0, end_s - time.monotonic())):
-                late.append(rank)
-                if not wait_all_ranks:
-                    break
+            if one.ends_within(max(0.0, end_s - time.monotonic())):
+                one.wait()
+                continue
+            late.append(rank)
+            if not wait_all_ranks:
+                break
+        for rank in others:
+            self._sent(torch.full_like(word, not late), rank, _MONITORED, is_watched=False)
         if late:
             names = ", ".join(map(str, late))
             whose = "Ranks" if wait_all_ranks else "Rank"
             raise RuntimeError(
                 f"{whose} {names} failed to pass monitoredBarrier in {limit.total_seconds() * 1e3:.0f} ms"
             )
-        for rank in others:
-            self._sent(word, rank, _MONITORED, is_watched=False)
 
     # Several at once
 
