@@ -48,6 +48,17 @@ if rank in (0, 2):
 with fails('init_process_group("gloo")'):
     dist.new_group([0, 1], backend="nccl")
 
+# Parts of any size, also of none.
+ins, outs = [rank * other for other in range(world)], [other * rank for other in range(world)]
+tensor = torch.empty(sum(outs))
+dist.all_to_all_single(tensor, torch.full((sum(ins),), float(rank)), outs, ins)
+assert tensor.tolist() == [float(other) for other in range(world) for _ in range(other * rank)]
+
+# A sum that is too large for its type, of arrays that are not.
+tensor = torch.full((4,), 60_000.0, dtype=torch.float16)
+dist.all_reduce(tensor)
+assert tensor.isinf().all()
+
 # A barrier that says who is late, and ends nothing else.
 dist.monitored_barrier(timeout=timedelta(seconds=20))
 late = world - 1
