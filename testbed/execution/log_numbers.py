@@ -19,6 +19,8 @@ from testbed.files.foreign import UnfitError
 
 MOST_BYTES = 2**24
 """Of a log, at its end."""
+MOST_TOGETHER_BYTES = 2**27
+"""Of all logs, which are in memory at once."""
 MOST_CPU_S = 10
 """For all logs of a trial; 64 logs of 10,000 lines take 0.2 s."""
 
@@ -31,7 +33,8 @@ def read(logs: Sequence[Path], patterns: Mapping[str, str]) -> dict[str, list[li
     """
     if not patterns:
         return {}
-    texts = [_text(log) for log in logs]
+    most_bytes = min(MOST_BYTES, MOST_TOGETHER_BYTES // max(1, len(logs)))
+    texts = [_text(log, most_bytes) for log in logs]
     asked = json.dumps({"patterns": dict(patterns), "texts": texts})
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(Path(__file__).with_name("number_finder.py"))],
@@ -54,8 +57,8 @@ def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
 
 
-def _text(log: Path) -> str:
+def _text(log: Path, most_bytes: int) -> str:
     try:
-        return foreign.read_tail(log, MOST_BYTES, log.parent).decode(errors="replace")
+        return foreign.read_tail(log, most_bytes, log.parent).decode(errors="replace")
     except (OSError, UnfitError):
         return ""

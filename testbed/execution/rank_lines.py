@@ -23,7 +23,7 @@ LONGEST_WORD = 40
 _MOMENT = Kind("moment", lambda value: is_number(value) and 0 <= value < 1e12)
 _SPAN = Kind("span of time", lambda value: is_number(value) and 0 <= value < 1e9)
 _WORD = Kind("word", lambda value: isinstance(value, str) and 0 < len(value) <= LONGEST_WORD and value.isprintable())
-_RATIO = Kind("ratio", lambda value: is_number(value) and not value < 0)
+_RATIO = Kind("ratio", lambda value: is_number(value) and value >= 0)
 _VALUE = Kind("number", is_number)
 _NUMBER = Kind("number", lambda value: is_number(value) and (not math.isfinite(value) or abs(value) <= LARGEST_NUMBER))
 _TOTAL: Shape = {EACH: [COUNT]}
@@ -72,8 +72,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     """The lines of a rank's file, each with all that a rank writes of its kind; none where there is no file.
 
     Raises:
-        TrialError: it is no file, too large, or a line in it is not as ranks write it; or the file ends without the
-            rank's last line although it has others.
+        TrialError: it is no file, too large, or a line in it is not as ranks write it.
     """
     lines = supervise.read(path, MOST_BYTES)
     try:
@@ -101,6 +100,23 @@ def _check(line: Mapping[str, Any]) -> None:
     check(line, _SHAPES[kind], kind)
     if kind == "call" and line["done_s"] < line["asked_s"] - MOST_SKEW_S:
         raise ValueError(f"call.done_s is {line['done_s']}, before it was asked for")
+
+
+def check_end(lines: Iterable[Mapping[str, Any]], name: str) -> None:
+    """
+    Raises:
+        TrialError: a rank that made a process group has not said its last line, so others may be missing; or it told
+            of an error and ended well all the same.
+    """
+    by_kind = {line["kind"]: line for line in lines}
+    if error := by_kind.get("error"):
+        raise TrialError(f"the rank on {name}: {error['error']}", fix=error.get("fix"))
+    if "hello" in by_kind and "done" not in by_kind:
+        raise TrialError(
+            f"the rank on {name} ended without its last collectives being told",
+            fix="let the process that makes the process group end by itself: os._exit() and os.exec...() skip what "
+            "Python does at its end",
+        )
 
 
 def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows | None:

@@ -146,7 +146,7 @@ def account(trial: Trial, files: Files) -> Accounted | None:
     """What the ranks of a trial told; None where no scheme was asked for.
 
     Raises:
-        TrialError: a rank wrote what none writes, or it never made a process group.
+        TrialError: a rank wrote what none writes, not all of it, or it never made a process group.
     """
     if not trial.network.arm.scheme:
         return None
@@ -159,6 +159,8 @@ def account(trial: Trial, files: Files) -> Accounted | None:
             f"{silent[0]} made no process group, so nothing of its script went along {job.plan.scheme}",
             fix="call torch.distributed.init_process_group() in the script, or remove scheme from the arm",
         )
+    for name in job.workers:
+        rank_lines.check_end(lines[name], name)
     ranks = [one for one in told if one is not None]
     found = job.kind.account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
     for name in [*job.processes][job.world :]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,17 @@ from tests.testbed.cli.test_same_bytes import OF_PYTHON, ROOT, can_be_run
 @pytest.mark.parametrize("words", sorted(OF_PYTHON))
 def test_can_be_planned(words: str) -> None:
     can_be_run(plan(load(ROOT / words.removeprefix("plan "))))
+
+
+@pytest.mark.parametrize(("script", "package"), [("gpt2.py", "transformers"), ("accelerated.py", "accelerate")])
+def test_a_script_says_which_package_it_lacks(script: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = EXPERIMENTS / "torch"
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(folder / script))
+    monkeypatch.delitem(sys.modules, "gpt")
+    assert ended.value.code == f"{script} needs the package {package}\n  fix: pip install 'testbed[{package}]'"
 
 
 def test_the_quickstart_is_as_promised() -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SUMS = frozenset({"allreduce", "reduce_scatter"})
 """The collectives that add gradients up."""
+PAIRED = frozenset({"send", "recv"})
+"""What two ranks do, and the others of their group do not know of."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class Call:
 
     Attributes:
         group: its number; 0 is the group of all ranks.
-        sequence: which of the group's collectives it is, the same on all its ranks.
+        sequence: which of the group's collectives it is, the same on all its ranks; of sends and receives, which of
+            this rank's.
         op: such as ``allreduce``.
         nbytes: of the whole array: what each rank adds to, or has in the end, whichever is more.
         asked_s: when the script called it.

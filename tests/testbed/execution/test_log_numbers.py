@@ -50,3 +50,12 @@ def test_an_expression_that_takes_for_ever_is_ended(tmp_path: Path, monkeypatch:
     (tmp_path / "h0.log").write_text("a" * 60 + "\n")
     with pytest.raises(SpecError, match="took more than 1 s of processor time"):
         log_numbers.read([tmp_path / "h0.log"], {"loss": "(a+)+b"})
+
+
+def test_of_many_logs_less_is_read_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_numbers, "MOST_TOGETHER_BYTES", 20)
+    logs = [tmp_path / f"h{i}.log" for i in range(2)]
+    for log in logs:
+        log.write_text("loss 1\nloss 2\n")
+    assert log_numbers.read(logs[:1], {"loss": LOSS}) == {"loss": [[1.0, 2.0]]}
+    assert log_numbers.read(logs, {"loss": LOSS}) == {"loss": [[2.0], [2.0]]}

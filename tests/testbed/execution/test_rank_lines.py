@@ -49,6 +49,25 @@ def test_a_rank_that_made_no_group_told_nothing(tmp_path: Path) -> None:
     assert rank_lines.rows(rank_lines.read(tmp_path / "nothing"), 0, 0) is None
 
 
+def test_a_rank_whose_last_lines_are_missing_is_told(tmp_path: Path) -> None:
+    for lines in ([], [HELLO, CALL, DONE]):
+        rank_lines.check_end(rank_lines.read(written(tmp_path, *lines)), "h1")
+    with pytest.raises(TrialError) as caught:
+        rank_lines.check_end(rank_lines.read(written(tmp_path, HELLO, CALL)), "h1")
+    assert str(caught.value) == (
+        "the rank on h1 ended without its last collectives being told\n"
+        "  fix: let the process that makes the process group end by itself: os._exit() and os.exec...() skip what "
+        "Python does at its end"
+    )
+
+
+def test_an_error_of_a_rank_that_ended_well_counts(tmp_path: Path) -> None:
+    told = {"kind": "error", "error": "sums could not be compared", "fix": "leave check out"}
+    with pytest.raises(TrialError) as caught:
+        rank_lines.check_end(rank_lines.read(written(tmp_path, HELLO, told, DONE)), "h1")
+    assert str(caught.value) == "the rank on h1: sums could not be compared\n  fix: leave check out"
+
+
 def test_another_ranks_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="rank 1 wrote the file of rank 0"):
         rank_lines.rows(rank_lines.read(written(tmp_path, HELLO)), 0, 0)
@@ -66,6 +85,7 @@ def test_another_ranks_file_is_refused(tmp_path: Path) -> None:
         ({name: value for name, value in CALL.items() if name != "ranks"}, "a line of the kind call has no ranks"),
         ({"kind": "log", "time": 1.0, "values": {"loss": "x"}}, "no number"),
         ({"kind": "check", "group": 0, "seq": 0, "dtype": "float32", "largest_relative": -1}, "no ratio"),
+        ({"kind": "check", "group": 0, "seq": 0, "dtype": "float32", "largest_relative": float("nan")}, "no ratio"),
         ({"kind": "group", "group": 1, "ranks": [[1]]}, "no whole number"),
     ],
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
@@ -14,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from topologies.model import Topology
-from workloads.kinds.ranks import Account, Call, RankRows
+from workloads.kinds.ranks import PAIRED, Account, Call, RankRows
 from workloads.kinds.script.plan import library_of
 from workloads.kinds.script.rounds import Round, rounds
 from workloads.kinds.script.ways import DIRECT, Ways
@@ -115,13 +116,17 @@ def _by_moment(calls: Iterable[Call], ends_s: Sequence[float]) -> Mapping[int, l
 def _losses(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
     """The last loss that was told in each iteration, or right after it."""
     found = [np.nan] * len(ends_s)
-    for one in rows.logged:
-        if "loss" in one.values:
-            at = bisect_left(ends_s, one.at_s)
-            # Without marks an iteration ends with its last sum, and its loss is told after it.
-            at = at if rows.marks_s else at - 1
-            found[min(max(at, 0), len(found) - 1)] = one.values["loss"]
+    for at, values in _told(rows, ends_s):
+        if "loss" in values:
+            found[min(max(at, 0), len(found) - 1)] = values["loss"]
     return found
+
+
+def _told(rows: RankRows, ends_s: Sequence[float]) -> Iterator[tuple[int, Mapping[str, float]]]:
+    """What a rank told, with the iteration that it is of. Without marks an iteration ends with its last sum, and the
+    script tells of it after that."""
+    for one in rows.logged:
+        yield bisect_left(ends_s, one.at_s) - (not rows.marks_s), one.values
 
 
 def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
@@ -166,7 +171,7 @@ def _found_wrong(
 ) -> tuple[dict[int, float], dict[int, int]]:
     """By iteration, how far its worst sum is from Gloo's, as a share of what its type allows; and how many arrays had
     numbers that are not finite."""
-    at = {(call.group, call.sequence): i for i, calls in of.items() for call in calls}
+    at = {(call.group, call.sequence): i for i, calls in of.items() for call in calls if call.op not in PAIRED}
     errors: dict[int, float] = {}
     odd: dict[int, int] = defaultdict(int)
     for one in rows.compared:
@@ -202,16 +207,20 @@ def _metrics(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows]) -> d
     return {
         "exposed_s": float(by["exposed_s"].mean().median()),
         "hidden_s": float(by["hidden_s"].mean().median()),
-        "throughput_sps": _throughput(ranks, begin_s, end_s),
+        "throughput_sps": _throughput(samples, warmup, ranks, end_s - begin_s),
     }
 
 
-def _throughput(ranks: Sequence[RankRows], begin_s: float, end_s: float) -> float | None:
-    """Samples that all ranks told of in that time, per second; None where none did."""
-    told = [
-        one.values["samples"] for rows in ranks for one in rows.logged if "samples" in one.values and begin_s < one.at_s
-    ]
-    return sum(told) / (end_s - begin_s) if told and end_s > begin_s else None
+def _throughput(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows], time_s: float) -> float | None:
+    """The samples of iterations that count, as all ranks told of them, per second; None where none did."""
+    last = samples["iteration"].max()
+    told = []
+    for rows in ranks:
+        own = samples[samples["rank"] == rows.rank].sort_values("iteration")
+        each = _told(rows, own["end_s"].tolist())
+        told += [values["samples"] for at, values in each if warmup <= at <= last and "samples" in values]
+    whole = sum(told)
+    return whole / time_s if told and time_s > 0 and math.isfinite(whole) else None
 
 
 # Collectives
@@ -222,30 +231,40 @@ def collectives(
 ) -> list[dict[str, Any]]:
     """For each kind, type and size of collective, in the order in which they first came: how many there were, and how
     long the median one took, from the last rank that asked for it to the last rank that had it."""
-    seen: dict[tuple[int, int, str], list[Call]] = defaultdict(list)
+    seen: dict[tuple[int, int, str, int], list[Call]] = defaultdict(list)
     for rows in ranks:
         for call in rows.calls:
-            seen[call.group, call.sequence, call.op].append(call)
-    groups: dict[tuple[str, str, int, str, int], list[list[Call]]] = defaultdict(list)
+            seen[call.group, call.sequence, call.op, rows.rank if call.op in PAIRED else -1].append(call)
+    groups: dict[_Alike, list[list[Call]]] = defaultdict(list)
     for calls in seen.values():
         (first, *_) = calls
         groups[first.op, first.dtype, first.nbytes, first.by, first.ranks].append(calls)
-    unit = _unit(plan, topology)
-    return [_row(key, each, unit, shaper) for key, each in groups.items()]
+    unit, world = _unit(plan, topology), len(plan.workers)
+    return [
+        {**_row(key, each), "least_s": _least_s(key, unit, shaper) if key[-1] == world else None}
+        for key, each in groups.items()
+    ]
 
 
-def _row(
-    key: tuple[str, str, int, str, int], each: Sequence[Sequence[Call]], unit: Cost, shaper: Shaper
-) -> dict[str, Any]:
+_Alike = tuple[str, str, int, str, int]
+"""What collectives of a row have in common: kind, type, bytes, who moved them, and how many ranks."""
+
+
+def _least_s(key: _Alike, unit: Cost, shaper: Shaper) -> float | None:
+    """The least that links allow for a sum of all ranks along the scheme's trees; None of other collectives."""
+    op, _, nbytes, by, _ = key
+    if op != "allreduce" or by != "scheme":
+        return None
+    return float(shaper.least_s(nbytes * unit.link_bytes, unit.link_rate_bps).max(initial=0.0))
+
+
+def _row(key: _Alike, each: Sequence[Sequence[Call]]) -> dict[str, Any]:
     op, dtype, nbytes, by, size = key
     complete = [calls for calls in each if len(calls) == size] or list(each)
     taken_s = [max(call.done_s for call in calls) - max(call.asked_s for call in calls) for calls in complete]
     time_s = max(median(taken_s), LEAST_S)
     seen_s = [call.waited_s for calls in each for call in calls if call.waited_s is not None]
     factor = bus_factor(op, size)
-    least_s = None
-    if op == "allreduce" and by == "scheme":
-        least_s = float(shaper.least_s(nbytes * unit.link_bytes, unit.link_rate_bps).max(initial=0.0))
     return {
         "op": op,
         "dtype": dtype,
@@ -257,7 +276,6 @@ def _row(
         "waited_s": fmean(seen_s) if seen_s else None,
         "algbw_bps": 8 * nbytes / time_s if nbytes else None,
         "busbw_bps": 8 * nbytes / time_s * factor if nbytes and factor is not None else None,
-        "least_s": least_s,
     }
 
 

@@ -19,8 +19,10 @@ SUMS = About(
 )
 FINITE = About(
     "finite numbers",
-    sees="arrays with numbers that are not finite, which a script gave to a sum",
-    misses="sums that Gloo makes, sums that are too large for their type, and whether the script means it to be so",
+    sees="arrays with numbers that are not finite, which a script gave to a sum, or got from one of finite numbers of "
+    "type float16",
+    misses="sums that Gloo makes, sums of other types that are too large for their type, and whether the script means "
+    "it to be so",
 )
 ABOUTS = (SUMS, FINITE)
 ROUNDED = 1.0

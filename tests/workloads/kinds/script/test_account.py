@@ -86,7 +86,18 @@ def test_losses_and_samples_are_those_that_the_script_tells() -> None:
     assert of.samples is not None
     assert list(of.samples["loss"][:3]) == [3.0, 2.0, 1.0]
     # Two ranks tell of 16 samples twice, from the end of the first iteration at 1.1 s to that of the last at 3.1 s.
-    assert of.metrics["throughput_sps"] == pytest.approx(2 * 3 * 16 / 2.0)
+    assert of.metrics["throughput_sps"] == pytest.approx(2 * 2 * 16 / 2.0)
+
+
+def test_samples_that_are_told_before_marks_are_of_their_iterations() -> None:
+    logged = [Logged(1.3 + i, {"samples": 16.0}) for i in range(4)]  # the last one after the last mark, as of a test
+    of = found(ranks(sums([700] * 3), logged=logged, marks_s=(1.5, 2.5, 3.5)), warmup=1)
+    assert of.metrics["throughput_sps"] == pytest.approx(2 * 2 * 16 / 2.0)
+
+
+def test_samples_that_are_no_number_give_no_throughput() -> None:
+    logged = [Logged(1.2 + i, {"samples": math.inf}) for i in range(3)]
+    assert found(ranks(sums([700] * 3), logged=logged)).metrics["throughput_sps"] is None
 
 
 def test_a_script_without_repetition_has_collectives_and_no_iterations() -> None:
@@ -123,6 +134,26 @@ def test_collectives_are_told_by_kind_and_size() -> None:
     assert large["algbw_bps"] == large["busbw_bps"] == pytest.approx(8e7)
     assert large["least_s"] == pytest.approx(1.0)
     assert (small["op"], small["least_s"]) == ("broadcast", None)
+
+
+def test_messages_of_some_ranks_are_counted_one_by_one_and_change_no_sums() -> None:
+    """The second rank sends twice, and the first one receives from somebody else."""
+    first, second = ranks(sums([700] * 3))
+    sends = [call(i, 50, 1.2 + i, op="send", by="direct", root=0) for i in range(2)]
+    told = [
+        replace(first, calls=[*first.calls, call(0, 90, 1.5, op="recv", by="direct", root=1)], nonfinite=[(0, 0, "x")]),
+        replace(second, calls=[*sends, *second.calls]),
+    ]
+    assert {one["op"]: one["count"] for one in found(told).collectives} == {"allreduce": 3, "recv": 1, "send": 2}
+    samples = found(told).samples
+    assert samples is not None
+    assert list(samples["nonfinite"][:3]) == [1, 0, 0]
+
+
+def test_only_sums_of_all_ranks_have_the_bound_of_the_schemes_trees() -> None:
+    among_some = replace(call(0, 1_000_000, 1.0), group=1, ranks=1)
+    (one,) = collectives(PLAN, TOPOLOGY, ranks([among_some]))
+    assert (one["by"], one["least_s"]) == ("scheme", None)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from workloads.kinds.script.backend.rows import Row, Rows
-from workloads.kinds.script.backend.tensors import Array
+from workloads.kinds.script.backend.tensors import Array, divide
 
 MOST_BYTES = 2**28
 """Of what is kept; later sums are not compared."""
@@ -23,10 +23,12 @@ MOST = 1e300
 
 @dataclass
 class Kept:
-    """A sum: what this rank added to it, what came of it, and whether it was divided by the number of ranks."""
+    """A sum: what this rank added to it, whether it was divided by the number of ranks, the part of it that this rank
+    has, and what came of that."""
 
     own: torch.Tensor
     divided: bool
+    part: slice
     row: Row | None = None
     found: torch.Tensor | None = None
 
@@ -40,7 +42,7 @@ class Comparison:
         self._seen = self._bytes = 0
         self._kept: list[Kept] = []
 
-    def keep(self, array: Array, *, divided: bool) -> Kept | None:
+    def keep(self, array: Array, *, divided: bool, part: slice = slice(None)) -> Kept | None:
         """Note what this rank adds, if the sum that is asked for now is one of them; what comes of it is for the caller
         to fill in."""
         self._seen += 1
@@ -48,7 +50,7 @@ class Comparison:
         if self._every == 0 or self._seen % self._every or self._bytes + nbytes > MOST_BYTES:
             return None
         self._bytes += nbytes
-        self._kept.append(Kept(array.memory.clone(), divided))
+        self._kept.append(Kept(array.memory.clone(), divided, part))
         return self._kept[-1]
 
     def compare(self, gloo: Callable[[], Any], world: int) -> None:
@@ -56,9 +58,10 @@ class Comparison:
         for one in self._kept:
             wide = one.own.to(torch.float32) if one.own.dtype in HALVES else one.own
             gloo().allreduce([wide], dist.AllreduceOptions()).wait()
-            expected = wide / world if one.divided else wide
+            if one.divided:
+                divide(wide, world)
             if one.found is not None and one.row is not None:
-                self._tell(one.row, one.found, expected)
+                self._tell(one.row, one.found, wide[one.part])
         self._kept.clear()
 
     def _tell(self, row: Row, found: torch.Tensor, expected: torch.Tensor) -> None:

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
-from workloads.kinds.script.backend.named import Named
+from workloads.kinds.script.backend.named import Named, forked
 from workloads.kinds.script.backend.rows import Row, Rows
 
 CAUSE_S = 0.5
@@ -68,8 +68,22 @@ class Told(dist.Work):
             self._row.done()
         return found
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._work, name)
+    def synchronize(self) -> None:
+        self._work.synchronize()
+
+    def is_success(self) -> bool:
+        return bool(self._work.is_success())
+
+    def exception(self) -> Any:
+        return self._work.exception()
+
+    def result(self) -> list[torch.Tensor]:
+        return list(self._work.result())
+
+    def _source_rank(self) -> int:
+        return int(self._work._source_rank())
+
+    source_rank = _source_rank
 
 
 class Gloo(Named):
@@ -132,6 +146,8 @@ def _connected(make: Callable[[], Any], cause: Cause) -> Any:
 
 def _around(name: str, op: str, sized: Sized) -> Callable[..., Any]:
     def ask(self: Gloo, *arguments: Any, **named: Any) -> Any:
+        if self._is_forked:
+            raise forked()
         options = named.get("opts", arguments[-1] if arguments else None)
         root = getattr(options, "rootRank", None)
         row = self._told(op, sized(arguments, self.size()), root if op in ROOTED else None)

@@ -19,12 +19,22 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from testbed.base.errors import NeighbourError, SpecError
+from testbed.base.errors import NeighbourError
 from workloads.kinds.script.backend.compare import Comparison
 from workloads.kinds.script.backend.gloo import Gloo
-from workloads.kinds.script.backend.named import Named
+from workloads.kinds.script.backend.named import Named, forked
 from workloads.kinds.script.backend.rows import Row, Rows
-from workloads.kinds.script.backend.tensors import Array, array_of, check, dtype_name, empty_array, is_finite
+from workloads.kinds.script.backend.tensors import (
+    Array,
+    array_of,
+    check,
+    check_parts,
+    check_whole,
+    divide,
+    dtype_name,
+    empty_array,
+    is_finite,
+)
 from workloads.kinds.script.backend.watch import Watch
 from workloads.kinds.script.backend.works import Ours, joined
 from workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
@@ -76,16 +86,26 @@ class Group(Named):
         self._trees = who.engine.group(number, self._members) if size > 1 else None
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
         self._gloo: Gloo | None = None
-        self._pid = os.getpid()
 
     def shutdown(self) -> None:
         """Compare what was kept, and leave. The default group's end is the engine's."""
-        if self._who.error is None:
-            self._comparison.compare(self._by_gloo, self.size())
+        if self._is_forked:
+            return
+        if self._who.error is None and self._who.engine.error is None:
+            self._compare()
         self._gloo = None
         if self._number == 0:
             self._who.watch.end()
             self._who.engine.close()
+
+    def _compare(self) -> None:
+        try:
+            self._comparison.compare(self._by_gloo, self.size())
+        except Exception as error:  # at the end of a process nobody else tells of it
+            problem = f"the sums that check asks for could not be compared with Gloo's: {error!s:.1000}"
+            fix = "let all ranks leave their process group at the same time, or leave check out"
+            self._who.rows.fail(problem, fix, elsewhere=isinstance(error, NeighbourError))
+            raise
 
     def abort(self) -> None:
         """Leave at once."""
@@ -94,23 +114,24 @@ class Group(Named):
     # Sums
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
-        return (
-            self._summed(tensors, opts) if _is_summed(tensors, opts) else self._by_gloo().allreduce(list(tensors), opts)
-        )
+        self._check(tensors)
+        if _is_summed(tensors, opts):
+            return self._summed(tensors, opts)
+        return self._by_gloo().allreduce(list(tensors), opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
+        self._check(tensors)
         if _is_summed(tensors, opts):
             return self._summed(tensors, opts)
         return self._by_gloo().allreduce_coalesced(list(tensors), opts)
 
     def _summed(self, tensors: Tensors, opts: Any) -> dist.Work:
-        self._check(tensors)
         op, array = _op(opts), array_of(tensors)
         kept = self._comparison.keep(array, divided=op == "avg")
 
         def finish() -> None:
             if op == "avg":
-                array.memory.div_(self.size())
+                divide(array.memory, self.size())
             if kept is not None:
                 kept.found = array.memory.clone()
             array.copy_back()
@@ -121,41 +142,56 @@ class Group(Named):
         return work
 
     def reduce(self, tensors: Tensors, opts: Any) -> dist.Work:
+        self._check(tensors)
         op = _op(opts)
         if not op or dtype_name(tensors[0]) not in SUMMED:
             return self._by_gloo().reduce(list(tensors), opts)
-        self._check(tensors)
         is_root = opts.rootRank == self.rank()
         array = array_of(tensors if is_root else [one.detach().clone() for one in tensors])  # others' tensors stay
 
         def finish() -> None:
             if op == "avg":
-                array.memory.div_(self.size())
+                divide(array.memory, self.size())
             array.copy_back()
 
         call = Call(What.REDUCE, array.dtype, array.numbers.size, op, opts.rootRank)
         return self._ask(call, array, tensors, opts, finish)
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> dist.Work:
-        return self._scattered(outputs[0], torch.cat([one.detach().reshape(-1) for one in inputs[0]]), opts)
+        output, parts = outputs[0], inputs[0]
+        self._check([output, *parts], parts)
+        if len({one.numel() for one in parts}) > 1:
+            return self._by_gloo().reduce_scatter(list(outputs), [list(parts)], opts)
+        check_parts([output], parts[0], "reduce_scatter")
+        return self._scattered(output, torch.cat([one.detach().reshape(-1) for one in parts]), opts)
 
     def _reduce_scatter_base(self, output: torch.Tensor, whole: torch.Tensor, opts: Any = None) -> dist.Work:
+        self._check([output, whole], [whole])
+        check_whole(whole, output, self.size(), "reduce_scatter")
         return self._scattered(output, whole.detach().reshape(-1).clone(), opts)  # the script's array stays
 
     def _scattered(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> dist.Work:
         op = _op(opts)
         if not op or dtype_name(whole) not in SUMMED:
             return self._by_gloo()._reduce_scatter_base(output, whole, opts)
-        self._check([output, whole])
         array = array_of([whole])
-        own = _piece(array, self.rank(), output.numel())
+        begin = self.rank() * output.numel()
+        part = slice(begin, begin + output.numel())
+        own = array.memory[part]
+        kept = self._comparison.keep(array, divided=op == "avg", part=part)
 
         def finish() -> None:
             if op == "avg":
-                own.div_(self.size())
+                divide(own, self.size())
+            if kept is not None:
+                kept.found = own.clone()
             output.detach().copy_(own.view(output.shape))
 
-        return self._ask(Call(What.REDUCE_SCATTER, array.dtype, array.numbers.size, op), array, [output], opts, finish)
+        call = Call(What.REDUCE_SCATTER, array.dtype, array.numbers.size, op)
+        work = self._ask(call, array, [output], opts, finish)
+        if kept is not None:
+            kept.row = work.row
+        return work
 
     # Copies
 
@@ -167,7 +203,8 @@ class Group(Named):
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> dist.Work:
         parts, own = list(outputs[0]), inputs[0]
-        self._check([own, *parts])
+        self._check([own, *parts], parts)
+        check_parts(parts, own, "all_gather")
         whole = empty_array(own, own.numel() * self.size())
 
         def finish() -> None:
@@ -177,7 +214,8 @@ class Group(Named):
         return self._gathered(own, whole, parts, opts, finish)
 
     def _allgather_base(self, output: torch.Tensor, own: torch.Tensor, opts: Any = None) -> dist.Work:
-        self._check([own, output])
+        self._check([own, output], [output])
+        check_whole(output, own, self.size(), "all_gather")
         whole = array_of([output])
         return self._gathered(own, whole, [output], opts, whole.copy_back)
 
@@ -192,19 +230,24 @@ class Group(Named):
         return self._ask(BARRIER, array_of([torch.ones(1, dtype=torch.int32)]), [], opts, lambda: None)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Rank 0 hears of all others, and then answers. Whoever is late ends nothing but this.
+        """Rank 0 hears of all others, and then answers whether it has. Whoever is late ends nothing but this.
 
         Raises:
             RuntimeError: rank 0 has not heard of a rank in time (of all of them, with ``wait_all_ranks``).
+            TestbedError: a rank has ended.
         """
+        self._check([])
         limit = self._place[3] if timeout is None else timeout
         if limit <= timedelta(0) and self.rank() == 0:
             raise RuntimeError("Rank 0 timed out in monitoredBarrier after 0 ms")
         end_s, others = time.monotonic() + limit.total_seconds(), range(1, self.size())
-        word, answer = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+        word, answer = torch.ones(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         if self.rank() != 0:
             self._sent(word, 0, _MONITORED, is_watched=False)
-            if not self._received(answer, 0, _MONITORED, is_watched=False).ends_within(end_s - time.monotonic()):
+            answered = self._received(answer, 0, _MONITORED, is_watched=False)
+            if answered.ends_within(end_s - time.monotonic()):
+                answered.wait()
+            if not answer.item():
                 raise RuntimeError(
                     f"Rank {self.rank()} successfully reached monitoredBarrier, but received errors while waiting for "
                     "send/recv from rank 0. Please check rank 0 logs for faulty rank."
@@ -213,18 +256,20 @@ class Group(Named):
         heard = [self._received(torch.zeros_like(word), rank, _MONITORED, is_watched=False) for rank in others]
         late: list[int] = []
         for rank, one in zip(others, heard, strict=True):
-            if not one.ends_within(max(0.0, end_s - time.monotonic())):
-                late.append(rank)
-                if not wait_all_ranks:
-                    break
+            if one.ends_within(max(0.0, end_s - time.monotonic())):
+                one.wait()
+                continue
+            late.append(rank)
+            if not wait_all_ranks:
+                break
+        for rank in others:
+            self._sent(torch.full_like(word, not late), rank, _MONITORED, is_watched=False)
         if late:
             names = ", ".join(map(str, late))
             whose = "Ranks" if wait_all_ranks else "Rank"
             raise RuntimeError(
                 f"{whose} {names} failed to pass monitoredBarrier in {limit.total_seconds() * 1e3:.0f} ms"
             )
-        for rank in others:
-            self._sent(word, rank, _MONITORED, is_watched=False)
 
     # Several at once
 
@@ -245,7 +290,7 @@ class Group(Named):
         for one in works:
             if not isinstance(one, Ours):  # Gloo's
                 one.wait()
-        return joined(ours, None, found, self._failed)
+        return joined(ours, ours[-1].row if ours else None, found, self._failed)  # whose wait is that for all
 
     # From rank to rank
 
@@ -270,7 +315,7 @@ class Group(Named):
         return work
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work:
-        self._check(inputs)
+        self._check([*inputs, *(outputs[0] if outputs else ())], inputs)
         root, tag, own = opts.rootRank, _OF_OURS, inputs[0]
         row = self._row("gather", list(inputs) * self.size(), root)
         if self.rank() != root:
@@ -281,7 +326,7 @@ class Group(Named):
         return joined(works, row, parts, self._failed)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
-        self._check(outputs)
+        self._check([*outputs, *(inputs[0] if inputs else ())], outputs)
         root, tag, own = opts.rootRank, _OF_OURS, outputs[0]
         row = self._row("scatter", list(outputs) * self.size(), root)
         if self.rank() != root:
@@ -291,22 +336,22 @@ class Group(Named):
         return joined(works, row, outputs, self._failed)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
-        self._check([*outputs, *inputs])
+        self._check([*outputs, *inputs], inputs)
         return self._exchanged(list(outputs), list(inputs), self._row("all_to_all", inputs))
 
     def alltoall_base(
         self, output: torch.Tensor, whole: torch.Tensor, outs: Sequence[int], ins: Sequence[int], opts: Any = None
     ) -> dist.Work:
         del opts
-        self._check([output, whole])
+        self._check([output, whole], [whole])
         row = self._row("all_to_all", [whole])
         return self._exchanged(_cut(output, outs, self.size()), _cut(whole, ins, self.size()), row)
 
     def _exchanged(self, outputs: Tensors, inputs: Tensors, row: Row) -> dist.Work:
         tag, own = _OF_OURS, self.rank()
         outputs[own].copy_(inputs[own].detach())
-        works = [self._received(one, rank, tag) for rank, one in enumerate(outputs) if rank != own and one.numel()]
-        works += [self._sent(one, rank, tag) for rank, one in enumerate(inputs) if rank != own and one.numel()]
+        works = [self._received(one, rank, tag) for rank, one in enumerate(outputs) if rank != own]
+        works += [self._sent(one, rank, tag) for rank, one in enumerate(inputs) if rank != own]
         return joined(works, row, outputs, self._failed)
 
     def _sent(
@@ -338,20 +383,18 @@ class Group(Named):
 
     # Common
 
-    def _check(self, tensors: Tensors) -> None:
-        """
+    def _check(self, tensors: Tensors, whole: Tensors | None = None) -> None:
+        """``whole`` are those of the tensors whose numbers move, if not all do.
+
         Raises:
-            SpecError: a tensor is not for the engine, or this process was forked from the rank.
+            SpecError: a tensor cannot be moved, or this process was forked from the rank.
             TestbedError: the group has failed before.
         """
-        if os.getpid() != self._pid:
-            raise SpecError(
-                "a process that the script forked asks for a collective, and the connections are the rank's own",
-                fix="ask for collectives in the rank's own process; others may load data",
-            )
+        if self._is_forked:
+            raise forked()
         if self._who.error is not None:
             raise self._who.error
-        check(tensors)
+        check(tensors, tensors if whole is None else whole)
 
     def _ask(self, call: Call, array: Array, found: Tensors, opts: Any, finish: Callable[[], None]) -> Ours:
         """Hand a collective to the engine."""
@@ -364,7 +407,14 @@ class Group(Named):
         )
         if not is_finite_here:
             self._who.rows.say("nonfinite", group=self._number, seq=row.sequence, where="input")
-        work = Ours(row, found, self._failed, finish)
+        overflows = call.what == What.ALLREDUCE and array.dtype == "float16" and is_finite_here
+
+        def end() -> None:
+            finish()
+            if overflows and not is_finite(array.memory):
+                self._who.rows.say("nonfinite", group=self._number, seq=row.sequence, where="sum")
+
+        work = Ours(row, found, self._failed, end)
         if self._trees is None or not array.numbers.size:
             work.complete(None)
             return work

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import atexit
 import functools
+import inspect
+import multiprocessing.util
 import os
 import sys
 import time
 import traceback
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +24,7 @@ import torch.distributed as dist
 from testbed.base import marks
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
 from workloads.kinds.ranks import SUMS
+from workloads.kinds.script.backend.named import forked
 from workloads.kinds.script.backend.pace import Pace
 from workloads.kinds.script.backend.rows import Rows
 from workloads.rank_job import RankJob
@@ -31,6 +35,8 @@ TAKEN = ("", "gloo", "undefined", NAME)
 _DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 LOST = ("connection closed by peer", "connection reset", "timed out", "socket timeout", "broken pipe")
 """What Gloo says when another rank is the cause."""
+LAST = -100
+"""Of what multiprocessing does at the end of a process."""
 
 
 class Rank:
@@ -43,9 +49,23 @@ class Rank:
         self.watch: Any = None
         self.error: BaseException | None = None
         self.pid = os.getpid()
+        self._before: list[dict[str, Any]] = []
+
+    def begin(self) -> None:
+        """Make a default group, be it the first one or one after another was destroyed."""
+        if self.engine is not None:
+            self._before.append(self.engine.totals())
+        self.engine = self.watch = self.error = None
+
+    def totals(self) -> dict[str, Any]:
+        """What all engines of this process have sent, as :meth:`RankEngine.totals` has it of one."""
+        last = {} if self.engine is None else self.engine.totals()
+        return functools.reduce(_added, [*self._before, last])
 
     def group(self, options: Any, _: Any) -> dist.ProcessGroup:
         """A process group of all ranks or some (``torch.distributed.distributed_c10d._DistributedBackendOptions``)."""
+        if self.pid != os.getpid():
+            raise forked()
         members = list(options.global_ranks_in_group) or list(range(self.job.world))
         is_whole = len(members) == self.job.world
         number = 0 if is_whole and not dist.is_initialized() else _number(str(options.group_id))
@@ -61,15 +81,27 @@ class Rank:
         return create(place, self, number, members)
 
 
-MOST_GROUPS = 4096
-"""Numbers of groups, of which 0 is that of all ranks."""
+COUNTED, MOST_GROUPS = 2**20, 2**31
+"""Numbers of groups: 0 is that of all ranks, those below the first limit are counted, and others are of names."""
 
 
 def _number(name: str) -> int:
     """The number of another group: PyTorch counts them, alike on all ranks, or makes a name of their members."""
-    if name.isdecimal() and 0 < int(name) < MOST_GROUPS:
+    if name.isdecimal() and 0 < int(name) < COUNTED:
         return int(name)
-    return zlib.crc32(name.encode()) % (MOST_GROUPS - 1) + 1
+    return COUNTED + zlib.crc32(name.encode()) % (MOST_GROUPS - COUNTED)
+
+
+def _added(some: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The totals of two engines, one after the other; unknown if those of one are."""
+    if not some.get("sent") or not more.get("sent"):
+        return {"wire_bytes": None, "sent": None}
+    sent = {node: dict(one) for node, one in some["sent"].items()}
+    for node, one in more["sent"].items():
+        known = sent.setdefault(node, {})
+        for name, count in one.items():
+            known[name] = known.get(name, 0) + count
+    return {"wire_bytes": some["wire_bytes"] + more["wire_bytes"], "sent": sent}
 
 
 def wrap() -> None:
@@ -78,26 +110,46 @@ def wrap() -> None:
     assert job is not None  # or nobody would have called this
     theirs = dist.init_process_group
 
+    @functools.cache
+    def rank() -> Rank:
+        return _begun(job)
+
     @functools.wraps(theirs)
-    def init_process_group(backend: str | None = None, *arguments: Any, **named: Any) -> None:
+    def init_process_group(*arguments: Any, **named: Any) -> None:
+        asked = inspect.signature(theirs).bind(*arguments, **named)
         if dist.is_initialized():
             raise SpecError("the script makes its default process group twice", fix="call init_process_group() once")
-        _check(backend, job, named)
-        rank = Rank(job)
-        rank.rows.say("hello", **_hello(job))
-        with suppress(AttributeError, RuntimeError):  # made before, by a group that was destroyed since
-            dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
-        dist.Backend._plugins[NAME.upper()] = dist.Backend._plugins[NAME.upper()]._replace(creator_fn=rank.group)
-        marks.sink = rank.rows
-        _tell_errors(rank)
-        _keep_pace(job, rank.rows)
-        atexit.register(_leave, rank)
-        named.setdefault("timeout", timedelta(seconds=job.timeout_s))
-        theirs(NAME, *arguments, **named)
+        _check(job, asked.arguments)
+        _check_environment(job, asked.arguments)
+        rank().begin()
+        asked.arguments["backend"] = NAME
+        asked.arguments["timeout"] = asked.arguments.get("timeout") or timedelta(seconds=job.timeout_s)
+        theirs(*asked.args, **asked.kwargs)
+        rank().rows.say("hello", **_hello(job))
 
-    dist.init_process_group = init_process_group
-    dist.distributed_c10d.init_process_group = init_process_group
+    for name, module in [*sys.modules.items()]:  # that of device meshes has its own name for it
+        if name.startswith("torch.distributed") and vars(module).get("init_process_group") is theirs:
+            vars(module)["init_process_group"] = init_process_group
     _wrap_groups()
+
+
+def _begun(job: RankJob) -> Rank:
+    """This process as a rank, which tells of what it does until it ends."""
+    rank = Rank(job)
+    dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
+    marks.sink = rank.rows
+    os.register_at_fork(after_in_child=_say_nothing)
+    _tell_errors(rank)
+    _keep_pace(job, rank.rows)
+    atexit.register(_leave, rank)
+    # Processes that torch.multiprocessing starts end without what atexit has.
+    multiprocessing.util.Finalize(None, _leave, args=(rank,), exitpriority=LAST)
+    return rank
+
+
+def _say_nothing() -> None:
+    """In a process that the script forked, whose locks may be held by threads that it has not."""
+    marks.sink = None
 
 
 def _wrap_groups() -> None:
@@ -132,14 +184,37 @@ def _check_backend(asked: str) -> None:
         )
 
 
-def _check(backend: str | None, job: RankJob, named: dict[str, Any]) -> None:
+def _check_environment(job: RankJob, asked: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        SpecError: the script has changed a variable, as for ranks on one machine.
+    """
+    if asked.get("store") is not None or str(asked.get("init_method") or "env://") != "env://":
+        return
+    for name, own in (("MASTER_ADDR", job.addresses[0]), ("RANK", str(job.rank)), ("WORLD_SIZE", str(job.world))):
+        found = os.environ.get(name, "")
+        is_other = found != own and asked.get(name.lower(), -1) in (-1, None)
+        if name == "MASTER_ADDR":  # which may have several names
+            is_other = _is_loopback(found) and not _is_loopback(own)
+        if is_other:
+            raise SpecError(
+                f"the script sets {name}={found}, and in this trial it is {own}",
+                fix=f"remove that line, or write os.environ.setdefault({name!r}, ...)",
+            )
+
+
+def _is_loopback(address: str) -> bool:
+    return address in ("localhost", "::1") or address.startswith("127.")
+
+
+def _check(job: RankJob, asked: Mapping[str, Any]) -> None:
     """
     Raises:
         SpecError: the script asks for what no host here has, or for another number of ranks.
     """
-    _check_backend(str(backend or ""))
+    _check_backend(str(asked.get("backend") or ""))
     for name, own in (("world_size", job.world), ("rank", job.rank)):
-        value = named.get(name, -1)
+        value = asked.get(name, -1)
         if value not in (-1, None, own):
             raise SpecError(
                 f"the script gives init_process_group {name}={value}, and in this trial it is {own}",
@@ -167,7 +242,7 @@ def _leave(rank: Rank) -> None:
     if dist.is_initialized():
         with suppress(Exception):  # the process ends anyway
             dist.destroy_process_group()
-    rank.rows.close(**(rank.engine.totals() if rank.engine is not None else {}))
+    rank.rows.close(**rank.totals())
 
 
 def _keep_pace(job: RankJob, rows: Rows) -> None:

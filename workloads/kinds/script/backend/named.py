@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
+
+from testbed.base.errors import SpecError
 
 if TYPE_CHECKING:
 
@@ -23,6 +26,15 @@ class Named(_Whole):
     supports_coalescing = False
     _name = ""
     _about = ""
+
+    def __init__(self, rank: int, size: int) -> None:
+        super().__init__(rank, size)
+        self._pid = os.getpid()
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether the script has forked this process from the rank, whose threads and connections it has not."""
+        return os.getpid() != self._pid
 
     @property
     def group_name(self) -> str:
@@ -52,3 +64,11 @@ class Named(_Whole):
 
     def _set_sequence_number_for_group(self) -> None:
         """Rows have numbers of their own."""
+
+
+def forked() -> SpecError:
+    """What a process gets that was forked from a rank, and asks for a collective."""
+    return SpecError(
+        "a process that the script forked asks for a collective, and the connections are the rank's own",
+        fix="ask for collectives in the rank's own process; others may load data",
+    )

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from workloads.kinds.ranks import PAIRED
 from workloads.rank_job import RankJob
 
 EVERY_S = 0.25
@@ -89,7 +90,7 @@ class Rows:
         self._file = Path(job.samples).open("w")  # noqa: SIM115 - as long as the process
         self._open: list[Row] = []
         self._lines: list[Mapping[str, Any]] = []
-        self._counts: Counter[int] = Counter()
+        self._counts: Counter[tuple[int, bool]] = Counter()
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
@@ -105,8 +106,9 @@ class Rows:
             self.asks(op, nbytes)
         row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})
         with self._lock:
-            row.number(self._counts[row.group])
-            self._counts[row.group] += 1
+            counted = row.group, op in PAIRED  # else ranks that send would count otherwise than those that do not
+            row.number(self._counts[counted])
+            self._counts[counted] += 1
             total = self._totals[op]
             total[0] += 1
             total[1] += nbytes

@@ -53,12 +53,7 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 
 def array_of(tensors: Sequence[torch.Tensor]) -> Array:
-    """Tensors of one type, one after the other. A single one that lies in one piece is not copied.
-
-    Raises:
-        SpecError: they are not on the CPU, sparse, of several types, or too large.
-    """
-    check(tensors)
+    """Tensors of one type, one after the other. A single one that lies in one piece is not copied."""
     first = tensors[0].detach()
     if len(tensors) == 1 and first.is_contiguous():
         flat, sources = first.view(-1), tuple[torch.Tensor, ...]()
@@ -83,10 +78,11 @@ def numpy_of(flat: torch.Tensor) -> NDArray[Any]:
     return flat.view(torch.uint8).numpy() if dtype_name(flat) == OTHER else flat.numpy()
 
 
-def check(tensors: Sequence[torch.Tensor]) -> None:
-    """
+def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> None:
+    """``whole`` are those of the ``tensors`` whose numbers move.
+
     Raises:
-        SpecError: the engine cannot move them.
+        SpecError: they are not on the CPU, of several types, or too large.
     """
     for one in tensors:
         if one.device.type != "cpu":
@@ -96,12 +92,48 @@ def check(tensors: Sequence[torch.Tensor]) -> None:
             )
     if len({one.dtype for one in tensors}) > 1:
         raise SpecError("tensors of different types in one collective", fix="give it tensors of one type")
-    nbytes = sum(one.numel() * one.element_size() for one in tensors)
+    nbytes = sum(one.numel() * one.element_size() for one in map(_held, whole))
     if nbytes > LARGEST_BYTES:
         raise SpecError(
             f"a collective of {nbytes:,} bytes, and one may have {LARGEST_BYTES:,}",
             fix="split it, as DDP does with bucket_cap_mb=25",
         )
+
+
+def check_parts(parts: Sequence[torch.Tensor], like: torch.Tensor, of: str) -> None:
+    """
+    Raises:
+        SpecError: not all of an array's parts, one for each rank, have as many numbers as one of them.
+    """
+    for one in parts:
+        if one.numel() != like.numel():
+            raise _uneven(one.numel(), like.numel(), of)
+
+
+def check_whole(whole: torch.Tensor, part: torch.Tensor, size: int, of: str) -> None:
+    """
+    Raises:
+        SpecError: an array has not as many numbers as so many parts.
+    """
+    if whole.numel() != size * part.numel():
+        raise _uneven(whole.numel(), size * part.numel(), of)
+
+
+def _uneven(found: int, wanted: int, of: str) -> SpecError:
+    return SpecError(
+        f"{of} with an array of {found:,} numbers where the group's ranks need {wanted:,}",
+        fix="give each rank a part of the same size",
+    )
+
+
+def _held(tensor: torch.Tensor) -> torch.Tensor:
+    """What a tensor has in memory."""
+    return tensor._values() if tensor.is_sparse else tensor
+
+
+def divide(numbers: torch.Tensor, by: int) -> None:
+    """In place; whole numbers as integers, as NCCL does."""
+    numbers.div_(by, rounding_mode=None if numbers.is_floating_point() or numbers.is_complex() else "trunc")
 
 
 def is_finite(tensor: torch.Tensor) -> bool:

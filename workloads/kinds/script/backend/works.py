@@ -13,14 +13,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from testbed.base.errors import TrialTimeoutError
 from workloads.kinds.script.backend.rows import Row
 
 Failed = Callable[[BaseException], None]
 """Is told why a collective failed."""
 
 
-MOST_CALLBACKS = 64
-"""Of a script's, at a time."""
+MOST_CALLBACKS = 1024
+"""Of a script's, at a time: more than models have buckets. If all of them waited, nobody would be left to end what they
+wait for."""
 
 
 @cache
@@ -50,14 +52,17 @@ class Ours(dist.Work):
         self.row, self._tensors, self._failed, self._finish, self._source = row, list(tensors), failed, finish, source
         self.asked_s = time.monotonic()
         self._lock, self._has_future = threading.Lock(), False
+        self._is_over = False
         self._error: BaseException | None = None
         self._over: torch.futures.Future[Any] = torch.futures.Future()
         self._future = self._over.then(self._value)
 
     def complete(self, error: BaseException | None) -> None:
         """It is over; on whichever thread. The second time nothing happens."""
-        if self._over.done():
-            return
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
         finish, self._finish = self._finish, lambda: None  # which holds the memory
         if error is None:
             try:
@@ -73,7 +78,10 @@ class Ours(dist.Work):
             if not self._has_future:  # then nothing of the script's is called
                 self._over.set_result(None)
                 return
-        _callbacks().submit(self._over.set_result, None)
+        try:
+            _callbacks().submit(self._over.set_result, None)
+        except RuntimeError:  # Python ends, and has no threads any more
+            self._over.set_result(None)
 
     def _value(self, _: Any) -> list[torch.Tensor]:
         if self._error is not None:
@@ -86,8 +94,17 @@ class Ours(dist.Work):
             self.row.begun()
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """
+        Raises:
+            TrialTimeoutError: it is not over within a timeout that is given; it goes on.
+        """
         asked_s = time.monotonic()
         try:
+            if timeout > timedelta(0) and not self.ends_within(timeout.total_seconds()):
+                raise TrialTimeoutError(
+                    f"a collective has not ended within the {timeout.total_seconds():g} s that the script waits for it",
+                    fix="see what the other ranks do, or wait longer",
+                )
             self._future.wait()
         except RuntimeError:
             assert self._error is not None

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError, WorkerError
+from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
 from workloads.kinds.script.collectives.shapes import EAGER_BYTES
 from workloads.kinds.script.engine.numbers import Numbers
@@ -56,7 +56,7 @@ _MOST_TEXT_BYTES = 4096
 _LAST_WORDS_S = 0.5
 """For how long a process that fails tries to tell others why."""
 _LOOK_S = 0.5
-"""Between looks at deadlines."""
+"""Between looks at whether a process that leaves has waited long enough."""
 _CONTROL_BYTES = {_BEGIN: (SIGNATURE_BYTES,), _BYE: (0,), _ABORT: range(1, _MOST_TEXT_BYTES + 1)}
 _LENGTH_MASK = (1 << 32) - 1
 _SCRATCH_BYTES = 1 << 18
@@ -89,6 +89,8 @@ class Carrier(Loop):
         self.error: BaseException | None = None
         self._node, self._names = node, names
         self._by_node = {peer: self._wire(peer, sock) for peer, sock in sockets.items()}
+        self._near = frozenset(sockets)
+        """Neighbours in the scheme's trees, whose end is everybody's; others are met for single calls."""
         super().__init__(names[node], list(self._by_node.values()))
         self._ops: dict[Key, Operation] = {}
         self._summed: dict[Key, Operation] = {}
@@ -106,7 +108,6 @@ class Carrier(Loop):
         """Nodes that leave, as they or others have said."""
         self._said_bye: set[int] = set()
         """Of these, neighbours that have said so themselves: all that they had to send has come."""
-        self._looked_s = time.monotonic()
         self._messages: dict[Connection, tuple[Key, int]] = {}
         """Of the message that comes over each connection: its call, and its word."""
         self._into: dict[Connection, memoryview] = {}
@@ -160,8 +161,6 @@ class Carrier(Loop):
             while not self._is_over():
                 self._act()
                 self._step(_LOOK_S)
-                if time.monotonic() - self._looked_s >= _LOOK_S:
-                    self._look_at_clock()
         except BaseException as error:  # whoever waits for a call must hear of it
             self._fail(error)
         finally:
@@ -173,27 +172,17 @@ class Carrier(Loop):
         return self._totals
 
     def _act(self) -> None:
-        with suppress(IndexError):  # after the end, several threads may do this
-            while self._inbox:
-                self._inbox.popleft()()
+        while True:
+            try:
+                act = self._inbox.popleft()  # after the end, several threads may do this
+            except IndexError:
+                return
+            act()
 
     def _is_over(self) -> bool:
         if self._leaving_s is None or self._ops or self._inbox or self._sending():
             return False
         return self._gone.issuperset(self._by_node) or time.monotonic() >= self._leaving_s
-
-    def _look_at_clock(self) -> None:
-        """
-        Raises:
-            TrialTimeoutError: a call takes too long.
-        """
-        self._looked_s = now = time.monotonic()
-        for op in self._ops.values():
-            if op.deadline_s <= now:
-                raise TrialTimeoutError(
-                    f"{self._name}: {self._called(op.key, op.shape.call)} has not ended in time; {self._missing(op)}",
-                    fix="see whether every rank makes this call, or give init_process_group a longer timeout",
-                )
 
     def _missing(self, op: Operation) -> str:
         silent = [self._names[node] for node in op.shape.neighbours if node not in op.told]
@@ -394,12 +383,16 @@ class Carrier(Loop):
     ) -> None:
         connection = self._by_node.get(node)
         if connection is None:
-            if node not in self._absent:
-                self._absent[node] = []
-                self._reach(node)
+            self._meet(node)
             self._absent[node].append((header, payload, rank, left))
         else:
             connection.push_raw(header, payload, rank, left)
+
+    def _meet(self, node: int) -> None:
+        """Connect with a node, if nobody has begun to."""
+        if node not in self._by_node and node not in self._absent:
+            self._absent[node] = []
+            self._reach(node)
 
     def _reach(self, node: int) -> None:
         """Connect with a node that is no neighbour so far; :meth:`adopt` is called when that is done.
@@ -422,6 +415,8 @@ class Carrier(Loop):
         self._register(connection)
         for queued in self._absent.pop(node, []):
             connection.push_raw(*queued)
+        if self._leaving_s is not None:
+            self._say_left(connection, self._node)
 
     def _say_bye(self) -> None:
         if self.error is not None or self._leaving_s is not None:
@@ -481,7 +476,11 @@ class Carrier(Loop):
         Raises:
             NeighbourError: a neighbour has ended that may not.
         """
-        if connection.node not in self._said_bye and (self._leaving_s is None or self._needs(connection.node)):
+        node = connection.node
+        if node in self._said_bye:
+            return
+        has_calls = any(node in op.shape.neighbours for op in self._ops.values())
+        if self._needs(node) if self._leaving_s is not None else node in self._near or has_calls:
             raise lost(connection, "its process ended")
 
     def _take_control(self, connection: Connection, key: Key, kind: int) -> bool:

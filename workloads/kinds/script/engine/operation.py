@@ -46,12 +46,10 @@ class Operation:
         dtype: of what travels.
     """
 
-    def __init__(
-        self, key: Key, shape: Shape, name: str, own: Numbers | None, ending: Ending, deadline_s: float
-    ) -> None:
+    def __init__(self, key: Key, shape: Shape, name: str, own: Numbers | None, ending: Ending) -> None:
         """``own`` is this process's array, in which the result will be; None at a process that only adds or passes on.
         ``name`` is its node's."""
-        self.key, self.shape, self.ending, self.deadline_s = key, shape, ending, deadline_s
+        self.key, self.shape, self.ending = key, shape, ending
         self.told: set[int] = set()
         self.parked: dict[int, list[tuple[int, int]]] = defaultdict(list)
         plan, forest = shape.plan, shape.forest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,8 +27,6 @@ from workloads.sync.connection import Connection
 from workloads.sync.forest import Forest
 
 Done = Callable[[BaseException | None], None]
-NO_TIMEOUT_S = 1e9
-"""Whoever asks looks at the clock."""
 _DIRECT = 1 << 31
 """Groups of calls between two ranks have numbers from here on."""
 _LEAVE_S = 5.0
@@ -92,7 +89,7 @@ class RankEngine:
             own = self._shape(group, call)
             key = (group.number, number & 0xFFFFFFFF)
             name = self._plan.nodes[self._job.node]
-            op = Operation(key, own, name, array, Ending(done, begun), time.monotonic() + NO_TIMEOUT_S)
+            op = Operation(key, own, name, array, Ending(done, begun))
             self._carrier.submit(op)
         return op
 
@@ -134,7 +131,8 @@ class RankEngine:
                     return True
             return False
 
-        self._carrier.call_soon(lambda: self._carrier.look_for(look, done))
+        nodes = [self._plan.workers[rank] for rank in ranks]
+        self._carrier.call_soon(lambda: self._carrier.look_for(look, done, nodes))
 
     def _next_key(self, source: int, tag: int) -> Key:
         """Of the next message that a rank sends to this one."""
@@ -143,14 +141,14 @@ class RankEngine:
 
     def _directly(self, source: int, target: int, tag: int, array: Numbers, ending: Ending) -> Operation:
         number = _direct_number(source, target, tag)
-        data = array.view(np.uint8)
+        data = array.view(np.uint8) if array.size else np.zeros(1, np.uint8)  # that there is nothing is told, too
         call = Call(What.SEND, "other", len(data))
         ends = (self._plan.workers[source], self._plan.workers[target])
         names = self._plan.nodes
         with self._lock:
             calls = self._direct_calls[number] = self._direct_calls.get(number, -1) + 1
             own = direct(names, ends, call, self._job.chunk_bytes, self._job.node)
-            op = Operation((number, calls), own, names[self._job.node], data, ending, time.monotonic() + NO_TIMEOUT_S)
+            op = Operation((number, calls), own, names[self._job.node], data, ending)
             self._carrier.submit(op)
         return op
 
@@ -197,12 +195,14 @@ class _RankCarrier(Carrier):
         """Whether another process has made a call that this one has not."""
         return key in self._signatures
 
-    def look_for(self, look: Callable[[], bool], failed: Done) -> None:
-        """Call ``look`` now, and again when another process has made a call, until it is true."""
+    def look_for(self, look: Callable[[], bool], failed: Done, nodes: Sequence[int]) -> None:
+        """Call ``look`` now, and again when one of the ``nodes`` has made a call, until it is true."""
         if self.error is not None:
             failed(self.error)
         elif not look():
             self._looking.append((look, failed))
+            for node in nodes:
+                self._meet(node)
 
     def _announced(self, connection: Connection, key: Key, signature: bytes) -> None:
         super()._announced(connection, key, signature)
@@ -211,11 +211,12 @@ class _RankCarrier(Carrier):
                 self._looking.remove(one)
                 return
 
-    def _fail(self, error: BaseException) -> None:
-        super()._fail(error)
+    def _let_go(self) -> None:
+        super()._let_go()
+        assert self.error is not None
         looking, self._looking = self._looking, []
         for _, failed in looking:
-            failed(error)
+            failed(self.error)
 
     def _reach(self, node: int) -> None:
         """The node with the lower index connects. The other one makes the same call, and waits for that."""
@@ -223,8 +224,13 @@ class _RankCarrier(Carrier):
             self._remote.dial(
                 node,
                 lambda sock: self.call_soon(lambda: self.adopt(node, sock)),
-                lambda error: self.call_soon(lambda: self.throw(error)),
+                lambda error: self.call_soon(lambda: self._missed(node, error)),
             )
+
+    def _missed(self, node: int, error: BaseException) -> None:
+        """A node cannot be reached, which matters if something is for it."""
+        if self._absent.pop(node, None):
+            self.throw(error)
 
 
 def _direct_number(source: int, target: int, tag: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from socket import socket
 
@@ -21,13 +20,11 @@ MOST_SHAPES = 1000
 
 
 class Server(Carrier):
-    """Takes part in whatever ranks call, until all have left."""
+    """Takes part in whatever ranks call, until all have left. It has no timeout: ranks have those of their script."""
 
-    def __init__(
-        self, node: int, forest: Forest, sockets: Mapping[int, socket], chunk_bytes: int, timeout_s: float
-    ) -> None:
+    def __init__(self, node: int, forest: Forest, sockets: Mapping[int, socket], chunk_bytes: int) -> None:
         super().__init__(node, forest.nodes, sockets)
-        self._forest, self._chunk_bytes, self._timeout_s = forest, chunk_bytes, timeout_s
+        self._forest, self._chunk_bytes = forest, chunk_bytes
         self._shapes: dict[Call, Shape] = {}
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
@@ -69,7 +66,7 @@ class Server(Carrier):
             own = self._shape(call)
         except (ValueError, SchemeError):
             raise self._misfit(connection.name, key, 0) from None
-        op = Operation(key, own, self._name, None, Ending(lambda _: None), time.monotonic() + self._timeout_s)
+        op = Operation(key, own, self._name, None, Ending(lambda _: None))
         super()._announced(connection, key, signature)
         self._begin(op)
 
@@ -90,4 +87,4 @@ def join(job: WorkerJob, plan: Forest, called_off: Callable[[], None]) -> Server
     """
     names: Sequence[str] = plan.nodes
     sockets = transport.connect(job.node, job.peers, names, job.congestion_control, job.start_timeout_s, called_off)
-    return Server(job.node, plan, sockets, job.chunk_bytes, job.timeout_s)
+    return Server(job.node, plan, sockets, job.chunk_bytes)

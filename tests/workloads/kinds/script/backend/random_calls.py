@@ -49,9 +49,10 @@ def ask(seed, draw, members, group):
         strided = draw.random() < 0.3
         tensor = own.repeat_interleave(2)[::2] if strided else own
         return dist.all_reduce(tensor, group=group, async_op=is_async), lambda: same(tensor, total, what)
-    if kind == "avg" and dtype in FLOATS:
+    if kind == "avg":
         work = dist.all_reduce(own, dist.ReduceOp.AVG, group=group, async_op=is_async)
-        return work, lambda: same(own, (total.to(dtype) / size), what)
+        mean = total.to(dtype) / size if dtype in FLOATS else torch.div(total, size, rounding_mode="trunc")
+        return work, lambda: same(own, mean, what)
     if kind == "max":
         work = dist.all_reduce(own, dist.ReduceOp.MAX, group=group, async_op=is_async)
         return work, lambda: same(own, torch.stack(all_of).amax(0), what)

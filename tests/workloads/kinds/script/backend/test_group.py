@@ -33,3 +33,6 @@ def test_calls_of_other_kinds(tmp_path: Path) -> None:
     assert [one.returncode for one in processes] == [0, 1, 0, 0], "\n".join(said)
     assert [text.splitlines()[-1] for rank, text in enumerate(said) if rank != 1] == ["told"] * 3
     assert "ValueError: enough" in said[1]
+    rows = rank_lines.rows(rank_lines.read(ranks.samples("h0")), 0, 0)
+    assert rows is not None
+    assert [where for _, _, where in rows.nonfinite] == ["sum"]

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base.errors import SpecError
 from testbed.execution import rank_lines
 from testbed.execution.programs import rank_environment
-from workloads.kinds.ranks import RankRows
+from workloads.kinds.ranks import PAIRED, RankRows
+from workloads.kinds.script.backend.initialise import COUNTED, MOST_GROUPS, _added, _check_environment, _number
 from workloads.rank_job import VARIABLE, RankJob
 
 PATIENCE_S = 120
@@ -39,20 +41,40 @@ dist.all_to_all_single(torch.empty(2000), together)
 dist.reduce(tensor, 0)
 if rank == 0:
     dist.send(tensor, 1)
+    dist.send(tensor, 1)
 else:
+    assert dist.recv(tensor) == 0
     dist.recv(tensor, 0)
+dist.barrier()
 alone = [dist.new_group([one]) for one in range(world)][rank]
 dist.all_reduce(tensor, group=alone)
 dist.barrier()
 """
 MISTAKES = """
-import torch.distributed as dist
-for arguments in ({"backend": "nccl"}, {"backend": "cuda:nccl"}, {"backend": "gloo", "world_size": 8, "rank": 0}):
+import os, torch, torch.distributed as dist
+def ask(*arguments, **named):
     try:
-        dist.init_process_group(**arguments)
+        dist.init_process_group(*arguments, **named)
     except Exception as error:
         print(f"{type(error).__name__}: {error}", flush=True)
+ask(backend="nccl")
+ask("cuda:nccl")
+ask("gloo", "env://", None, 8, 0)
+os.environ["WORLD_SIZE"] = "8"
+ask("gloo")
+os.environ["WORLD_SIZE"] = "1"
 dist.init_process_group("cpu:gloo,cuda:nccl")
+dist.destroy_process_group()
+dist.device_mesh.init_device_mesh("cpu", (1,))  # makes the group again, by a name of its own
+assert type(dist.group.WORLD).__name__ == "Gloo"
+child = os.fork()
+if child == 0:
+    try:
+        dist.all_reduce(torch.ones(1))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
 try:
     dist.init_process_group("gloo")
 except Exception as error:
@@ -121,14 +143,16 @@ def test_each_collective_has_a_row_with_its_size(told: list[RankRows]) -> None:
         for op, nbytes in (("broadcast", 4000), ("reduce_scatter", 8000), ("all_to_all", 8000), ("reduce", 4000)):
             assert counts[(op, nbytes, 2)] == 1
         assert counts[("barrier", 0, 2)] >= 1
-    assert [[call.op for call in rows.calls if call.op in ("send", "recv")] for rows in told] == [["send"], ["recv"]]
+    assert [[call.op for call in rows.calls if call.op in PAIRED] for rows in told] == [["send"] * 2, ["recv"] * 2]
 
 
 def test_ranks_number_their_collectives_alike(told: list[RankRows]) -> None:
-    first, second = ({call.sequence: call.op for call in rows.calls if call.group == 0} for rows in told)
-    assert {key: op for key, op in first.items() if op != "send"} == {
-        key: op for key, op in second.items() if op != "recv"
-    }
+    """Although the one sends before its last sums, and the other does not."""
+    first, second = (
+        {call.sequence: call.op for call in rows.calls if call.group == 0 and call.op not in PAIRED} for rows in told
+    )
+    assert len(first) > 8
+    assert first == second
 
 
 def test_waits_marks_and_numbers_are_told(told: list[RankRows]) -> None:
@@ -164,6 +188,10 @@ def test_what_a_script_cannot_have_is_said_with_the_line_to_change(
         '  fix: write torch.distributed.init_process_group("gloo"), or leave the backend out',
         "SpecError: the script gives init_process_group world_size=8, and in this trial it is 1",
         "  fix: leave world_size out: it is in the environment, as torchrun sets it",
+        "SpecError: the script sets WORLD_SIZE=8, and in this trial it is 1",
+        "  fix: remove that line, or write os.environ.setdefault('WORLD_SIZE', ...)",
+        "SpecError: a process that the script forked asks for a collective, and the connections are the rank's own",
+        "  fix: ask for collectives in the rank's own process; others may load data",
         "SpecError: the script makes its default process group twice",
         "  fix: call init_process_group() once",
     ]
@@ -174,6 +202,26 @@ def test_an_exception_that_ends_the_script_is_told(mistaken: tuple[str, list[dic
     assert (error["error"], error["elsewhere"]) == ("ValueError: no such shard", False)
 
 
+SPAWNING = """
+import torch, torch.distributed as dist, torch.multiprocessing as mp
+def main(_):
+    dist.init_process_group("gloo")
+    dist.all_reduce(torch.ones(5))
+if __name__ == "__main__":
+    mp.spawn(main, nprocs=1)
+"""
+
+
+def test_a_rank_that_multiprocessing_starts_tells_all(tmp_path: Path) -> None:
+    choose_port(tmp_path)
+    one = started(tmp_path, SPAWNING, 0, 1)
+    _, errors = one.communicate(timeout=PATIENCE_S)
+    assert one.returncode == 0, errors
+    rows = rank_lines.rows(rank_lines.read(tmp_path / "h0.jsonl"), 0, 0)
+    assert rows is not None
+    assert [(call.op, call.nbytes) for call in rows.calls] == [("allreduce", 20)]
+
+
 def test_outside_of_a_trial_importing_torch_imports_nothing_of_ours() -> None:
     look = (
         "import sys, torch; print(sorted(one for one in sys.modules if one.split('.')[0] in ('workloads', 'testbed')))"
@@ -181,3 +229,31 @@ def test_outside_of_a_trial_importing_torch_imports_nothing_of_ours() -> None:
     without = {name: value for name, value in os.environ.items() if name != VARIABLE}
     done = subprocess.run([sys.executable, "-c", look], env=without, capture_output=True, text=True, check=True)
     assert done.stdout == "['workloads', 'workloads.autoload']\n"
+
+
+def test_a_script_that_looks_for_the_others_on_its_own_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As tutorials write it, for ranks on one machine."""
+    job = RankJob(0, "h0", 0, 2, "script", "", (), ("10.0.0.1", "10.0.0.2"), 1024, "reno", 1.0, 1.0, "")
+    monkeypatch.setattr(os, "environ", {"MASTER_ADDR": "localhost", "RANK": "0", "WORLD_SIZE": "2"})
+    _check_environment(job, {"init_method": "tcp://10.0.0.1:9000"})  # where it is not looked at
+    with pytest.raises(SpecError) as caught:
+        _check_environment(job, {})
+    assert str(caught.value) == (
+        "the script sets MASTER_ADDR=localhost, and in this trial it is 10.0.0.1\n"
+        "  fix: remove that line, or write os.environ.setdefault('MASTER_ADDR', ...)"
+    )
+
+
+def test_groups_that_have_names_have_numbers_of_their_own() -> None:
+    assert [_number(name) for name in ("7", str(COUNTED - 1))] == [7, COUNTED - 1]
+    found = [_number(f"of {n}") for n in range(3000)]
+    assert len(set(found)) == 3000
+    assert COUNTED <= min(found) <= max(found) < MOST_GROUPS
+
+
+def test_totals_of_engines_add_up() -> None:
+    one = {"wire_bytes": 5, "sent": {1: {"payload_bytes": 3, "wire_bytes": 5}}}
+    more = {"wire_bytes": 7, "sent": {1: {"payload_bytes": 4, "wire_bytes": 6}, 2: {"payload_bytes": 1}}}
+    both = {"wire_bytes": 12, "sent": {1: {"payload_bytes": 7, "wire_bytes": 11}, 2: {"payload_bytes": 1}}}
+    assert _added(one, more) == both
+    assert _added(one, {"wire_bytes": 7, "sent": None}) == {"wire_bytes": None, "sent": None}
