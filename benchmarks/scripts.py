@@ -195,7 +195,7 @@ def trials(command: str, pairs: Sequence[tuple[str, str]], more: str = "") -> li
     return list(found.values())
 
 
-def _run(command: str, pairs: Sequence[tuple[str, str]], more: str) -> list[Record]:
+def _run(command: str, pairs: Sequence[tuple[str, str]], more: str) -> Sequence[Record]:
     arms = "\n".join(f'  - {{scheme: "{scheme}", topology: "{network}"}}' for scheme, network in pairs)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "sums.py").write_text(SUMS)
