@@ -26,7 +26,7 @@ from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text
 from testbed.spec.jobs import JobKeys
 from testbed.spec.workload.base import Synchronised
-from testbed.spec.workload.launchers import without_launcher
+from testbed.spec.workload.launchers import check_meets, without_launcher
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
 from testbed.trial.model import Trial
@@ -152,12 +152,12 @@ def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan
     Raises:
         SpecError: the scheme, or the topology, is not for ranks of a program.
     """
-    arm, spec, topology = network.arm, network.spec, network.topology
+    arm, spec, topology, program = network.arm, network.spec, network.topology, network.spec.workload.program
+    assert program is not None
     if not arm.scheme:
         own: Plan = kinds.named(spec.workload.brings).own_plan(topology)
+        check_meets(program.words, len(own.workers))
         return own.scheme, own
-    program = spec.workload.program
-    assert program is not None
     scheme_text = locate(arm.scheme, folder)
     scheme, _ = built.plan(scheme_text, network.topology_text, spec, ANY)
     plan: Plan = kinds.of(scheme).for_scripts(scheme, topology)

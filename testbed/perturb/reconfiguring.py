@@ -19,7 +19,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -71,7 +71,7 @@ class Reconfiguring:
             OSError: the system refuses.
         """
         self._lab, self._asked = lab, asked
-        self._senders = Senders(path, len(topology.nodes))
+        self._senders = Senders(path, [node.name for node in topology.nodes])
         self.records: list[Record] = []
         self.history: list[State] = [State(topology)]
         self._sent = self._senders.sent
@@ -184,12 +184,13 @@ class Senders:
         sent: what they had sent when they last held, or in the end.
     """
 
-    def __init__(self, path: Path, nodes: int) -> None:
-        """
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        """``names`` are those of the network's nodes, by number.
+
         Raises:
             OSError: the system refuses.
         """
-        self._nodes = nodes
+        self._names, self._nodes = names, len(names)
         self._listener = beside(path, connect=False)
         self._listener.setblocking(False)
         self._poll = select.poll()
@@ -259,7 +260,7 @@ class Senders:
         while missing := set(self._node.values()) - found.keys():
             if time.monotonic() > end_s:
                 raise LabError(
-                    f"the process on node {min(missing)} did not answer within {ANSWER_S:g} s",
+                    f"{self._names[min(missing)]} did not answer within {ANSWER_S:g} s",
                     fix="see what keeps it from running, or its packets from arriving",
                 )
             found |= {said.node: said for said in self.listen(LOOK_S) if said.word == answer}

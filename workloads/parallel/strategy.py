@@ -207,8 +207,8 @@ def check_fits(model: Model, strategy: Strategy, memory_bytes: float) -> None:
     if held[most] > memory_bytes:
         raise SpecError(
             f"{model.name}: server {most} would hold {held[most] / 1e9:.3g} GB, and has {memory_bytes / 1e9:.3g} GB",
-            fix="place large operators on single servers, such as {" + _example(model) + ", rest: all}, cut tables, or "
-            "give more servers or memory",
+            fix=f"place large operators on single servers, such as {{{_example(model)}, rest: all}}, "
+            "cut a profile's tables, or give more servers or memory",
         )
 
 

@@ -67,7 +67,8 @@ class Command(Workload):
     )
     """The command that each host runs, in the spec's directory. It is split into words as a shell would split it, but
     no shell runs it. ``python`` is the Python that testbed runs with. In arms with a scheme, ``torchrun`` and
-    ``accelerate launch`` before a script are left out, because testbed starts the ranks."""
+    ``accelerate launch`` before a script are left out, because testbed starts the ranks. In arms without one they run,
+    and must be told of all hosts."""
     inputs: Annotated[list[Annotated[str, Field(strict=True, min_length=1)]], BeforeValidator(listed)] | None = Field(
         None, max_length=MOST_INPUTS, examples=["[train.py, 'model/*.py']"]
     )
@@ -78,8 +79,9 @@ class Command(Workload):
     chunk_bytes: Size = Field(128 * 2**10, alias="chunk", gt=0)
     """Of arms with a scheme: the size of the pieces in which arrays are sent and summed."""
     check: Whole = Field(0, ge=0, examples=["50"])
-    """Of arms with a scheme: every sum with a number that this divides is compared with Gloo's sum of the same arrays,
-    outside of the measured time. The default, 0, compares none."""
+    """Of arms with a scheme: of the sums over all ranks (all_reduce, reduce_scatter), each with a number that this
+    divides is compared with Gloo's sum of the same arrays, outside of the measured time. The default, 0, compares
+    none."""
     pace_s: Time | None = Field(None, alias="pace", gt=0, examples=["0.3 s"])
     """Of arms with a scheme: how long each backward pass takes at least, as on a device of that speed. Sums are asked
     for evenly in that time. By default it takes as long as it takes on this machine."""

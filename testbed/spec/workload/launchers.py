@@ -83,14 +83,36 @@ def without_launcher(words: Sequence[str], ranks: int) -> Started:
     Raises:
         SpecError: the launcher is asked for something else than a rank on each host.
     """
+    launcher, rest = _of(words)
+    return Started(tuple(words)) if launcher is None else _parsed(launcher, rest, ranks)
+
+
+def check_meets(words: Sequence[str], hosts: int) -> None:
+    """Whether ranks of several hosts meet if each host runs this whole command, its launcher included.
+
+    Raises:
+        SpecError: the launcher is told of no other host, so that each would train alone.
+    """
+    launcher, rest = _of(words)
+    options = {word.lstrip("-").replace("-", "_").partition("=")[0] for word in rest if word.startswith("-")}
+    if launcher is None or hosts == 1 or options & (launcher.counts | {"config_file"}):
+        return
+    raise SpecError(
+        f"{launcher.name} starts a job of its own on each host, and an arm without a scheme runs it as it is",
+        fix="give the arm a scheme, such as gloo, or tell the launcher of all hosts",
+    )
+
+
+def _of(words: Sequence[str]) -> tuple[_Launcher | None, Sequence[str]]:
+    """The launcher that a command starts with, and the words after it."""
     first, *rest = words
     if first == "torchrun":
-        return _parsed(TORCHRUN, rest, ranks)
+        return TORCHRUN, rest
     if first == "accelerate" and rest[:1] == ["launch"]:
-        return _parsed(ACCELERATE, rest[1:], ranks)
+        return ACCELERATE, rest[1:]
     if first.startswith("python") and rest[:1] == ["-m"] and rest[1:2] and rest[1] in _OF_PYTHON:
-        return _parsed(ACCELERATE if rest[1].startswith("accelerate") else TORCHRUN, rest[2:], ranks)
-    return Started(tuple(words))
+        return ACCELERATE if rest[1].startswith("accelerate") else TORCHRUN, rest[2:]
+    return None, rest
 
 
 def _parsed(launcher: _Launcher, words: Sequence[str], ranks: int) -> Started:

@@ -27,7 +27,7 @@ from ..experiment.test_run import call
 SPEC = """\
 name: scripted
 links: {rate: 100 Mbit/s}
-workload: {kind: command, command: torchrun --nproc_per_node=1 rank.py a, check: 3, metrics: {loss: 'loss ([0-9.]+)'},
+workload: {kind: command, command: torchrun --nnodes=1:9 rank.py a, check: 3, metrics: {loss: 'loss ([0-9.]+)'},
   warmup: 5}
 arms:
   - {topology: star(hosts=3), scheme: ring}
@@ -98,7 +98,7 @@ def test_an_arm_without_a_scheme_starts_its_words_as_they_are(folder: Path) -> N
     trial = planned(folder)[-1]
     first, *_ = programs.launches(trial, Files(folder, folder))
     assert first.program is not None
-    assert first.program.words == ("torchrun", "--nproc_per_node=1", "rank.py", "a")
+    assert first.program.words == ("torchrun", "--nnodes=1:9", "rank.py", "a")
     assert VARIABLE not in first.program.environment
     assert (first.job, trial.job.kind.name) == ("", "command")
 

@@ -131,7 +131,7 @@ def test_without_a_discount_circuits_are_parallel(discount: str, between: list[i
 
 @pytest.fixture
 def senders(tmp_path: Path) -> Iterator[Senders]:
-    one = Senders(tmp_path / "gate", NODES)
+    one = Senders(tmp_path / "gate", [f"h{number}" for number in range(NODES)])
     yield one
     one.close()
 
@@ -173,7 +173,7 @@ def test_who_does_not_answer(senders: Senders, tmp_path: Path, deaf: bytes, monk
     monkeypatch.setattr(reconfiguring, "ANSWER_S", 0.05)
     processes = [Process(tmp_path / "gate", node, unsent(), unsent(), deaf=deaf * node) for node in range(2)]
     met(senders, *processes)
-    with pytest.raises(LabError, match="the process on node 1 did not answer"):
+    with pytest.raises(LabError, match="h1 did not answer"):
         (senders.unsent if deaf == UNSENT else senders.hold)()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.base.errors import SpecError
-from testbed.spec.workload.launchers import without_launcher
+from testbed.spec.workload.launchers import check_meets, without_launcher
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,27 @@ def test_options_that_do_not_fit_are_refused(command: str, error: str) -> None:
     with pytest.raises(SpecError) as refused:
         without_launcher(command.split(), 4)
     assert str(refused.value) == error
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py --nnodes",
+        "torchrun --nnodes=4 --rdzv-endpoint=h0:29400 train.py",
+        "accelerate launch --num-machines 4 train.py",
+        "accelerate launch --config_file four.yaml train.py",
+    ],
+)
+def test_ranks_without_a_scheme_meet_by_themselves(command: str) -> None:
+    check_meets(command.split(), 4)
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate launch"])
+def test_a_job_of_each_host_is_no_job_of_all(launcher: str) -> None:
+    check_meets([*launcher.split(), "train.py"], 1)
+    with pytest.raises(SpecError) as refused:
+        check_meets([*launcher.split(), "train.py"], 4)
+    assert str(refused.value) == (
+        f"{launcher} starts a job of its own on each host, and an arm without a scheme runs it as it is\n"
+        "  fix: give the arm a scheme, such as gloo, or tell the launcher of all hosts"
+    )
