@@ -87,7 +87,9 @@ class Server:
         held = [place for place, holders in enumerate(strategy.holders) if number in holders]
         for place, (start, stop) in enumerate(reversed(self._net.buckets())):  # one layer an operator
             if place in held:
-                self.weights[slice(*self.layout.operators[place])] = first[start:stop]
+                part = slice(*self.layout.operators[place])
+                self.weights[part] = first[start:stop]
+                self.velocity[part] = 0.0  # memory comes when first written to: not in a step of SGD
         modules = self._modules(held)
         self._held = {place: self._hold(place, modules[place]) for place in held}
         moved = [message for message in self.messages if not message.is_local]
