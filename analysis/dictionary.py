@@ -286,8 +286,11 @@ JOB: Mapping[str, Field] = {
     "after[]": Field(NAME, NO_UNIT, "the jobs that had these hosts before"),
     "planned_s": Field(NUMBER, "s", "when it was to begin by prediction, from the trial's beginning"),
     "submitted_s": Field(NUMBER, "s", "when it was submitted, from the trial's beginning"),
-    "started_s": Field(NUMBER, "s", "when its processes were started, from the trial's beginning"),
-    "queued_s": Field(NUMBER, "s", "how long it waited for hosts: from the one to the other"),
+    "started_s": Field(NUMBER, "s", "when its processes began to be started, from the trial's beginning"),
+    "begun_s": Field(NUMBER, "s", "when its first iteration began, from the trial's beginning"),
+    "queued_s": Field(
+        NUMBER, "s", "how long it waited for hosts, and for its circuits: from `submitted_s` to `started_s`"
+    ),
     "dark_s": Field(
         NUMBER, "s", "of a job with circuits of its own, from when its hosts were free until its circuits carried light"
     ),

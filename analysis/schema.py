@@ -156,7 +156,7 @@ _JOB: Shape = {
     "job": Kind("name of a job", lambda value: isinstance(value, str) and _JOB_NAME.fullmatch(value) is not None),
     "hosts": [NAME],
     "after": [NAME],
-    **dict.fromkeys(("planned_s", "submitted_s", "started_s", "queued_s", "dark_s"), NOT_NEGATIVE),
+    **dict.fromkeys(("planned_s", "submitted_s", "started_s", "begun_s", "queued_s", "dark_s"), NOT_NEGATIVE),
 }
 RECORD: Shape = {
     **_RESULTS,

@@ -223,6 +223,7 @@ def _of_jobs(
             if job.name in seen.failed:
                 raise seen.failed[job.name]
             told = attributed(job, seen)
+            record["begun_s"] = several.begun_s(told.samples, seen.began[job.name])
             if job.work.is_trained:
                 correctness.check_loss(told.samples, job.kind.losing(job.plan))
             record |= summary(trial, job, seen, told)

@@ -61,6 +61,11 @@ def timed(record: JobRecord, began: Mapping[str, Began]) -> JobRecord:
     return record | (spans(began, record[JOB]) if record[JOB] in began else {})
 
 
+def begun_s(samples: pd.DataFrame, began: Began) -> float:
+    """When a job's first iteration began, in seconds after the trial's beginning."""
+    return round(window([samples])[0] - began.origin_s, 6)
+
+
 def together(trial: Trial, jobs: Sequence[JobRecord], samples: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """What a trial's record has of its jobs, of which one is done at least: their records; the whole trial's JCT, from
     the first start of a worker to the last end; and its verdict.

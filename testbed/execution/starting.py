@@ -20,10 +20,12 @@ from testbed.trial.job import Job, Slot
 
 @dataclass(frozen=True)
 class Began:
-    """When a job was submitted and when its processes were started, in seconds after the trial's beginning."""
+    """When a job was submitted and when the start of its processes began, in seconds after the trial's beginning; and
+    when that was, by the clock of samples."""
 
     submitted_s: float
     started_s: float
+    origin_s: float
 
 
 class Starting:
@@ -90,10 +92,11 @@ class Starting:
     def _start(self, job: Job, feed: Feed) -> None:
         self._waiting.remove(job)
         self._running[job.name] = job
+        assert self._begun_s is not None
+        # The start of many processes takes a while: that is no waiting for hosts.
+        self.began[job.name] = Began(_slot(job).start_s, time.monotonic() - self._begun_s, self._begun_s)
         self._lab.launch(self._launches[job.name])
         feed.started([*job.processes])
-        assert self._begun_s is not None
-        self.began[job.name] = Began(_slot(job).start_s, time.monotonic() - self._begun_s)
 
     def _end_failed(self, feed: Feed) -> None:
         """Others of a job may fail as well for a moment: then all its exits tell which was first."""
@@ -119,7 +122,7 @@ def _slot(job: Job) -> Slot:
 
 
 def spans(began: Mapping[str, Began], name: str) -> dict[str, float]:
-    """What a job's record has of its beginning (s after the trial's); waiting is that for hosts."""
+    """What a job's record has of its beginning (s after the trial's); waiting is that for hosts and circuits."""
     one = began[name]
     return {
         "submitted_s": round(one.submitted_s, 6),

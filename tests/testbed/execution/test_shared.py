@@ -97,7 +97,9 @@ def test_each_job_has_its_results_and_one_waits_for_hosts(bench: Bench, tmp_path
         assert all(check["ok"] for check in checks(job, wire.ABOUT.name)), "bytes of all jobs are expected"
     assert (first["batch"], first["hosts"], second["hosts"]) == (8, ["h1", "h2"], ["h1", "h2"])
     assert first["queued_s"] < second["queued_s"], "the second has hosts when the first has ended"
-    assert second["started_s"] >= first["started_s"] + first["metrics"]["jct_s"]
+    for job in (a, first, second):
+        assert job["submitted_s"] <= job["started_s"] < job["begun_s"]
+    assert second["started_s"] > first["begun_s"] + first["metrics"]["jct_s"]
     assert outcome.jobs["b-2"]["start_s"].min() > outcome.jobs["b-1"]["end_s"].max()
     assert outcome.jobs["a"]["start_s"].min() < outcome.jobs["b-1"]["end_s"].max(), "they ran at the same time"
     assert record["metrics"]["jct_s"] >= record["metrics"]["jct_bytes_s"]
