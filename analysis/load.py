@@ -22,6 +22,7 @@ from analysis.recorded import (
     RecordedCheck,
     Recovery,
     Run,
+    Slot,
     Stage,
     Trial,
     workload_of,
@@ -209,6 +210,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
             critical_path=tuple(map(_stage, raw.get("critical_path") or ())),
             checkpoints=_known(Checkpoints, wrote) if (wrote := raw.get("checkpoints")) else None,
             collectives=tuple(_known(Collective, one) for one in raw.get("collectives") or ()),
+            slot=_slot(raw) if raw["id"] != path.stem else None,  # each job of several has an id of its own
             stored=(run_dir, path.stem),
         )
     except KeyError as error:
@@ -264,6 +266,10 @@ def _pair(raw: dict[str, Any]) -> PairCount:
 
 def _stage(raw: dict[str, Any]) -> Stage:
     return Stage(str(raw["what"]), str(raw["where"]), float(raw["start_s"]), float(raw["end_s"]))
+
+
+def _slot(raw: dict[str, Any]) -> Slot:
+    return replace(_known(Slot, raw), hosts=tuple(raw.get("hosts") or ()), after=tuple(raw.get("after") or ()))
 
 
 def read_samples(run_dir: Path, trial: str, needed: bool, warmup: int) -> pd.DataFrame | None:

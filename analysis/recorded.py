@@ -274,6 +274,29 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
+class Slot:
+    """Where and when a job ran that shared its network with others; moments are in seconds after the trial's beginning,
+    and None where it did not get so far.
+
+    Attributes:
+        after: the jobs that had its hosts before.
+        started_s: when its processes began to be started.
+        begun_s: when its first iteration began; None in older records, too.
+        queued_s: how long it waited for hosts, and for its circuits.
+        dark_s: of a job with circuits of its own, how long its hosts waited until these carried light.
+    """
+
+    job: str
+    hosts: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    submitted_s: float | None = None
+    started_s: float | None = None
+    begun_s: float | None = None
+    queued_s: float | None = None
+    dark_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Attempt:
     """A measurement of a trial that does not count, since it was INVALID only because of the machine."""
 
@@ -331,6 +354,8 @@ class Trial:
     """Of the predicted iteration, from its start to its end; empty where nobody predicts it."""
     collectives: tuple[Collective, ...] = ()
     """Of scripts under a scheme."""
+    slot: Slot | None = None
+    """Of a job that shared its network with others; they have the same ``stored``."""
     stored: tuple[Path, str] | None = None
     """The run directory that it was read from, and its files' name there."""
 

@@ -1,0 +1,210 @@
+"""When did jobs run that share a network, and what did they wait for?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import pandas as pd
+
+from analysis.recorded import Run, Setting, Slot, Trial
+from analysis.repeats import JCT
+from analysis.report import plot, words
+from analysis.report.cells import Study
+from analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.base.listing import shortened
+
+Jobs: TypeAlias = tuple[Trial, ...]
+"""Those of one trial, in the order in which they were submitted; never none."""
+
+MOST_PANELS = 6
+MOST_JOBS = 32
+"""Rows of a chart, and of the table."""
+WAITING, DARK, STARTING, RUNNING = "waiting for hosts", "circuits dark", "processes starting", "running"
+SHADES = {WAITING: "#dcc988", DARK: "#5b6673", STARTING: plot.COMPUTE}
+"""A job that runs has its own colour."""
+COLUMNS = ("arm", "repeat", "job", "hosts", "what", "row", "start_s", "end_s")
+DEFINED = (
+    "A row is a job, from the moment at which it is submitted. It waits for hosts until the jobs that had them before "
+    "have ended. If it has circuits of its own, its hosts are then dark until these carry light. Then its processes "
+    "start. It runs from the start of its first iteration to the end of its last; that is its JCT. The gap before a "
+    "job is from the end of the last iteration on its hosts to the start of its own first. Records of earlier versions "
+    "do not say when a first iteration began, so nothing after the waiting is drawn of them. Of the repeats of an arm, "
+    "the one in the middle by the end of its last job is shown."
+)
+
+
+def in_turn(study: Study) -> Question | None:
+    """A Gantt chart for each trial whose jobs share a network, a row a job."""
+    trials = _typical(study.run)
+    if not trials:
+        return None
+    tables, panels, start = [], [], 0
+    for i, jobs in enumerate(trials[:MOST_PANELS]):
+        drawn = jobs[:MOST_JOBS]
+        table = _table(drawn)
+        tables.append(table)
+        panels.append(Panel(f"jobs-{i}", _caption(jobs), _figure(study.run, drawn, table, start)))
+        start += len(table)
+    told = [_row(jobs, job) for jobs in trials[:MOST_PANELS] for job in jobs[:MOST_JOBS]]
+    return Question(
+        "jobs",
+        "When did jobs run, and what did they wait for?",
+        pd.concat(tables, ignore_index=True),
+        tuple(panels),
+        (),
+        DEFINED + _left_out(trials, len(told)),
+        (*(Key(what, shade) for what, shade in SHADES.items()), Key("running, in the job's colour", "", "")),
+        tuple(told[:MOST_JOBS]),
+    )
+
+
+def _left_out(trials: Sequence[Jobs], rows: int) -> str:
+    """Sentences about what there is no room for."""
+    found = []
+    if len(trials) > MOST_PANELS:
+        found.append(f" Drawn are the first {MOST_PANELS} of {len(trials)} trials.")
+    if any(len(jobs) > MOST_JOBS for jobs in trials[:MOST_PANELS]):
+        found.append(f" Of each trial the first {MOST_JOBS} jobs are drawn.")
+    if rows > MOST_JOBS:
+        found.append(f" The table has the first {MOST_JOBS} of {rows} jobs that are drawn.")
+    return "".join(found)
+
+
+def _typical(run: Run) -> list[Jobs]:
+    """Of each arm at each setting that has jobs, the repeat to show; trials of which no job ended are left out."""
+    together: dict[tuple[Path, str] | None, list[Trial]] = {}
+    for trial in run.trials:
+        if trial.slot is not None:
+            together.setdefault(trial.stored, []).append(trial)
+    repeats: dict[frozenset[tuple[str, Setting]], list[Jobs]] = {}
+    for jobs in together.values():
+        if any(job.done for job in jobs):
+            cell = frozenset((job.label, job.setting) for job in jobs)
+            repeats.setdefault(cell, []).append(tuple(sorted(jobs, key=_submitted)))
+    return [_middle(each) for each in repeats.values()]
+
+
+def _submitted(job: Trial) -> tuple[float, float]:
+    """When it was submitted and started; last of all, if it never was."""
+    slot = _slot(job)
+    return (
+        math.inf if slot.submitted_s is None else slot.submitted_s,
+        math.inf if slot.started_s is None else slot.started_s,
+    )
+
+
+def _middle(repeats: Sequence[Jobs]) -> Jobs:
+    """The repeat in the middle by its end, of those whose jobs are all VALID in JCT, if there are any."""
+    valid = [jobs for jobs in repeats if all(job.valid_in(JCT) for job in jobs)]
+    ordered = sorted(valid or repeats, key=lambda jobs: (_end_s(jobs), jobs[0].repeat))
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _end_s(jobs: Jobs) -> float:
+    """When the last of them had ended, as far as that is known."""
+    return max((end_s for job in jobs for _, _, end_s in _phases(job)), default=0.0)
+
+
+def _slot(job: Trial) -> Slot:
+    assert job.slot is not None  # trials without jobs were left out
+    return job.slot
+
+
+def _ran(job: Trial) -> tuple[float, float] | None:
+    """When its first iteration began and its last ended; None where that is not known."""
+    begun_s, jct_s = _slot(job).begun_s, job.metrics.jct_s
+    return None if begun_s is None or jct_s is None else (begun_s, begun_s + jct_s)
+
+
+def _phases(job: Trial) -> Iterator[tuple[str, float, float]]:
+    """What it did, from when until when, as far as it took any time; nothing of a job that never began."""
+    slot, ran = _slot(job), _ran(job)
+    if slot.submitted_s is None or slot.started_s is None:
+        return
+    free_s = max(slot.submitted_s, slot.started_s - (slot.dark_s or 0.0))
+    each = [(WAITING, slot.submitted_s, free_s), (DARK, free_s, slot.started_s)]
+    if ran is not None:
+        each += [(STARTING, slot.started_s, ran[0]), (RUNNING, *ran)]
+    yield from ((what, start_s, end_s) for what, start_s, end_s in each if end_s > start_s)
+
+
+def _table(jobs: Jobs) -> pd.DataFrame:
+    """A row for each bar; ``row`` is that of its job in the figure."""
+    rows = [
+        (job.label, job.repeat + 1, _slot(job).job, ", ".join(_slot(job).hosts), what, row, start_s, end_s)
+        for row, job in enumerate(jobs)
+        for what, start_s, end_s in _phases(job)
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _caption(jobs: Jobs) -> str:
+    """The trial by its arm; with its batch, if all jobs have the same."""
+    batches = {job.batch for job in jobs}
+    return words.name(replace(jobs[0], label=_arm(jobs[0]), batch=batches.pop() if len(batches) == 1 else 0))
+
+
+def _arm(job: Trial) -> str:
+    """The job's label without the job, wherever that stands in it."""
+    before, _, behind = job.label.rpartition(f": {_slot(job).job}")
+    return before + behind
+
+
+def _figure(run: Run, jobs: Jobs, table: pd.DataFrame, start: int) -> plot.Figure:
+    own = [plot.colour(run, job.label) for job in jobs]
+    end_s = _end_s(jobs)
+    trace: plot.Trace = {
+        "type": "bar",
+        "orientation": "h",
+        "rows": [start, start + len(table)],
+        "base": column("start_s"),
+        "x": column("end_s", minus="start_s"),
+        "y": column("row"),
+        "width": 0.8,
+        "marker": {
+            "color": [SHADES.get(what, own[row]) for what, row in zip(table["what"], table["row"], strict=True)],
+            "line": {"width": 0},
+        },
+        "customdata": {"columns": ["job", "what"]},
+        "hovertemplate": "%{customdata[0]}, %{customdata[1]}<br>%{x:.4g} s from %{base:.4g} s<extra></extra>",
+    }
+    layout = {
+        "barmode": "overlay",
+        "xaxis": {"title": {"text": "time since the trial's beginning (s)"}, "range": [0, rounded(end_s or 1.0)]},
+        "yaxis": {
+            "tickvals": list(range(len(jobs))),
+            "ticktext": [plot.tick(_slot(job).job, "" if job.done else "FAILED") for job in jobs],
+            "range": [len(jobs) - 0.4, -0.6],
+            "showgrid": False,
+        },
+        "shapes": [],
+    }
+    return plot.timed(plot.finished([trace], layout, 90 + 36 * len(jobs)), "x", end_s)
+
+
+def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
+    slot = _slot(job)
+    waited_s = None if slot.queued_s is None else max(0.0, slot.queued_s - (slot.dark_s or 0.0))
+    return {
+        "Job": words.name(job),
+        "Hosts": shortened(slot.hosts, words.MOST_NAMED),
+        "Waited for hosts": _time(waited_s),
+        "Circuits dark": _time(slot.dark_s),
+        "Gap before it": _time(_gap_s(jobs, job)),
+        "JCT": _time(job.metrics.jct_s) if job.done else "failed",
+    }
+
+
+def _gap_s(jobs: Jobs, job: Trial) -> float | None:
+    """For how long no iteration ran on its hosts before its first; None if none did before, or that is not known."""
+    before, ran = [_ran(one) for one in jobs if _slot(one).job in _slot(job).after], _ran(job)
+    ends_s = [one[1] for one in before if one is not None]
+    return None if ran is None or not before or len(ends_s) < len(before) else ran[0] - max(ends_s)
+
+
+def _time(seconds: float | None) -> str:
+    return words.UNKNOWN if seconds is None else words.seconds(seconds)
