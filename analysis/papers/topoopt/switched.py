@@ -6,11 +6,12 @@ from analysis.papers.claim import Experiment, Finding, Row, Runs
 from analysis.papers.evidence import ITERATION_TIMES, measure, speed_up
 from analysis.papers.judging import within
 
+QUICK = ("workload.iterations=6",)
 FULL = ("repeats=5", "workload.iterations=20")
 MODELS = {
-    "ResNet-50": Experiment("topoopt/figure18_resnet50.yaml", (), FULL, ITERATION_TIMES),
-    "BERT": Experiment("topoopt/figure18_bert.yaml", (), FULL, ITERATION_TIMES),
-    "CANDLE": Experiment("topoopt/figure18_candle.yaml", (), FULL, ITERATION_TIMES),
+    "ResNet-50": Experiment("topoopt/figure18_resnet50.yaml", QUICK, FULL, ITERATION_TIMES),
+    "BERT": Experiment("topoopt/figure18_bert.yaml", QUICK, FULL, ITERATION_TIMES),
+    "CANDLE": Experiment("topoopt/figure18_candle.yaml", QUICK, FULL, ITERATION_TIMES),
 }
 TOPOOPT, IDEAL, ONE = "TopoOpt", "ideal", "one interface"
 ABOUT = 0.05

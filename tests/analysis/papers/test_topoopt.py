@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from analysis.papers.topoopt import cost, hops, permutations
 from analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, OTHERS
 from analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
 from analysis.papers.topoopt.learnt import LEARNT
+from analysis.papers.topoopt.look_ahead import LOOK_AHEAD, RECONFIGURATION_S, SECOND
 from analysis.papers.topoopt.paper import PAPER
 from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_CANDLE
 from analysis.papers.topoopt.predicted import EXPERIMENTS
@@ -21,7 +23,7 @@ from analysis.papers.topoopt.reconfigured import arm as dark
 from analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
 from analysis.papers.topoopt.switched import MODELS
 from analysis.papers.topoopt.trained import DLRM
-from analysis.recorded import Accuracy, Run
+from analysis.recorded import Accuracy, Run, Slot
 from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
 from topologies.call import parse
 from topologies.topoopt.demand import Demand, Group
@@ -221,6 +223,40 @@ def test_reconfigured() -> None:
     assert decide({}).verdict == UNDECIDED
 
 
+def test_look_ahead() -> None:
+    def runs(ahead_s: float | None, alone_s: float | None, repeats: int = 3) -> dict[str, Run]:
+        """Times of all repeats differ a little."""
+        found = [
+            replace(
+                trial(label, 1, Times(0.1), repeat=repeat),
+                slot=Slot("second", dark_s=None if dark_s is None else dark_s * (1 + 0.01 * repeat)),
+            )
+            for label, dark_s in zip(SECOND.values(), (ahead_s, alone_s), strict=True)
+            for repeat in range(repeats)
+        ]
+        return {LOOK_AHEAD.spec: run(found)}
+
+    decide = CLAIMS["topo.fig10"].decide
+    assert decide(runs(0.006, 3.006)).verdict == HOLDS
+    assert failing(decide(runs(0.3, 3.006))) == ["servers dark before the second job, look-ahead: at most 50 ms"]
+    for alone_s in (0.006, 1.5, 6.0):
+        assert failing(decide(runs(0.006, alone_s))) == [
+            "servers dark before the second job, one panel: as long as patching takes, within 5%"
+        ]
+    assert decide(runs(0.006, 3.006, repeats=1)).verdict == UNDECIDED, "one wait tells nothing of its spread"
+    assert decide(runs(0.006, None)).verdict == UNDECIDED
+    assert decide({}).verdict == UNDECIDED
+
+
+def test_look_ahead_is_compared_with_what_patching_takes_in_its_spec() -> None:
+    """In both arms; one looks ahead."""
+    asked = {one["label"]: parse(one["topology"], "ring").arguments for one in _spec(LOOK_AHEAD.spec)["arms"]}
+    assert {label: arguments["reconfiguration_s"] for label, arguments in asked.items()} == dict.fromkeys(
+        SECOND, RECONFIGURATION_S
+    )
+    assert [arguments.get("look_ahead", False) for arguments in asked.values()] == [True, False]
+
+
 def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     found = decide("topo.three_hops")
     assert found.verdict == UNDECIDED
@@ -233,10 +269,14 @@ def test_hops_depend_on_the_size_of_jobs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "most servers are at most three hops away" in failing(decide("topo.three_hops"))
 
 
+def _spec(spec: str) -> Any:
+    return yaml.safe_load((FOLDER / spec).read_text())
+
+
 def _written(spec: str) -> list[tuple[int, int, list[int]]]:
     """Servers, degree and rings of each arm on panels that has them written."""
     found = []
-    for one in yaml.safe_load((FOLDER / spec).read_text())["arms"]:
+    for one in _spec(spec)["arms"]:
         call = parse(one["topology"], "ring")
         if call.name == "patch_panel":
             servers, degree, rings = (call.arguments[name] for name in ("servers", "degree", "rings"))
