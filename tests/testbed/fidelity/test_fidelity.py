@@ -10,7 +10,7 @@ import pytest
 
 from analysis.verdicts import NUMBERS
 from testbed import fidelity
-from testbed.base.check import Check
+from testbed.base.check import WHOLE_JOB, Check
 from testbed.evidence.bounds import Bounds
 from testbed.fidelity import (
     aggregators,
@@ -118,10 +118,19 @@ def test_cpus_that_nobody_watched_are_not_believed() -> None:
 
 def test_overrun_is_that_of_the_slowest_worker_as_a_share_of_all_iterations() -> None:
     moments = {"start_s": [0.0] * 4, "end_s": [2.0, 4.0, 2.0, 4.0]}
-    check = pacing.judge(samples(overrun_s=[0.0, 0.1, 0.0, 0.12], **moments))
+    check = pacing.judge(samples(overrun_s=[0.0, 0.1, 0.0, 0.12], **moments), 0)
     assert check.value == pytest.approx(0.03)  # 0.12 s of 4 s
     assert not check.ok
-    assert pacing.judge(samples(overrun_s=[0.0] * 4, **moments)).ok
+    assert pacing.judge(samples(overrun_s=[0.0] * 4, **moments), 0).ok
+
+
+@pytest.mark.parametrize(("overrun_s", "threatened"), [([0.1, 0.0] * 2, {"jct", "throughput"}), ([0.0, 0.1] * 2, None)])
+def test_an_overrun_in_the_warm_up_threatens_what_has_it_in_it(
+    overrun_s: list[float], threatened: set[str] | None
+) -> None:
+    check = pacing.judge(samples(overrun_s=overrun_s, start_s=[0.0] * 4, end_s=[2.0, 4.0, 2.0, 4.0]), 1)
+    assert not check.ok
+    assert set(check.threatens) == (threatened or set(WHOLE_JOB))
 
 
 def test_waiting_for_a_core_is_compared_with_the_synchronisation() -> None:
@@ -384,7 +393,7 @@ def test_one_bad_check_makes_every_number_invalid_that_it_threatens_and_is_the_r
     assert found["verdict"] == "INVALID"
     assert {number["verdict"] for number in found["numbers"].values()} == {"INVALID"}
     assert fidelity.reasons(found) == "read back: another rate"
-    late = pacing.judge(samples(overrun_s=[0.1] * 4, start_s=[0.0] * 4, end_s=[2.0, 4.0, 2.0, 4.0]))
+    late = pacing.judge(samples(overrun_s=[0.1] * 4, start_s=[0.0] * 4, end_s=[2.0, 4.0, 2.0, 4.0]), 0)
     found = fidelity.verdicts([late], NUMBERS, {}, 0.03)
     assert [name for name, number in found["numbers"].items() if number["verdict"] == "VALID"] == ["gst"]
 
