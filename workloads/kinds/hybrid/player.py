@@ -62,7 +62,7 @@ class Player:
         self._engine, self._work, self._timeout_s = engine, work, timeout_s
         self._agenda = Agenda(steps(plan.model, plan.strategy, server, plan.messages))
         self._clock = Clock(plan.model, compute)
-        self._compute_s = self._late_s = 0.0
+        self._compute_s = self._late_s = self._due_s = 0.0
         self._is_paced = compute.mode == "paced"
         self._ahead: deque[tuple[Step, float, float]] = deque()
         """Steps that were computed while the one before took its time: when their needs were there, and when they were
@@ -88,6 +88,7 @@ class Player:
                 self._engine.wait_message(self._timeout_s)
             else:
                 self._take(*self._computed(*found))
+        self._wait(self._due_s)
         ready_s = time.monotonic()
         release(0)
         sum_s = self._engine.wait(self._timeout_s)
@@ -109,8 +110,20 @@ class Player:
         return step, there_s, now_s
 
     def _take(self, step: Step, there_s: float, computed_s: float) -> None:
-        """Be busy for as long as a step takes that was computed, and send what it makes."""
-        due_s = self._clock.due_s(step, there_s, computed_s)
+        """Be busy for as long as a step takes that was computed, and send what it makes. If it sends nothing, and no
+        message is to come that could change what is next, the next step's end is waited for: to wake up after each of
+        many steps takes a processor longer than some paces."""
+        due_s = self._due_s = self._clock.due_s(step, there_s, computed_s)
+        sent = [message.number for message in step.gives if not message.is_local]
+        if sent or self._agenda.expects:
+            self._wait(due_s)
+        for number in sent:
+            self._engine.send(number)
+        self._hear()  # what came meanwhile is there before what this step leads to
+        self._agenda.done(step, due_s)
+
+    def _wait(self, due_s: float) -> None:
+        """Until then, let messages move, and compute what is next."""
         while (left_s := due_s - time.monotonic()) > 0:
             found = self._agenda.next() if self._is_paced else None
             if found is None:
@@ -118,8 +131,3 @@ class Player:
             else:
                 self._ahead.append(self._computed(*found))
                 self._late_s = max(self._late_s, time.monotonic() - due_s)
-        for message in step.gives:
-            if not message.is_local:
-                self._engine.send(message.number)
-        self._hear()  # what came meanwhile is there before what this step leads to
-        self._agenda.done(step, due_s)

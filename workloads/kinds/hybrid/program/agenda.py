@@ -21,6 +21,7 @@ class Agenda:
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self._needed_by = {message.number: at for at, step in enumerate(steps) for message in step.needs}
+        self._remote = {message.number for step in steps for message in step.needs if not message.is_local}
         self._backward = {step.place: at for at, step in enumerate(steps) if step.phase == "backward"}
         self._there = set(self._needed_by)
         """Messages of this iteration. Before the first one, all that arrives is for the next."""
@@ -33,6 +34,11 @@ class Agenda:
     def is_over(self) -> bool:
         """Whether all steps of this iteration are done."""
         return not self._left
+
+    @property
+    def expects(self) -> bool:
+        """Whether messages of this iteration are still to come from other servers."""
+        return not self._remote <= self._there
 
     def begin(self, now_s: float) -> None:
         """The next iteration begins; the last one :attr:`is_over`."""
