@@ -43,7 +43,7 @@ def watched(lab: NetnsLab, settings: LinkSettings) -> Queues:
 def flood(lab: NetnsLab, node: int, to: str) -> None:
     done = lab.execute(node, [sys.executable, "-c", FLOOD, to], 20)
     assert done.status == 0, done.stderr
-    time.sleep(0.2)  # some readings while they wait
+    time.sleep(0.8)  # some readings while they wait: ten take 1.2 s to leave
 
 
 def test_what_waits_is_seen_where_it_waits(lab: NetnsLab) -> None:

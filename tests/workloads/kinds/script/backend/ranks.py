@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.execution.programs import rank_environment
+from tests import ports
 from topologies.build import build
 from workloads import kinds
 from workloads.job import Compute, Peer, Replay, WorkerJob
@@ -28,10 +28,7 @@ def address(node: int) -> str:
     return f"127.{1 + number % 250}.{number // 250 % 256}.{node + 1}"
 
 
-def port_base() -> int:
-    """From which on a few ports are free, most likely."""
-    with socket.create_server((address(0), 0)) as server:
-        return int(server.getsockname()[1])
+_ports = ports.blocks(50)
 
 
 class Ranks:
@@ -49,8 +46,8 @@ class Ranks:
         assert isinstance(forest, Forest)
         self.plan = scripted(forest)
         kinds.save(self.plan, folder / "plan.npz")
-        self.master = port_base()
-        self.base = 10_000 + 500 * (os.getpid() % 40)
+        self.master = next(_ports)  # where PyTorch's store listens, at all addresses
+        self.base = self.master + 1
 
     @property
     def world(self) -> int:
