@@ -399,7 +399,9 @@ SAMPLES: Mapping[str, Field] = {
         "all others; empty for profiles",
     ),
     "compute_s": Field(NUMBER, "s", "what computing the gradient took, without the wait for the pace"),
-    "overrun_s": Field(NUMBER, "s", "by how much that was longer than the pace"),
+    "overrun_s": Field(
+        NUMBER, "s", "by how much that was longer than the pace; strategies: as far as it can have made anything longer"
+    ),
     "factor": Field(NUMBER, "ratio", "by what a perturbation stretched the pace"),
     "extra_s": Field(NUMBER, "s", "what a perturbation added to it"),
     "cpu_s": Field(NUMBER, "s", "CPU time of the process between gradient and sum"),
@@ -428,6 +430,7 @@ SAMPLES: Mapping[str, Field] = {
         "time without anything to compute, because outputs of others' operators were missing; strategies only",
     ),
     "mp_wait_backward_s": Field(NUMBER, "s", "the same for gradients of outputs"),
+    "late_s": Field(NUMBER, "s", "by how much all passes were done after the last one was due; strategies only"),
     "planned_s": Field(
         NUMBER, "s", "from the gradient until the server was to have the update, as planned; MLfabric only"
     ),

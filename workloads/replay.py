@@ -18,7 +18,7 @@ layer before it was due to end, or when its sum was complete, whichever is later
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ from workloads.sync.engine import Engine
 
 PERIOD = 64
 PIECE = 2**15
-"""Floats that are compared at once, so that what is found of them stays in a core's cache."""
+"""Floats that are made or compared at once, so that what is found of them stays in a core's cache."""
 FORWARD = 1 / 3
 Floats = NDArray[np.float32]
 Part = tuple[Span, Collection[int]]
@@ -71,11 +71,19 @@ class Values:
         self.gradient: Floats = np.zeros(floats, np.float32)
         self.received = self.gradient
         self.fill(0)  # the kernel gives memory when it is first written to: here, rather than in an iteration
-        self._all_wrong(0)
+        sum(self.looking(0))
 
     def fill(self, iteration: int) -> None:
         """Overwrite ``gradient`` with this rank's of an iteration."""
-        self.gradient[:] = self._piece(self._mine, iteration)
+        for _ in self.filling(iteration):
+            pass
+
+    def filling(self, iteration: int) -> Iterator[None]:
+        """The same, a piece at a time."""
+        values = self._piece(self._mine, iteration)
+        for piece in _pieces(len(values)):
+            self.gradient[piece] = values[piece]
+            yield
 
     def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:
         """Weights are to come whose floats in this span contain these updates, (rank, iteration) each, besides those
@@ -83,20 +91,17 @@ class Values:
 
     def wrong(self, iteration: int) -> int:
         """How many elements of ``gradient`` differ from what they must be."""
-        return self._all_wrong(iteration)
+        return sum(self.looking(iteration))
 
-    def _all_wrong(self, iteration: int) -> int:
+    def looking(self, iteration: int) -> Iterator[int]:
+        """How many elements of each piece of ``gradient`` differ."""
         begin = iteration % PERIOD
-        return sum(
-            self._differing(self.gradient[start:stop], total[begin : begin + stop - start])
-            for (start, stop), total in self._sums
-        )
+        for (start, stop), total in self._sums:
+            found, right = self.gradient[start:stop], total[begin : begin + stop - start]
+            for piece in _pieces(len(found)):
+                yield self._differing(found[piece], right[piece])
 
     def _differing(self, found: Floats, right: Floats) -> int:
-        pieces = (slice(begin, begin + PIECE) for begin in range(0, len(found), PIECE))
-        return sum(self._differing_in(found[piece], right[piece]) for piece in pieces)
-
-    def _differing_in(self, found: Floats, right: Floats) -> int:
         if self._tolerance:
             return int(np.count_nonzero(~(np.abs(found - right) <= self._tolerance)))  # NaN is wrong, too
         return int(np.count_nonzero(found != right))
@@ -128,6 +133,10 @@ class Updates(Values):
             self._total[part] += self._piece(self._all[PERIOD * rank :], done)[part]
         self._new.clear()
         return int(np.count_nonzero(self.received != self._total))
+
+
+def _pieces(floats: int) -> Iterator[slice]:
+    return (slice(begin, begin + PIECE) for begin in range(0, floats, PIECE))
 
 
 def _sequence(floats: int, seed: int, world: int) -> NDArray[np.int8]:

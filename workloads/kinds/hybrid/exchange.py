@@ -76,7 +76,7 @@ class ExchangeEngine(Engine):
         self._arrived: list[tuple[int, float]] = []
         self._owed = dict.fromkeys(self._incoming, 0)
         """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
-        self._waited: Mapping[str, float] = {}
+        self._seen: Mapping[str, float] = {}
 
     def expect(self) -> None:
         """Another iteration begins: each message comes once more."""
@@ -89,13 +89,14 @@ class ExchangeEngine(Engine):
         self._by_node[peer].push_split(self._base + number, payload)
         self._move()
 
-    def waited(self, mp_wait_s: Mapping[Phase, float]) -> None:
-        """By phase, for how long the server waited for messages in this iteration, for the sample of it."""
-        self._waited = {f"mp_wait_{phase}_s": waited_s for phase, waited_s in mp_wait_s.items()}
+    def saw(self, mp_wait_s: Mapping[Phase, float], late_s: float) -> None:
+        """For the sample of this iteration: by phase, for how long the server waited for messages; and how late its
+        passes were done."""
+        self._seen = {f"mp_wait_{phase}_s": waited_s for phase, waited_s in mp_wait_s.items()} | {"late_s": late_s}
 
     @property
     def seen(self) -> Mapping[str, Any]:
-        return self._waited
+        return self._seen
 
     def said(self) -> dict[str, Any]:
         """To whom it has sent how many bytes of messages and chunks, headers not included."""

@@ -54,7 +54,7 @@ class HybridKind(Kind[Plan]):
     no_trees = "hosts hold some operators each, and send outputs"
     tells_unsent = True
     shares_network = True
-    numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s"})
+    numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s", "late_s"})
 
     # What a plan is
 

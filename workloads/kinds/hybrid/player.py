@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +31,13 @@ class Work(Protocol):
     def compute(self, step: Step) -> None:
         """Take a step whose messages are all there; what it gives is in the buffers that it is sent from."""
 
+    def before_sums(self) -> Iterator[None]:
+        """What has to be done in an iteration before its sums begin and is no step of its model, a little at a time:
+        while steps take their time."""
+
+    def while_summing(self) -> Iterator[None]:
+        """What can be done once the sums have begun, a little at a time."""
+
 
 @dataclass(frozen=True)
 class Played:
@@ -41,6 +48,7 @@ class Played:
         sum_s: when all sums of this server's groups were there.
         mp_wait_s: by phase, for how long the server had nothing to compute for want of messages.
         overrun_s: by how much the latest pass missed its due time.
+        late_s: by how much all passes were done after the last one was due; as overrun_s, 0 unless paced.
         compute_s: how long computing really took.
     """
 
@@ -49,6 +57,7 @@ class Played:
     sum_s: float
     mp_wait_s: dict[Phase, float]
     overrun_s: float
+    late_s: float
     compute_s: float
 
 
@@ -67,6 +76,7 @@ class Player:
         self._ahead: deque[tuple[Step, float, float]] = deque()
         """Steps that were computed while the one before took its time: when their needs were there, and when they were
         computed. Machines of their own would need no time between two steps."""
+        self._chores: Iterator[None] = iter(())
 
     def iteration(self, number: int, release: Callable[[int], None]) -> Played:
         """Play the one of this number; they come in turn, from 0 on. ``release`` starts a bucket of the engine's.
@@ -79,21 +89,30 @@ class Player:
         self._clock.begin(number, start_s)
         self._agenda.begin(start_s)
         self._work.begin(number)
+        self._chores = self._work.before_sums()
         self._compute_s, self._late_s = time.monotonic() - start_s, 0.0
         while not self._agenda.is_over:
             self._hear()
             if self._ahead:
                 self._take(*self._ahead.popleft())
-            elif (found := self._agenda.next()) is None:
-                self._engine.wait_message(self._timeout_s)
-            else:
+            elif found := self._agenda.next():
                 self._take(*self._computed(*found))
+            elif self._has_done_a_chore():
+                self._engine.poll(0.0)
+            else:
+                self._engine.wait_message(self._timeout_s)
         self._wait(self._due_s)
+        while self._has_done_a_chore():
+            self._engine.poll(0.0)
         ready_s = time.monotonic()
         release(0)
+        self._chores = self._work.while_summing()
+        while self._has_done_a_chore():
+            self._engine.poll(0.0)
         sum_s = self._engine.wait(self._timeout_s)
         overrun_s = max(self._clock.overrun_s, self._late_s)
-        return Played(start_s, ready_s, sum_s, self._clock.wait_s, overrun_s, self._compute_s)
+        late_s = max(0.0, ready_s - self._due_s) if self._is_paced else 0.0
+        return Played(start_s, ready_s, sum_s, self._clock.wait_s, overrun_s, late_s, self._compute_s)
 
     def _hear(self) -> None:
         """Take what has arrived, and note it."""
@@ -123,11 +142,18 @@ class Player:
         self._agenda.done(step, due_s)
 
     def _wait(self, due_s: float) -> None:
-        """Until then, let messages move, and compute what is next."""
+        """Until then, let messages move, compute what is next, and do chores."""
         while (left_s := due_s - time.monotonic()) > 0:
             found = self._agenda.next() if self._is_paced else None
             if found is None:
-                self._engine.poll(left_s)
+                self._engine.poll(0.0 if self._has_done_a_chore() else left_s)
             else:
                 self._ahead.append(self._computed(*found))
                 self._late_s = max(self._late_s, time.monotonic() - due_s)
+
+    def _has_done_a_chore(self) -> bool:
+        """Do a little of what is to be done besides steps, if anything is left of that."""
+        begun_s = time.monotonic()
+        is_left = next(self._chores, self) is not self
+        self._compute_s += time.monotonic() - begun_s
+        return is_left

@@ -7,6 +7,8 @@ whole gradient (:mod:`workloads.sketch`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from workloads import training
 from workloads.job import Training
 from workloads.kinds.hybrid.exchange import Floats
@@ -59,11 +61,21 @@ class Trained:
         return self._server.weights
 
     def begin(self, iteration: int) -> None:
-        """An iteration begins. Each operator takes the step of SGD when it is needed, so that the first outputs do not
-        wait for all of them."""
-        self._behind = set() if self._iteration < 0 else self._held.copy()
+        """An iteration begins. Each shared operator takes the step of SGD when it is needed, so that the first outputs
+        do not wait for all of them."""
         self._iteration, self._left, self._is_forward = iteration, len(self._server.steps), True
         self._server.begin(iteration)
+
+    def before_sums(self) -> Iterator[None]:
+        """Nothing."""
+        return iter(())
+
+    def while_summing(self) -> Iterator[None]:
+        """The steps of SGD of operators that no other server holds."""
+        self._behind = self._held.copy()
+        for place in sorted(self._held - self._bucket.keys()):
+            self._descend(place)
+            yield
 
     def received(self, number: int) -> None:
         """A message is where its operator reads it."""
@@ -71,8 +83,7 @@ class Trained:
     def compute(self, step: Step) -> None:
         """Take a step; with the last one of an iteration, the gradients are there."""
         if step.place in self._behind:
-            self._behind.remove(step.place)
-            self._server.descend(step.place)
+            self._descend(step.place)
         if self._is_forward and step.phase == "backward":  # the first one, which overwrites a part of the sum
             self._is_forward = False
             self._look_at_sum(self._iteration - 1)
@@ -87,8 +98,12 @@ class Trained:
     def finish(self) -> None:
         """The sums of the last iteration are there: change the weights."""
         self._look_at_sum(self._iteration)
-        for place in self._held:
-            self._server.descend(place)
+        for place in sorted(self._behind):
+            self._descend(place)
+
+    def _descend(self, place: int) -> None:
+        self._behind.remove(place)
+        self._server.descend(place)
 
     def saved(self) -> Floats:
         """The weights that it holds, see :func:`workloads.kinds.hybrid.program.layout.saved`."""

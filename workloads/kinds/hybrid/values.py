@@ -6,7 +6,7 @@ each iteration, so that what is left over from another one is wrong in about fif
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -66,13 +66,23 @@ class KnownValues:
         self.messages = messages
         self.checked = 0
         self.wrong: dict[int, int] = {}
-        self._iteration = -1
+        self._iteration = self._before = -1
+        self._wrong_messages = 0
+        """Elements of messages of the iteration before."""
 
     def begin(self, iteration: int) -> None:
-        """An iteration begins: check what the one before has left, and make this one's gradient."""
-        self.check()
-        self._iteration = iteration
-        self.sums.fill(iteration)
+        """An iteration begins."""
+        self._before, self._iteration = self._iteration, iteration
+        self._wrong_messages, self.messages.wrong = self.messages.wrong, 0
+
+    def before_sums(self) -> Iterator[None]:
+        """Check the sum of the iteration before, and make this one's gradient."""
+        yield from self._check(self._before)
+        yield from self.sums.filling(self._iteration)
+
+    def while_summing(self) -> Iterator[None]:
+        """Nothing."""
+        return iter(())
 
     def received(self, number: int) -> None:
         """A message is there, be it of the next iteration."""
@@ -84,15 +94,23 @@ class KnownValues:
             if not message.is_local:
                 self.messages.make(message.number, self._iteration)
 
-    def check(self) -> None:
-        """Count the wrong elements of the last iteration's sum, and of messages that came since this was last asked."""
-        if self._iteration < 0:
+    def finish(self) -> None:
+        """Check the sum of the last iteration."""
+        self._wrong_messages = self.messages.wrong
+        for _ in self._check(self._iteration):
+            pass
+
+    def _check(self, iteration: int) -> Iterator[None]:
+        """Count the wrong elements of an iteration's sum, and of its messages."""
+        if iteration < 0:
             return
+        count = self._wrong_messages
+        for differ in self.sums.looking(iteration):
+            count += differ
+            yield
         self.checked += 1
-        count = self.sums.wrong(self._iteration) + self.messages.wrong
-        self.messages.wrong = 0
         if count:
-            self.wrong[self._iteration] = count
+            self.wrong[iteration] = count
 
 
 def _room(message: Message) -> Floats:

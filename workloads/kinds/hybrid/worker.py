@@ -69,7 +69,7 @@ class Part(Participant):
         for i in session.iterations(notes.completed, job.training.iterations):
             self.keeper(job).after(i)
             played = player.iteration(i, release)
-            session.waited(played.mp_wait_s)
+            session.saw(played.mp_wait_s, played.late_s)
             computed = Computed(self.loss, played.compute_s, played.overrun_s, *job.compute.slowdown(i))
             used = release.meter.now().since(release.ready)
             moments = (played.start_s, release.ready.time_s, played.sum_s, time.monotonic())
@@ -97,7 +97,7 @@ class Replayer(Part):
         return self._known.sums.received
 
     def finish(self) -> None:
-        self._known.check()
+        self._known.finish()
 
     def result(self) -> dict[str, Any]:
         """How many sums were looked at, and by iteration how many elements of sums and messages were wrong."""

@@ -22,6 +22,7 @@ from workloads.sync.cost import Shaper
 
 star = partial(build, rate_bps=8 * 10**6)
 """A megabyte a second."""
+SEEN = ("mp_wait_forward_s", "mp_wait_backward_s", "late_s")
 
 
 def made(scheme: str, model: Model, given: Any, servers: int = 4) -> Plan:
@@ -101,7 +102,7 @@ def told(plan: Plan, sent: dict[int, dict[int, int]], iterations: int) -> object
         {"name": plan.nodes[node], "payload_bytes": {str(to): count for to, count in those.items()}}
         for node, those in sent.items()
     ]
-    waits = {"mp_wait_forward_s": 0.5, "mp_wait_backward_s": 0.25}
+    waits = {"mp_wait_forward_s": 0.5, "mp_wait_backward_s": 0.25, "late_s": 0.0, "overrun_s": 0.0}
     samples = pd.DataFrame(
         [{"iteration": i, "rank": rank, **waits} for i in range(iterations) for rank in plan.workers]
     )
@@ -116,6 +117,27 @@ def test_bytes_between_servers_are_those_of_the_plan() -> None:
     sent[1][0] += 4
     with pytest.raises(WorkerError, match=r"h1 sent .* to h0, where the plan of 3 iterations has"):
         told(plan, sent, 3)
+
+
+def test_an_overrun_that_made_nothing_longer_is_none() -> None:
+    """A step was 30 ms late on one server. It counts as far as some server waited, or was done late, in that iteration:
+    not in 0, for 20 ms in 1 and 2, for 30 ms in 3."""
+    plan = made("ring", TWO, {"e": [0], "rest": "all"}, 2)
+    changed_s = [(0.0, 0.0, 0.0), (0.02, 0.0, 0.0), (0.0, 0.005, 0.015), (0.5, 0.0, 0.0)]
+    samples = pd.DataFrame(
+        [
+            {"iteration": i, "rank": rank, "overrun_s": 0.03 * rank, **dict(zip(SEEN, found, strict=True))}
+            for i, each in enumerate(changed_s)
+            for rank, found in enumerate([each, (0.0, 0.0, 0.0)])
+        ]
+    )
+    sent = {(src, dst): 4 * round(count) for src, dst, count in plan.flows}
+    done = [
+        {"name": plan.nodes[node], "payload_bytes": {str(to): n for (src, to), n in sent.items() if src == node}}
+        for node in plan.workers
+    ]
+    found = kinds.of(plan).told(plan, samples, done, 4).samples
+    assert found.groupby("iteration")["overrun_s"].max().tolist() == pytest.approx([0, 0.02, 0.02, 0.03])
 
 
 def test_a_strategy_of_another_number_of_servers_is_refused() -> None:
