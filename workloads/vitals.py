@@ -33,6 +33,8 @@ WAITED = Path("/proc/thread-self/schedstat")
 the kernel does not count that, and then all lateness counts."""
 SNMP = Path("/proc/self/net/snmp")
 """TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
+NETSTAT = Path("/proc/self/net/netstat")
+"""More of them."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Report:
     """Of one process, from the beginning of training to its end.
 
     ``late_s`` is the median of by how much a sleep overran, ``stalled_s`` the sum of those above :data:`STALL_S`, and
-    ``halted_s`` of those above :data:`HALT_S`, waits for a core left out; TCP segments are those of the whole host.
-    None where they were not watched.
+    ``halted_s`` of those above :data:`HALT_S`, waits for a core left out; TCP segments are those of the whole host, and
+    the ``needless_segments`` are those of the resent ones that had arrived before. None where they were not watched.
     """
 
     cpu_s: float
@@ -50,6 +52,7 @@ class Report:
     halted_s: float | None
     sent_segments: int | None
     resent_segments: int | None
+    needless_segments: int | None
 
 
 class _Stops(NamedTuple):
@@ -64,8 +67,8 @@ class _Stops(NamedTuple):
 class Vitals:
     """Watches this process from ``with`` to its end; ``watched`` False only takes the CPU time, which costs nothing."""
 
-    def __init__(self, watched: bool = True, snmp: Path = SNMP) -> None:
-        self._watched, self._snmp = watched, snmp
+    def __init__(self, watched: bool = True, snmp: Path = SNMP, netstat: Path = NETSTAT) -> None:
+        self._watched, self._snmp, self._netstat = watched, snmp, netstat
         self.entered = False
         self._late_s: list[float] = []
         self._stops = _Stops(0.0, 0.0, math.inf)
@@ -90,12 +93,12 @@ class Vitals:
         """Until now."""
         cpu_s = time.process_time() - self._began_s
         if not self._watched:
-            return Report(cpu_s, *[None] * 5)
-        sent, resent = (now - then for now, then in zip(self._segments(), self._began_segments, strict=True))
+            return Report(cpu_s, *[None] * 6)
+        counts = [now - then for now, then in zip(self._segments(), self._began_segments, strict=True)]
         late_s = statistics.median(self._late_s) if self._late_s else None
         stops = self._stops
         stalled_s = stops.stalled_s + _above(STALL_S, time.monotonic() - stops.due_s)
-        return Report(cpu_s, late_s, stalled_s, self.halted_s(), sent, resent)
+        return Report(cpu_s, late_s, stalled_s, self.halted_s(), *counts)
 
     def halted_s(self) -> float | None:
         """For how long (s) this process has stood still so far, with brief stops, and a long one that still lasts."""
@@ -105,8 +108,8 @@ class Vitals:
         stops = self._stops
         return stops.halted_s + _above(STALL_S, time.monotonic() - stops.due_s)
 
-    def _segments(self) -> tuple[int, int]:
-        return segments(self._snmp.read_text())
+    def _segments(self) -> tuple[int, int, int]:
+        return *segments(self._snmp.read_text()), needless(self._netstat.read_text())
 
     def _sample(self) -> Generator[float, None, None]:
         """It sleeps by itself, as the worker does, so it never asks to wait."""
@@ -143,6 +146,7 @@ def together(reports: Sequence[Report]) -> Report:
     halted_s = [one.halted_s for one in reports if one.halted_s is not None]
     sent = [one.sent_segments for one in reports if one.sent_segments is not None]
     resent = [one.resent_segments for one in reports if one.resent_segments is not None]
+    in_vain = [one.needless_segments for one in reports if one.needless_segments is not None]
     return Report(
         sum(one.cpu_s for one in reports),
         max(late_s, default=None),
@@ -150,11 +154,23 @@ def together(reports: Sequence[Report]) -> Report:
         sum(halted_s) if halted_s else None,
         sum(sent) if sent else None,
         sum(resent) if resent else None,
+        sum(in_vain) if in_vain else None,
     )
 
 
 def segments(snmp: str) -> tuple[int, int]:
     """TCP segments sent, without those sent again, and segments sent again, from the text of /proc/net/snmp."""
-    names, values = (line.split() for line in snmp.splitlines() if line.startswith("Tcp:"))
-    found = dict(zip(names, values, strict=True))
-    return int(found["OutSegs"]), int(found["RetransSegs"])
+    found = _counters(snmp, "Tcp:")
+    return found["OutSegs"], found["RetransSegs"]
+
+
+def needless(netstat: str) -> int:
+    """Segments that were sent again and had arrived, as their receivers said (RFC 2883), from the text of
+    /proc/net/netstat. Kernels before 5.10 count acknowledgements that say so: no more than segments."""
+    found = _counters(netstat, "TcpExt:")
+    return found.get("TCPDSACKRecvSegs", found.get("TCPDSACKRecv", 0))
+
+
+def _counters(text: str, of: str) -> dict[str, int]:
+    names, values = (line.split()[1:] for line in text.splitlines() if line.startswith(of))
+    return dict(zip(names, map(int, values), strict=True))

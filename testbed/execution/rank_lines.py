@@ -45,7 +45,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "done": {
         "wire_bytes": COUNT,
         "sent": {EACH: {"payload_bytes": COUNT, "wire_bytes": COUNT}},
-        **dict.fromkeys(("max_rss_bytes", "sent_segments", "resent_segments", "shapes"), COUNT),
+        **dict.fromkeys(("max_rss_bytes", "sent_segments", "resent_segments", "needless_segments", "shapes"), COUNT),
         **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s"), _NUMBER),
         "calls": _TOTAL,
         "gloo_calls": _TOTAL,
@@ -64,7 +64,10 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "done": ("max_rss_bytes",),
     "error": ("error",),
 }
-_VITALS = ("wire_bytes", "sent", "cpu_s", "late_s", "stalled_s", "halted_s", "sent_segments", "resent_segments")
+_VITALS = (
+    *("wire_bytes", "sent", "cpu_s", "late_s", "stalled_s", "halted_s"),
+    *("sent_segments", "resent_segments", "needless_segments"),
+)
 """What workers of ours tell in their last line, and a rank may not."""
 
 

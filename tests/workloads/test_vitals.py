@@ -13,13 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from workloads.vitals import WAITED, Report, Vitals, _waited_s, segments, together
+from workloads.vitals import WAITED, Report, Vitals, _waited_s, needless, segments, together
 
 SNMP = """\
 Ip: Forwarding DefaultTTL
 Ip: 1 64
 Tcp: RtoAlgorithm InSegs OutSegs RetransSegs InErrs
 Tcp: 1 700 {sent} {resent} 0
+"""
+NETSTAT = """TcpExt: SyncookiesSent TCPDSACKRecv TCPDSACKRecvSegs
+TcpExt: 0 1 {needless}
+IpExt: InNoRoutes InOctets
+IpExt: 0 700
 """
 PR_SET_TIMERSLACK = 29
 STOPPED = """
@@ -39,15 +44,19 @@ with Vitals() as vitals:
 
 def test_segments_are_found_by_name() -> None:
     assert segments(SNMP.format(sent=500, resent=3)) == (500, 3)
+    assert needless(NETSTAT.format(needless=2)) == 2
+    assert needless(NETSTAT.format(needless=2).replace("TCPDSACKRecvSegs", "Other")) == 1  # kernels before 5.10
 
 
 def test_segments_are_counted_from_the_beginning(tmp_path: Path) -> None:
-    file = tmp_path / "snmp"
-    file.write_text(SNMP.format(sent=500, resent=3))
-    with Vitals(snmp=file) as vitals:
-        file.write_text(SNMP.format(sent=1500, resent=5))
+    snmp, netstat = tmp_path / "snmp", tmp_path / "netstat"
+    snmp.write_text(SNMP.format(sent=500, resent=3))
+    netstat.write_text(NETSTAT.format(needless=2))
+    with Vitals(snmp=snmp, netstat=netstat) as vitals:
+        snmp.write_text(SNMP.format(sent=1500, resent=5))
+        netstat.write_text(NETSTAT.format(needless=3))
         report = vitals.report()
-    assert (report.sent_segments, report.resent_segments) == (1000, 2)
+    assert (report.sent_segments, report.resent_segments, report.needless_segments) == (1000, 2, 1)
 
 
 def test_the_kernel_counts_segments_of_a_connection() -> None:
@@ -111,10 +120,10 @@ def test_unwatched_only_cpu_time_is_known() -> None:
 
 def test_stretches_of_one_process_add_up_and_its_latest_timers_count() -> None:
     found = together(
-        [Report(1.0, 0.001, 0.1, 0.3, 10, 1), Report(2.0, 0.003, 0.2, 0.4, 20, 0), Report(0.5, *[None] * 5)]
+        [Report(1.0, 0.001, 0.1, 0.3, 10, 3, 1), Report(2.0, 0.003, 0.2, 0.4, 20, 2, 1), Report(0.5, *[None] * 6)]
     )
-    assert found == Report(3.5, 0.003, pytest.approx(0.3), pytest.approx(0.7), 30, 1)
-    assert together([]) == Report(0, *[None] * 5)
+    assert found == Report(3.5, 0.003, pytest.approx(0.3), pytest.approx(0.7), 30, 5, 2)
+    assert together([]) == Report(0, *[None] * 6)
 
 
 def test_a_process_that_was_stopped_knows_for_how_long() -> None:

@@ -253,13 +253,27 @@ def test_the_latest_timers_decide() -> None:
     assert timers.judge({"h0": None}).value is None
 
 
-def test_the_host_that_sent_the_largest_share_again_decides() -> None:
-    check = retransmissions.judge({"h0": (9_000, 0), "h1": (990, 10), "h2": (0, 0)})
+def test_the_host_that_lost_the_largest_share_decides() -> None:
+    sent = {"h0": (9_000, 0), "h1": (990, 10), "h2": (0, 0), "h3": (985, 15, 9)}
+    segments = {name: retransmissions.Segments(*counts) for name, counts in sent.items()}
+    check = retransmissions.judge(segments)
     assert not check.ok
     assert check.value == pytest.approx(0.01)
-    assert check.detail.startswith("h1 sent 1.00% of its segments again (10)")
-    assert retransmissions.judge({"h0": (99_999, 1)}).ok
-    assert retransmissions.judge({"h0": (90, 10)}, asked=True).ok
+    assert check.detail.startswith("h1 sent 1.00% of its segments again (10), the most of all")
+    assert retransmissions.judge({"h0": retransmissions.Segments(99_999, 1)}).ok
+    assert retransmissions.judge({"h0": retransmissions.Segments(90, 10)}, asked=True).ok
+
+
+def test_what_had_arrived_was_not_lost_and_counts_only_if_it_is_much() -> None:
+    some = {"h0": retransmissions.Segments(99_500, 500, 400), "h1": retransmissions.Segments(1000, 0)}
+    check = retransmissions.judge(some)
+    assert check.ok
+    assert (check.value, check.limit) == (pytest.approx(0.001), retransmissions.LOST)
+    assert check.detail == "h0 sent 0.50% of its segments again (500; 400 had arrived), the most of all"
+    check = retransmissions.judge(some | {"h1": retransmissions.Segments(980, 20, 30)})
+    assert not check.ok
+    assert (check.value, check.limit) == (pytest.approx(0.02), retransmissions.RESENT)
+    assert check.detail == "h1 sent 2.00% of its segments again (20; 20 had arrived), the most of all"
 
 
 def event(late_s: float = 0.0, **changes: object) -> dict:
