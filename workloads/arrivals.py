@@ -16,7 +16,7 @@ import numpy as np
 from testbed.base.errors import WorkerError
 from workloads.job import Probe
 
-SETTLE = 0.5
+SETTLE = 0.3
 SLICES = 10
 
 

@@ -24,7 +24,7 @@ from topologies.model import Topology
 from workloads.arrivals import SETTLE
 
 BURST_S = 0.3
-"""Links are measured a few at a time, so a burst is short; ten slices of its window are 15 ms each."""
+"""Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""
 
 STRAYS = 1.2
 """Three standard deviations of the median of 11 values, in standard deviations of one (1.25 / sqrt(11))."""

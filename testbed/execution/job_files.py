@@ -38,7 +38,7 @@ STATE_PORT = 9_600
 """Who gives weights to others, or takes them, after a node died, listens here."""
 PROBE_S = 1.0
 """Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
-LEAST_PROBE_BITS = 12_000_000
+LEAST_PROBE_BITS = 20_000_000
 """Of a burst over a slow link, which takes longer. Acknowledgements wait behind the other direction's data, so TCP
 comes to the link's rate only after up to 6 Mbit, whatever that is: with 14 hosts at 7.9 Mbit/s, bursts of 1 s whose
 window began after 0.3 s read 0.63 to 0.93 of the rate in 7 of 8 trials."""
