@@ -102,11 +102,9 @@ def test_a_library_that_polls_is_only_believed_where_links_set_the_time(records:
 
 @pytest.mark.parametrize("scheme", ["gloo", pytest.param("openmpi", marks=needs_open_mpi)])
 def test_a_rank_that_is_killed_is_named(bench: Bench, tmp_path: Path, scheme: str) -> None:
-    lab = bench.lab
-
     def tick(iterations: int, _: SoFar) -> None:
         if iterations > 2:
-            lab.signal("h2", signal.SIGKILL)
+            bench.lab.signal("h2", signal.SIGKILL)
 
     (outcome,) = bench.run(PLAYED.replace("SCHEME", scheme), tmp_path, tick)
     assert outcome.record["error"].startswith("the worker on h2 was killed by SIGKILL")
