@@ -23,10 +23,12 @@ from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.provenance import congestion_control
 from testbed.files.shape import check
+from testbed.lab.base import Lab
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
 from testbed.spec import read
 from testbed.trial.job import Job
+from testbed.trial.model import Trial
 
 
 def fits_schema(outcome: Outcome) -> None:
@@ -69,12 +71,21 @@ class Bench:
             self._needs_torch = any(needs_torch(job) for job in trial.jobs)
             lab, outcome = self.lab, None
             try:
-                outcome = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
+                outcome = self._outcome(trial, lab, folder, tick)
             finally:
                 if outcome is None or outcome.record["status"] == "failed":
                     self._labs.pop(self._needs_torch).close()
             found.append(outcome)
-            fits_schema(outcome)
+        return found
+
+    def run_in(self, lab: Lab, spec: str, folder: Path) -> Outcome:
+        """What became of the only trial of a spec in another lab."""
+        (trial,) = trials(settled(read(spec, "spec.yaml", folder)))
+        return self._outcome(trial, lab, folder, lambda *_: None)
+
+    def _outcome(self, trial: Trial, lab: Lab, folder: Path, tick: Tick) -> Outcome:
+        found = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
+        fits_schema(found)
         return found
 
     def strike_first(
