@@ -279,8 +279,9 @@ def test_an_image_that_cannot_be_a_host_is_refused_and_says_why() -> None:
     bare = image.local_name()
     assert refused(bare) == f"docker.image: {bare!r} has no python3 on its PATH"
     own_image.make("only-python", with_testbed=False)
-    assert refused("only-python").startswith("docker.image: 'only-python' cannot run testbed: ")
-    assert "No module named 'testbed'" in refused("only-python")
+    told = refused("only-python")
+    assert told.startswith("docker.image: 'only-python' cannot run testbed: ")
+    assert "No module named 'testbed'" in told
 
 
 def test_an_image_of_ones_own_is_a_host() -> None:
@@ -369,9 +370,7 @@ def test_a_trial_is_as_in_any_other_lab(tmp_path: Path) -> None:
     assert Daemon().marked() == [] or all(one.owner.may_live() for one in Daemon().marked())
 
 
-def test_a_model_and_data_of_ones_own_come_along(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_and_data_of_ones_own_come_along(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Containers see neither the spec's directory nor what the loader reads."""
     own.write(tmp_path)
     own.in_this_process(monkeypatch)
