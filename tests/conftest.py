@@ -35,7 +35,10 @@ def root() -> Path:
     return ROOT
 
 
-COSTLY = ("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook")
+COSTLY = (
+    *("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook", "package"),
+    *("told", "mistaken"),
+)
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
 
 
