@@ -2,7 +2,8 @@
 all its tests share, so that neither is started, and imports PyTorch, once for each.
 
 Trials that need PyTorch have a lab of their own. Most trials that fail, and so end their lab, do not need it: the next
-one that trains would have to import it again."""
+one that trains would have to import it again. Bursts that measure links last a third of what they do in runs: while one
+lasts, it takes all cores that it can get."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from analysis import dictionary
 from analysis.schema import ENVIRONMENT, RECORD
 from testbed.evidence.referee import Referee
+from testbed.execution import job_files
 from testbed.execution.execute import Outcome, Tick, execute
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
@@ -84,7 +87,8 @@ class Bench:
         return self._outcome(trial, lab, folder, lambda *_: None)
 
     def _outcome(self, trial: Trial, lab: Lab, folder: Path, tick: Tick) -> Outcome:
-        found = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
+        with mock.patch.object(job_files, "PROBE_S", job_files.PROBE_S / 3):
+            found = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
         fits_schema(found)
         return found
 
