@@ -21,7 +21,7 @@ pytestmark = pytest.mark.lab
 TIMEOUT_S, START_TIMEOUT_S = 2, 8
 SPEC = f"""\
 name: dead
-links: {{rate: 200 Gbit/s}}
+links: {{rate: 40 Gbit/s}}
 workload: {{kind: profile, model: resnet50, batch: 32, iterations: 400, scale: 200, compute: {{pace: {{32: 0.05 s}}}}}}
 arms: [{{topology: TOPOLOGY, scheme: SCHEME}}]
 timeout: {TIMEOUT_S} s
