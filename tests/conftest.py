@@ -23,6 +23,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# As in workers and the referee. Threads that wait for each other take the cores of other test processes.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+
 # Almost all that is made while modules are imported stays, so that looking for rubbish then is a fifth of the time.
 gc.disable()
 
@@ -35,7 +39,10 @@ def root() -> Path:
     return ROOT
 
 
-COSTLY = ("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook")
+COSTLY = (
+    *("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook", "package"),
+    *("told", "mistaken"),
+)
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
 
 

@@ -19,6 +19,7 @@ from testbed.experiment.planning import plan
 from testbed.lab.baremetal import inventory
 from testbed.spec import demand, prices, read
 from testbed.spec.explain import known_keys
+from tests import own
 from tests.docs.markdown import ROOT, Block, blocks, pages
 
 BASE = """
@@ -43,6 +44,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in [*(ROOT / "experiments").rglob("*.py"), *(ROOT / "docs" / "extend").rglob("*.py")]:
         shutil.copy(file, folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _prepared_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    own.in_this_process(monkeypatch)
 
 
 def planned(text: str, folder: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_program_trains_over_mlfabric(tmp_path: Path) -> None:
 @pytest.mark.lab
 def test_a_scheme_and_a_network_of_ones_own_run(tmp_path: Path) -> None:
     quick = ["workload.model=resnet8", "workload.iterations=2", "workload.compute=none"]
-    run("own.yaml", tmp_path, "links.rate=1 Gbit/s", *quick)
+    run("own.yaml", tmp_path, "links.rate=200 Mbit/s", *quick)
     results = pd.read_csv(tmp_path / "out" / "results.csv")
     assert list(results["trial"]) == ["ring-b16", "PS-b16", "tree-b16"]
     assert (results["weights_error"] < 1e-4).all()

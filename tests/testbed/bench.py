@@ -1,5 +1,9 @@
 """Trials in a real lab without a run around them: in this process, one after another in a lab and before a referee that
-all its tests share, so that neither is started, and imports PyTorch, once for each."""
+all its tests share, so that neither is started, and imports PyTorch, once for each.
+
+Trials that need PyTorch have a lab of their own. Most trials that fail, and so end their lab, do not need it: the next
+one that trains would have to import it again. Bursts that measure links last a third of what they do in runs: while one
+lasts, it takes all cores that it can get."""
 
 from __future__ import annotations
 
@@ -9,20 +13,25 @@ import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from analysis import dictionary
 from analysis.schema import ENVIRONMENT, RECORD
 from testbed.evidence.referee import Referee
+from testbed.execution import job_files
 from testbed.execution.execute import Outcome, Tick, execute
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.provenance import congestion_control
 from testbed.files.shape import check
+from testbed.lab.base import Lab
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
 from testbed.spec import read
+from testbed.trial.job import Job
+from testbed.trial.model import Trial
 
 
 def fits_schema(outcome: Outcome) -> None:
@@ -35,18 +44,25 @@ def fits_schema(outcome: Outcome) -> None:
     check({"lab": {record["id"]: lab}}, ENVIRONMENT)
 
 
+def needs_torch(job: Job) -> bool:
+    """Whether one of a job's processes imports PyTorch; a program imports its own."""
+    return job.is_synchronised and (job.work.uses_torch or job.kind.uses_torch(job.plan))
+
+
 class Bench:
     """Where they run."""
 
     def __init__(self, referee: Referee) -> None:
         self._referee = referee
-        self._lab: NetnsLab | None = None
+        self._labs: dict[bool, NetnsLab] = {}
+        self._needs_torch = False
 
     @property
     def lab(self) -> NetnsLab:
-        """What the next trial runs in, or the one that goes on."""
-        self._lab = self._lab or NetnsLab()
-        return self._lab
+        """What the trial that goes on runs in, or ran the last one."""
+        if self._needs_torch not in self._labs:
+            self._labs[self._needs_torch] = NetnsLab()
+        return self._labs[self._needs_torch]
 
     def run(self, spec: str, folder: Path, tick: Tick = lambda *_: None) -> list[Outcome]:
         """What became of each trial of a spec whose directory is ``folder``; logs are there, too.
@@ -55,33 +71,42 @@ class Bench:
         """
         found = []
         for trial in trials(settled(read(spec, "spec.yaml", folder))):
+            self._needs_torch = any(needs_torch(job) for job in trial.jobs)
             lab, outcome = self.lab, None
             try:
-                outcome = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
+                outcome = self._outcome(trial, lab, folder, tick)
             finally:
                 if outcome is None or outcome.record["status"] == "failed":
-                    self.close()
+                    self._labs.pop(self._needs_torch).close()
             found.append(outcome)
-            fits_schema(outcome)
+        return found
+
+    def run_in(self, lab: Lab, spec: str, folder: Path) -> Outcome:
+        """What became of the only trial of a spec in another lab."""
+        (trial,) = trials(settled(read(spec, "spec.yaml", folder)))
+        return self._outcome(trial, lab, folder, lambda *_: None)
+
+    def _outcome(self, trial: Trial, lab: Lab, folder: Path, tick: Tick) -> Outcome:
+        with mock.patch.object(job_files, "PROBE_S", job_files.PROBE_S / 3):
+            found = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
+        fits_schema(found)
         return found
 
     def strike_first(
         self, node: str, number: int, patch: pytest.MonkeyPatch, goes_on_after_s: float | None = None
     ) -> None:
         """Send a node's process a signal as soon as the next trial's are started; and let it go on after a while."""
-        lab = self.lab
-        launch = lab.launch
+        launch = NetnsLab.launch
 
-        def struck(workers: Sequence[Launch]) -> None:
-            launch(workers)
+        def struck(lab: NetnsLab, workers: Sequence[Launch]) -> None:
+            launch(lab, workers)
             lab.signal(node, number)
             if goes_on_after_s is not None:
                 threading.Timer(goes_on_after_s, lab.signal, (node, signal.SIGCONT)).start()
 
-        patch.setattr(lab, "launch", struck)
+        patch.setattr(NetnsLab, "launch", struck)
 
     def close(self) -> None:
-        """End the lab, if there is one."""
-        lab, self._lab = self._lab, None
-        if lab is not None:
-            lab.close()
+        """End the labs that there are."""
+        while self._labs:
+            self._labs.popitem()[1].close()

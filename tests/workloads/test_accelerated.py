@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +19,6 @@ from workloads.training import Replica
 
 SETTINGS = Training("lenet5", "digits", 4, 3, 0.05, 0.9, 1)
 DEVICE = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def both(buckets: list[tuple[int, int]] | None = None) -> tuple[Replica, DeviceReplica]:

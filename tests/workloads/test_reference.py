@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 
 from workloads.job import Training
 from workloads.models import model
@@ -24,13 +23,9 @@ Gradients = list[np.ndarray]
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """With one thread, as the referee, and without a pass over the test set after each iteration."""
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a pass over the test set after each iteration."""
     monkeypatch.setattr(Replica, "evaluate", lambda self: (float(np.abs(self.weights).mean()), 1.0))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def trained(job: Training, add: Callable[[Gradients], np.ndarray]) -> np.ndarray:

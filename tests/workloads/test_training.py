@@ -32,15 +32,6 @@ SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.0
 counts = st.integers(1, 200)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """As in a worker; several test processes with as many threads as cores would wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def weights_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """References without accuracies: a pass over the test set takes ten times as long as an iteration."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import until
 from workloads.vitals import WAITED, Report, Vitals, _waited_s, needless, segments, together
 
 SNMP = """\
@@ -92,10 +93,9 @@ def report_with_slack(slack_ns: int) -> Report:
 
 
 def test_late_timers_are_seen() -> None:
-    early, late = (report_with_slack(slack_ns).late_s for slack_ns in (50_000, 30_000_000))
-    assert early is not None
-    assert late is not None
-    assert early < 0.01 < late
+    """Early ones again where the machine is busy."""
+    until(lambda: (report_with_slack(50_000).late_s or 1.0) < 0.01)
+    assert (report_with_slack(30_000_000).late_s or 0.0) > 0.01
 
 
 def test_a_thread_that_waits_for_a_core_does_not_stand_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

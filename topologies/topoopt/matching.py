@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,6 +41,8 @@ def mp_circuits(
 
 def heaviest(weights: Mapping[tuple[int, int], int]) -> Matching:
     """A matching of maximum weight (Edmonds' blossom algorithm), exact for whole numbers."""
+    import networkx as nx  # here, for every command imports this module, and it takes a tenth of a second
+
     graph = nx.Graph()
     graph.add_weighted_edges_from((i, j, weight) for (i, j), weight in weights.items())
     return tuple(sorted((min(pair), max(pair)) for pair in nx.max_weight_matching(graph)))

@@ -1,4 +1,4 @@
-"""The made-up run, read."""
+"""The made-up run, read once: no test changes what was read."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from analysis.recorded import Run
 from analysis.report.points import apart
 
 
-@pytest.fixture
-def run(run_dir: Path) -> Run:
-    return load(run_dir)
+@pytest.fixture(scope="session")
+def run(quickstart: Path) -> Run:
+    return load(quickstart)
 
 
-@pytest.fixture
-def sweep(swept: Path) -> Run:
-    return apart(load(swept))
+@pytest.fixture(scope="session")
+def sweep(whole_sweep: Path) -> Run:
+    return apart(load(whole_sweep))

@@ -11,6 +11,7 @@ import pytest
 from analysis.verdicts import NUMBERS
 from testbed import fidelity
 from testbed.base import exits
+from testbed.execution import job_files
 
 from ..conftest import PROFILE, Called
 
@@ -24,6 +25,7 @@ def test_a_run_is_held_against_its_baseline(
 ) -> None:
     """Against a made-up past in which GST was a tenth: slower, and measured twice. How busy this machine is must not
     decide, so every trial is VALID here."""
+    monkeypatch.setattr(job_files, "PROBE_S", 0.3)  # of each of twelve trials
     monkeypatch.setattr(fidelity, "judge", lambda _seen: fidelity.verdicts([], NUMBERS, {}, 0.03))
     (tmp_path / "spec.yaml").write_text(RING)
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK

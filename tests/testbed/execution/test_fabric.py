@@ -172,9 +172,9 @@ def test_a_replica_ends_with_the_servers_weights_and_is_never_too_far_behind(ben
     assert max(leads) > 0
 
 
-SHARED = 0.2
-"""Of a transfer, in the median: what may pass a link while another one does. Moments are known to some ms, and one of
-these transfers takes 26."""
+SHARED = 0.5
+"""Of a transfer, in the median: what may pass a link while another one does. Nearly all would, if transfers did not
+take turns. Moments are known to some ms, on a busy machine to tens of them, and one of these transfers takes 26."""
 
 
 def _updates_take_turns(moved: pd.DataFrame, server: int, rate_bps: float) -> None:
@@ -269,6 +269,6 @@ def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Benc
             assert record["sums"]["checked_elements"] == plain["sums"]["checked_elements"]
         assert scheduled["metrics"]["wire_bytes_theory"] == plain["metrics"]["wire_bytes_theory"]
         ratios.append(scheduled["metrics"]["jct_s"] / plain["metrics"]["jct_s"])
-        if ratios[-1] == pytest.approx(1.0, rel=0.05):
+        if ratios[-1] == pytest.approx(1.0, rel=0.1):
             return
     pytest.fail(f"JCT over that of async_ps: {ratios}")

@@ -40,30 +40,30 @@ workload:
   momentum: 0.5
   compute: {{mode: paced, pace: {{4: 0.15 s}}}}
 arms:
-  - topology: star(hosts=8)
+  - topology: star(hosts=6)
     scheme: mlfabric_a(delay_bound=12,aggregators=3)
     label: killed
     perturb:
       - {{kind: kill, nodes: [h0], at: 0.4 s}}
-      - {{kind: kill, nodes: [h2.daemon], at: 0.7 s}}
-      - {{kind: kill, nodes: [h7], at: 1 s}}
-  - topology: star(hosts=8)
+      - {{kind: kill, nodes: [h1.daemon], at: 0.7 s}}
+      - {{kind: kill, nodes: [h5], at: 1 s}}
+  - topology: star(hosts=6)
     scheme: mlfabric_ssp(staleness=1,aggregators=3)
     label: silent
     perturb:
       - {{kind: freeze, hosts: [h3], at: 0.4 s, until: 60 s}}
       - {{kind: down, links: [h1], at: 0.5 s, until: 60 s}}
-      - {{kind: down, links: [h7], at: 2.2 s, until: 60 s}}
-  - topology: star(hosts=8)
+      - {{kind: down, links: [h5], at: 2.2 s, until: 60 s}}
+  - topology: star(hosts=6)
     scheme: mlfabric_a(delay_bound=12,aggregators=3)
     label: returns
     checkpoint: {{every: 4, rate: 180 MB/s}}
-    perturb: [{{kind: kill, nodes: [h6], at: 0.7 s}}]
-  - topology: star(hosts=8)
+    perturb: [{{kind: kill, nodes: [h4], at: 0.7 s}}]
+  - topology: star(hosts=6)
     scheme: mlfabric_a(delay_bound=12,aggregators=3)
     label: stood
     checkpoint: {{every: 4, rate: 180 MB/s}}
-    perturb: [{{kind: freeze, hosts: [h6], at: 0.7 s, until: 2.8 s}}]
+    perturb: [{{kind: freeze, hosts: [h4], at: 0.7 s, until: 2.8 s}}]
 failover: {FAILOVER_S} s
 {SETTINGS}
 """
@@ -72,12 +72,12 @@ name: stand-ins
 links: {{rate: 200 Mbit/s}}
 workload: WORKLOAD
 arms:
-  - {{label: server, perturb: [{{kind: kill, nodes: [h5], at: 0.5 s}}], topology: star(hosts=8), scheme: SCHEME}}
+  - {{label: server, perturb: [{{kind: kill, nodes: [h4], at: 0.5 s}}], topology: star(hosts=7), scheme: SCHEME}}
   - label: frozen
-    perturb: [{{kind: freeze, hosts: [h5], at: 0.5 s, until: 60 s}}]
-    topology: star(hosts=8)
+    perturb: [{{kind: freeze, hosts: [h4], at: 0.5 s, until: 60 s}}]
+    topology: star(hosts=7)
     scheme: SCHEME
-  - {{label: replica, topology: star(hosts=8), scheme: SCHEME}}
+  - {{label: replica, topology: star(hosts=7), scheme: SCHEME}}
 failover: {FAILOVER_S} s
 {SETTINGS}
 """
@@ -88,14 +88,14 @@ name: fed
 links: {{rate: 200 Mbit/s}}
 workload: {TRAINED}
 arms:
-  - topology: star(hosts=9)
+  - topology: star(hosts=7)
     scheme: mlfabric_a(delay_bound=12,aggregators=2,divergence_bound=0.2)
     label: daemons
     perturb: [{{kind: kill, nodes: [h0.daemon], at: 0.4 s}}, {{kind: kill, nodes: [h1], at: 0.7 s}}]
-  - topology: star(hosts=9)
+  - topology: star(hosts=7)
     scheme: mlfabric_a(delay_bound=12,aggregators=2,divergence_updates=3)
     label: scheduler
-    perturb: [{{kind: kill, nodes: [h2.daemon], at: 0.4 s}}, {{kind: kill, nodes: [h8], at: 0.7 s}}]
+    perturb: [{{kind: kill, nodes: [h2.daemon], at: 0.4 s}}, {{kind: kill, nodes: [h6], at: 0.7 s}}]
 failover: {FAILOVER_S} s
 {SETTINGS}
 """
@@ -109,10 +109,10 @@ arms:
 {SETTINGS}
 """
 ROLES = {
-    "killed": {"h0": ["worker", "daemon"], "h2": ["daemon"], "h7": ["scheduler"]},
-    "silent": {"h1": ["worker", "daemon"], "h3": ["worker", "daemon"], "h7": ["scheduler"]},
-    "returns": {"h6": ["server"]},
-    "stood": {"h6": ["server"]},
+    "killed": {"h0": ["worker", "daemon"], "h1": ["daemon"], "h5": ["scheduler"]},
+    "silent": {"h1": ["worker", "daemon"], "h3": ["worker", "daemon"], "h5": ["scheduler"]},
+    "returns": {"h4": ["server"]},
+    "stood": {"h4": ["server"]},
 }
 AT_ONCE_S = 5
 """Beside other tests; on a quiet machine a claim asks for a second."""
@@ -120,14 +120,14 @@ AT_ONCE_S = 5
 
 def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
     killed = next(one for one in trials(read(SPEC, "spec.yaml", tmp_path)) if one.label == "killed")
-    assert 2 in killed.job.plan.aggregators  # so updates of others are lost with h2.daemon, and are sent again
+    assert 1 in killed.job.plan.aggregators  # so updates of others are lost with h1.daemon, and are sent again
     outcomes = {one.record["label"]: one for one in bench.run(SPEC, tmp_path)}
     records = {label: one.record for label, one in outcomes.items()}
     hits_s = {
-        "killed": {"h0": 0.4, "h2": 0.7, "h7": 1.0},
-        "silent": {"h1": 0.5, "h3": 0.4, "h7": 2.2},
-        "returns": {"h6": 0.7},
-        "stood": {"h6": 0.7},
+        "killed": {"h0": 0.4, "h1": 0.7, "h5": 1.0},
+        "silent": {"h1": 0.5, "h3": 0.4, "h5": 2.2},
+        "returns": {"h4": 0.7},
+        "stood": {"h4": 0.7},
     }
     assert {label: record["error"] for label, record in records.items()} == dict.fromkeys(hits_s)
     for label, record in records.items():
@@ -139,7 +139,7 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
         silent_s = FAILOVER_S if label == "silent" else 0.0
         silent_s = 1.5 * FAILOVER_S if label == "stood" else silent_s
         for loss in losses.values():
-            assert silent_s * 0.85 <= loss["noticed_s"] - loss["hit_s"] < silent_s * 1.2 + 1, loss
+            assert silent_s * 0.85 <= loss["noticed_s"] - loss["hit_s"] < silent_s * 1.2 + AT_ONCE_S, loss
             assert loss["recovered_s"] < AT_ONCE_S, loss
         assert record["accuracy"]["weights_error"] == 0, label
         assert record["accuracy"]["weights_equal"], label
@@ -148,11 +148,11 @@ def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
 
     for label, how in (("returns", "was killed by SIGKILL"), ("stood", "stood still, was ended")):
         (loss,) = records[label]["failover"]["losses"]
-        assert loss["how"] == f"h6 {how} and was started again"
-        assert len(loss["lost_updates"]) < 4 + 6, "those since the last checkpoint, and one of each worker beside"
+        assert loss["how"] == f"h4 {how} and was started again"
+        assert len(loss["lost_updates"]) < 4 + 4, "those since the last checkpoint, and one of each worker beside"
         returned = outcomes[label].samples
         assert returned is not None
-        assert len(returned) == 60
+        assert len(returned) == 40
         lost = returned[returned["fate"] == Fate.LOST]
         assert sorted(zip(lost["rank"], lost["iteration"], strict=True)) == sorted(map(tuple, loss["lost_updates"]))
 
@@ -166,7 +166,7 @@ def test_server_and_replica_stand_in_for_each_other(
     def killing(bystander: Bystander, feed: Feed) -> float:
         feed.look()
         if bystander._job.network.arm.label == "replica" and (feed.ended_s(1) or 0.0) > 0:
-            bystander._lab.signal("h6", signal.SIGKILL)
+            bystander._lab.signal("h5", signal.SIGKILL)
         return look(bystander, feed)
 
     monkeypatch.setattr(Bystander, "look", killing)
@@ -179,7 +179,7 @@ def test_server_and_replica_stand_in_for_each_other(
     )
     for label, record in records.items():
         (loss,) = record["failover"]["losses"]
-        assert loss["node"] == ("h6" if label == "replica" else "h5")
+        assert loss["node"] == ("h5" if label == "replica" else "h4")
         assert loss["recovered_s"] < AT_ONCE_S, loss
         assert check(record, "nodes")["ok"] == (label != "replica"), (label, check(record, "nodes"))
         for name in ("bytes on the wire", "staleness", "divergence"):
@@ -198,7 +198,7 @@ def test_server_and_replica_stand_in_for_each_other(
 def test_the_server_feeds_the_replica_when_others_are_lost(bench: Bench, tmp_path: Path) -> None:
     records = {one.record["label"]: one.record for one in bench.run(FED, tmp_path)}
     assert {label: record["error"] for label, record in records.items()} == {"daemons": None, "scheduler": None}
-    nodes = {"daemons": {"h0", "h1"}, "scheduler": {"h2", "h8"}}
+    nodes = {"daemons": {"h0", "h1"}, "scheduler": {"h2", "h6"}}
     for label, record in records.items():
         assert {loss["node"] for loss in record["failover"]["losses"]} == nodes[label]
         for name in ("nodes", "bytes on the wire", "lower bound", "staleness", "divergence"):

@@ -12,7 +12,7 @@ from ..records import check
 
 SPEC = """
 name: ina
-links: {rate: 1 Gbit/s}
+links: {rate: 200 Mbit/s}
 workload:
   model: resnet8
   dataset: digits

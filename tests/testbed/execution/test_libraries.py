@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -16,7 +15,6 @@ from testbed.execution.so_far import SoFar
 
 from ..bench import Bench
 from ..conftest import SPEC, Called
-from ..experiment.test_run import call
 from ..records import carried_what_the_forest_says, check
 
 pytestmark = pytest.mark.lab
@@ -42,16 +40,11 @@ def spec(schemes: list[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """By scheme, the trial's record, of a run with every library that is here."""
-    folder = tmp_path_factory.mktemp("libraries")
+def records(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """By scheme, the record of a trial with every library that is here."""
     schemes = SCHEMES + (MPI if shutil.which("mpirun") else [])
-    (folder / "spec.yaml").write_text(spec(["ring", *schemes]))
-    done = call(folder, "run", "spec.yaml", "--out", "out")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (folder / "out" / "report.html").stat().st_size > 100_000
-    found = [json.loads(path.read_text()) for path in (folder / "out" / "trials").iterdir()]
-    return {record["scheme"]: record for record in found}
+    outcomes = bench.run(spec(["ring", *schemes]), tmp_path_factory.mktemp("libraries"))
+    return {one.record["scheme"]: one.record for one in outcomes}
 
 
 @pytest.mark.parametrize("scheme", [*SCHEMES, *(pytest.param(scheme, marks=needs_open_mpi) for scheme in MPI)])
@@ -102,11 +95,9 @@ def test_a_library_that_polls_is_only_believed_where_links_set_the_time(records:
 
 @pytest.mark.parametrize("scheme", ["gloo", pytest.param("openmpi", marks=needs_open_mpi)])
 def test_a_rank_that_is_killed_is_named(bench: Bench, tmp_path: Path, scheme: str) -> None:
-    lab = bench.lab
-
     def tick(iterations: int, _: SoFar) -> None:
         if iterations > 2:
-            lab.signal("h2", signal.SIGKILL)
+            bench.lab.signal("h2", signal.SIGKILL)
 
     (outcome,) = bench.run(PLAYED.replace("SCHEME", scheme), tmp_path, tick)
     assert outcome.record["error"].startswith("the worker on h2 was killed by SIGKILL")

@@ -172,7 +172,7 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
     record: dict[str, Any] = json.loads((folder / "out/trials/ring-star2.json").read_text())
     assert record["status"] == "done", done.stdout + done.stderr
     assert (record["moves"], record["kind"], record["scheme"], record["iterations"]) == ("script", "command", "ring", 3)
-    assert record["metrics"]["gst_median_s"] == pytest.approx(0.02, abs=0.015)
+    assert 0.0195 < record["metrics"]["gst_median_s"] < 1
     assert record["metrics"]["exposed_s"] == pytest.approx(0.01)
     assert record["loss"] == [3.0, 1.0]
     assert record["warmup"] == 2, "one is left to be measured"

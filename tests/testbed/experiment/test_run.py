@@ -180,7 +180,7 @@ def test_a_trial_has_its_metrics_and_the_weights_of_single_process_sgd(finished)
     assert found["gst_ratio"] == pytest.approx(found["gst_median_s"] / found["gst_theory_s"])
     assert found["compute_s"] + found["sync_s"] == pytest.approx(found["jct_s"])
     assert found["throughput_sps"] == pytest.approx(3 * 2 * 3 / found["jct_s"])
-    assert found["wire_bytes"] == pytest.approx(found["wire_bytes_theory"], rel=0.01)
+    assert found["wire_bytes"] == pytest.approx(found["wire_bytes_theory"], rel=0.03)
     assert record["fidelity"]["verdict"] in ("VALID", "INVALID")
 
 

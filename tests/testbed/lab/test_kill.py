@@ -33,7 +33,7 @@ PRIVATE = [
     "--mount-proc",
 ]
 KILL = Path(__file__).with_name("kill.py")
-ROUNDS = 12
+ROUNDS = 8
 
 
 @pytest.mark.parametrize("victim", ["caller", "launcher", "sandbox"])

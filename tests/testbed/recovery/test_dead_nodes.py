@@ -21,7 +21,7 @@ pytestmark = pytest.mark.lab
 TIMEOUT_S, START_TIMEOUT_S = 2, 8
 SPEC = f"""\
 name: dead
-links: {{rate: 200 Gbit/s}}
+links: {{rate: 40 Gbit/s}}
 workload: {{kind: profile, model: resnet50, batch: 32, iterations: 400, scale: 200, compute: {{pace: {{32: 0.05 s}}}}}}
 arms: [{{topology: TOPOLOGY, scheme: SCHEME}}]
 timeout: {TIMEOUT_S} s
@@ -33,9 +33,11 @@ WHO = {
     "the only server": ("star(hosts=4)", "ps(colocated=false)", "h3"),
     "an aggregator": ("star(hosts=3,ina=all)", "switchml", "s0"),
 }
-KILLED_S = supervise.SETTLE_S + 3
-"""How soon the death of a process must be told; a busy machine's second included."""
-STOPPED_S = TIMEOUT_S + supervise.GRACE_S + supervise.SETTLE_S + 3
+BUSY_S = 15
+"""What a busy machine may add to each limit. Without the limit a trial would go on for 20 s, or for ever."""
+KILLED_S = supervise.SETTLE_S + BUSY_S
+"""How soon the death of a process must be told."""
+STOPPED_S = TIMEOUT_S + supervise.GRACE_S + supervise.SETTLE_S + BUSY_S
 
 Strike = Callable[[str, str, str, int], tuple[str, float]]
 
@@ -46,11 +48,11 @@ def strike(bench: Bench, tmp_path: Path) -> Strike:
     with, and how long after the signal it had (s)."""
 
     def one(topology: str, scheme: str, victim: str, number: int) -> tuple[str, float]:
-        lab, struck_s = bench.lab, list[float]()
+        struck_s: list[float] = []
 
         def tick(iterations: int, _: SoFar) -> None:
             if iterations > 2 and not struck_s:
-                lab.signal(victim, number)
+                bench.lab.signal(victim, number)
                 struck_s.append(time.monotonic())
 
         return failed(bench, topology, scheme, tmp_path, tick), time.monotonic() - struck_s[0]
@@ -86,7 +88,7 @@ def test_one_that_stands_still_in_a_library(scheme: str, strike: Strike) -> None
     """Gloo's ranks give up after the timeout, and MPI's never, so that the harness must."""
     error, took_s = strike("star(hosts=3)", scheme, "h1", signal.SIGSTOP)
     assert "h1" in error.split(": ")[-1]
-    assert took_s < STOPPED_S + 3
+    assert took_s < STOPPED_S
 
 
 def test_until_all_have_met_the_limit_is_another(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ def test_until_all_have_met_the_limit_is_another(bench: Bench, tmp_path: Path, m
     began_s = time.monotonic()
     error = failed(bench, "star(hosts=3)", "ring", tmp_path)
     took_s = time.monotonic() - began_s
-    assert TIMEOUT_S + supervise.GRACE_S < took_s < START_TIMEOUT_S + supervise.GRACE_S + supervise.SETTLE_S + 15
+    assert TIMEOUT_S + supervise.GRACE_S < took_s < START_TIMEOUT_S + supervise.GRACE_S + supervise.SETTLE_S + BUSY_S
     assert "still running a moment later: h" in error or "stopped: h" in error
 
 

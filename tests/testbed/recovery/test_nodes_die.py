@@ -13,7 +13,7 @@ from ..records import check
 
 SPEC = """
 name: dying
-links: {rate: 1 Gbit/s}
+links: {rate: 200 Mbit/s}
 workload: {model: resnet8, dataset: digits, batch: 8, iterations: 8, learning_rate: 0.03, compute: real, chunk: 8 KiB}
 timeout: 30 s
 failover: 6 s

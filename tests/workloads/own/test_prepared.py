@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,14 +23,6 @@ from workloads.training import Replica, first_weights
 
 WORLD = 3
 JOB = Training("./net.py:Net", "./data.py:load", batch=4, iterations=4, learning_rate=0.05, momentum=0.9, seed=3)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -38,6 +38,9 @@ PS = '  - {label: "PS on fat-tree", topology: "star(hosts=9)", scheme: ps}\n'
 FABRIC = '  - {topology: "star(hosts=4)", scheme: "mlfabric_a(delay_bound=100,aggregators=0)"}\n'
 BESIDE = "perturb: [{kind: background, from: h1, to: h0, rate: 100 Mbit/s, at: 0 s, until: 4 s}]\n"
 SMALLER = {
+    "kind: train": "kind: profile",
+    "  dataset: digits          # 1,797 real handwritten digits\n": "",
+    "  learning_rate: 0.01\n  momentum: 0.9\n": "",
     "iterations: 14": "iterations: 3",
     "[16, 64]": "[16]",
     PS: "",
@@ -45,7 +48,7 @@ SMALLER = {
     "n=3,k=2": "n=2,k=2",
     "timeout:": f"{BESIDE}timeout:",
 }
-"""Of the demo: each agent imports PyTorch for each trial."""
+"""Of the demo. It plays gradients back: each agent would import PyTorch for each trial, as those of tests below do."""
 
 
 def test_from_prepare_to_reset_hosts_are_as_before_and_a_smaller_demo_has_run(
@@ -68,11 +71,12 @@ def test_from_prepare_to_reset_hosts_are_as_before_and_a_smaller_demo_has_run(
     assert len(run.finished) == run.planned == 2
     lab = json.loads((out / "env.json").read_text())["lab"]
     for trial in run.trials:
-        assert trial.accuracy.weights_equal
+        assert trial.accuracy.wrong_elements == 0
+        assert trial.accuracy.checked_elements
         assert next(check for check in trial.checks if check.name == "read back").ok
         if trial.transfers is None:
             assert trial.metrics.gst_uncertainty_s is not None
-            assert 0 < trial.metrics.gst_uncertainty_s < 0.02
+            assert 0 < trial.metrics.gst_uncertainty_s < 1
         for node, host in enumerate(lab[trial.id]["hosts"].values()):
             assert host["host"] == f"node{node + 1}"
             off_s = host["clock"]["offset_s"] + CLOCK_STEP_S * (node + 1)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-import torch
 
 from testbed.evidence.sum_check import compared
 from tests.workloads.kinds.hybrid.program.in_process import operators, task
@@ -30,14 +29,6 @@ PLACED = {
     "dlrm_tiny": {"e0": [0], "e1": [1], "e2": [2], "e3": [2], "e4": [0, 1], "rest": "all"},
     "candle_tiny": {"drug0": [0, 1], "drug1": [0, 1], "cell0": [2], "cell1": [2], "rest": "all"},
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def on_servers(asked: Training, made: Plan, compute: Compute) -> Callable[..., object]:

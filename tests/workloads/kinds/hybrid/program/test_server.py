@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,12 +23,9 @@ TABLES_PLACED = {"e0": [0], "e1": [1], "e2": [2], "e3": [2], "e4": [0, 1], "rest
 
 @pytest.fixture(scope="module", autouse=True)
 def _diamond() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         know_diamond(patch)
         yield
-    torch.set_num_threads(threads)
 
 
 def _weights(asked: Training, strategy: Strategy, trial: InProcess) -> Collected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from workloads.sync.forest import Forest
 from workloads.sync.schemes import build as build_forest
 
 PATIENCE_S = 300
+FORKED = Path(__file__).with_name("forked.py")
 
 
 def address(node: int) -> str:
@@ -62,13 +64,28 @@ class Ranks:
     def start(self, script: Path, *arguments: str) -> list[subprocess.Popen[str]]:
         """Ranks, and then servers."""
         servers = sorted({p for p in range(len(self.plan.nodes)) if self.peers(p)} - set(self.plan.workers))
-        ranks = [self._rank(rank, [sys.executable, str(script), *arguments]) for rank in range(self.world)]
+        words = [sys.executable, str(script), *arguments]
+        ranks = [_started(words, {**os.environ, **self._environment(rank)}) for rank in range(self.world)]
         return [*ranks, *map(self._server, servers)]
+
+    def fork(self, script: Path, *arguments: str) -> list[tuple[int, str]]:
+        """The exit status of each rank, and what it said, of a scheme without servers. All are forks of one process,
+        which alone imports PyTorch."""
+        environments = [self._environment(rank) for rank in range(self.world)]
+        logs = [self.folder / f"{rank}.log" for rank in range(self.world)]
+        path = self.folder / "ranks.json"
+        pairs = zip(environments, logs, strict=True)
+        path.write_text(json.dumps([{"environment": own, "log": str(log)} for own, log in pairs]))
+        shared = {name: value for name, value in environments[0].items() if name == "OMP_NUM_THREADS"}
+        process = _started([sys.executable, str(FORKED), str(path), str(script), *arguments], {**os.environ, **shared})
+        (said,) = finished([process])
+        return [(status, log.read_text()) for status, log in zip(json.loads(said), logs, strict=True)]
 
     def samples(self, name: str) -> Path:
         return self.folder / f"{name}.jsonl"
 
-    def _rank(self, rank: int, words: Sequence[str]) -> subprocess.Popen[str]:
+    def _environment(self, rank: int) -> dict[str, str]:
+        """What a rank's has that is its own; the file that it names is written."""
         node = self.plan.workers[rank]
         job = RankJob(
             node=node,
@@ -89,9 +106,8 @@ class Ranks:
         )
         path = self.folder / f"{job.name}.json"
         path.write_text(job.text())
-        environment = {**os.environ, **rank_environment(rank, self.world, address(0)), VARIABLE: str(path)}
-        environment |= {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(self.master)}
-        return _started(words, environment)
+        meeting = {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(self.master)}
+        return {**rank_environment(rank, self.world, address(0)), VARIABLE: str(path), **meeting}
 
     def _server(self, node: int) -> subprocess.Popen[str]:
         name = self.plan.nodes[node]
