@@ -10,8 +10,7 @@ import os
 import sys
 import time
 import traceback
-import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +24,7 @@ from testbed.base import marks
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
 from workloads.kinds.ranks import SUMS
 from workloads.kinds.script.backend.named import forked
+from workloads.kinds.script.backend.numbering import Numbering
 from workloads.kinds.script.backend.pace import Pace
 from workloads.kinds.script.backend.rows import Rows
 from workloads.rank_job import RankJob
@@ -50,11 +50,13 @@ class Rank:
         self.error: BaseException | None = None
         self.pid = os.getpid()
         self._before: list[dict[str, Any]] = []
+        self._numbers = Numbering()
 
     def begin(self) -> None:
         """Make a default group, be it the first one or one after another was destroyed."""
         if self.engine is not None:
             self._before.append(self.engine.totals())
+        self._numbers.begin()
         self.engine = self.watch = self.error = None
 
     def totals(self) -> dict[str, Any]:
@@ -68,10 +70,15 @@ class Rank:
             raise forked()
         members = list(options.global_ranks_in_group) or list(range(self.job.world))
         is_whole = len(members) == self.job.world
-        number = 0 if is_whole and not dist.is_initialized() else _number(str(options.group_id))
+        is_default = is_whole and not dist.is_initialized()
+        number = 0 if is_default else self._numbers.of(str(options.group_id), members)
         if number:
             self.rows.say("group", group=number, ranks=members)
-        place = (options.store, options.group_rank, options.group_size, options.timeout)
+        made = self._made((options.store, options.group_rank, options.group_size, options.timeout), number, members)
+        self._numbers.keep(number, made)
+        return made
+
+    def _made(self, place: Any, number: int, members: Sequence[int]) -> dist.ProcessGroup:
         if self.job.library:
             from workloads.kinds.script.backend.gloo import Gloo
 
@@ -79,17 +86,6 @@ class Rank:
         from workloads.kinds.script.backend.group import create
 
         return create(place, self, number, members)
-
-
-COUNTED, MOST_GROUPS = 2**20, 2**31
-"""Numbers of groups: 0 is that of all ranks, those below the first limit are counted, and others are of names."""
-
-
-def _number(name: str) -> int:
-    """The number of another group: PyTorch counts them, alike on all ranks, or makes a name of their members."""
-    if name.isdecimal() and 0 < int(name) < COUNTED:
-        return int(name)
-    return COUNTED + zlib.crc32(name.encode()) % (MOST_GROUPS - COUNTED)
 
 
 def _added(some: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from topologies.build import build as build_topology
 from workloads.job import Peer
 from workloads.kinds.script.collectives.calls import BARRIER, Call, What
 from workloads.kinds.script.engine import Group, RankEngine
+from workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from workloads.kinds.script.engine.numbers import dtype_of
 from workloads.kinds.script.engine.server import Server
 from workloads.kinds.script.plan import scripted
@@ -89,7 +90,7 @@ class Rank:
             seen.append(error)
             ended.set()
 
-        getattr(self.engine, verb)(rank, tag, array, done)
+        getattr(self.engine, verb)(rank, Slot(0, tag), array, done)
         return lambda: self.wait(ended, seen)
 
 
@@ -218,6 +219,24 @@ def test_messages_between_any_two(run: Run) -> None:
     assert run("ring", "star(hosts=5)", script) == [None] * 5
 
 
+def test_messages_of_tags_whose_hashes_are_the_same_are_not_mixed_up(run: Run) -> None:
+    """crc32 makes the same 31 bits of the first two, for messages from rank 0 to rank 1. The others differ by 2^15."""
+    tags = (235_343_698, 1_959_049_970, 5, 5 + 2**15, FIRST_OF_OURS - 1)
+
+    def script(rank: Rank) -> None:
+        arrays = {tag: np.full(3, tag, np.int64) for tag in tags}
+        if rank.rank == 0:
+            waits = [rank.directly("send", 1, tag, arrays[tag]) for tag in tags]
+        else:
+            arrays = {tag: np.zeros(3, np.int64) for tag in tags}
+            waits = [rank.directly("receive", 0, tag, arrays[tag]) for tag in reversed(tags)]
+        for wait in waits:
+            wait()
+        assert {tag: array.tolist() for tag, array in arrays.items()} == {tag: [tag] * 3 for tag in tags}
+
+    assert run("ring", "star(hosts=2)", script) == [None] * 2
+
+
 def test_messages_without_numbers_come_in_their_order(run: Run) -> None:
     def script(rank: Rank) -> None:
         sizes = (0, 3, 0)
@@ -256,7 +275,7 @@ def test_a_message_of_anybody_comes_from_ranks_that_are_no_neighbours(run: Run) 
                 seen.append(error)
                 ended.set()
 
-            rank.engine.receive_any([1, 2, 3, 4], 7, array, done, sources.append)
+            rank.engine.receive_any([1, 2, 3, 4], Slot(0, 7), array, done, sources.append)
             rank.wait(ended, seen)
             assert (array == numbers(sources[-1], 50_000, "int32")).all()
         return sources
@@ -268,7 +287,7 @@ def test_whoever_waits_for_a_message_of_anybody_hears_of_the_end(run: Run) -> No
     def script(rank: Rank) -> str:
         seen: list[BaseException | None] = []
         if rank.rank == 0:
-            rank.engine.receive_any([1, 2], 0, np.zeros(1, np.int32), seen.append)
+            rank.engine.receive_any([1, 2], Slot(0, 0), np.zeros(1, np.int32), seen.append)
             rank.engine.close()
         return " ".join(map(str, seen))
 
