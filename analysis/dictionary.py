@@ -349,6 +349,9 @@ RECORD: Mapping[str, Field] = {
     "logged.*[][]": Field(
         NUMBER, "as printed", "by metric of the spec and rank, the numbers that were found in its log"
     ),
+    "left_out[]": Field(
+        TEXT, NO_UNIT, "which numbers of a script, told or printed, are not all there or not used, and why"
+    ),
     "links_settings.rate_bps": Field(NUMBER, "bit/s", "rate of a link"),
     "links_settings.delay_s": Field(NUMBER, "s", "delay of a link, one way"),
     "links_settings.jitter_s": Field(NUMBER, "s", "jitter of the delay"),
