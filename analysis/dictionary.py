@@ -68,7 +68,7 @@ METRICS: Mapping[str, Field] = {
         NUMBER,
         "s",
         "of an iteration of a script, the time that it waited for collectives: mean over the ranks, median over the "
-        "iterations after the warm-up",
+        "iterations after the warm-up; null if it is not seen",
     ),
     "hidden_s": Field(NUMBER, "s", "the same for the time that collectives were on their way and it did not wait"),
     "wire_bytes": Field(COUNT, "B", "bytes of gradients and chunk headers that all processes sent; null if not known"),

@@ -23,6 +23,7 @@ import torch.distributed as dist
 from testbed.base import marks
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
 from workloads.kinds.ranks import SUMS
+from workloads.kinds.script.backend import futures
 from workloads.kinds.script.backend.named import forked
 from workloads.kinds.script.backend.numbering import Numbering
 from workloads.kinds.script.backend.pace import Pace
@@ -127,6 +128,7 @@ def wrap() -> None:
         if name.startswith("torch.distributed") and vars(module).get("init_process_group") is theirs:
             vars(module)["init_process_group"] = init_process_group
     _wrap_groups()
+    futures.wrap()
 
 
 def _begun(job: RankJob) -> Rank:

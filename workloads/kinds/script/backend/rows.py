@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.kinds.ranks import PAIRED
+from workloads.kinds.script.backend.futures import is_chained
 from workloads.rank_job import RankJob
 
 EVERY_S = 0.25
@@ -66,6 +67,11 @@ class Row:
         """The script got a future, and whether it waits for that is not seen."""
         self._is_unseen = True
 
+    def chain(self) -> None:
+        """What is done at the end of another collective asks for it, and nobody but that waits for it by itself."""
+        self._fields["chained"] = True
+        self._is_unseen = True
+
     @property
     def done_s(self) -> float | None:
         """When it was; None if it is not yet."""
@@ -105,6 +111,8 @@ class Rows:
         if self.asks is not None:
             self.asks(op, nbytes)
         row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})
+        if is_chained():
+            row.chain()
         with self._lock:
             counted = row.group, op in PAIRED  # else ranks that send would count otherwise than those that do not
             row.number(self._counts[counted])
