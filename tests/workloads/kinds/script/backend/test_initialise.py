@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -14,11 +13,13 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.execution import rank_lines
 from testbed.execution.programs import rank_environment
+from tests import ports
 from workloads.kinds.ranks import PAIRED, RankRows
 from workloads.kinds.script.backend.initialise import _added, _check_environment
 from workloads.rank_job import VARIABLE, RankJob
 
 PATIENCE_S = 120
+_ports = ports.blocks(50)
 COLLECTIVES = """
 import torch, torch.distributed as dist, testbed
 dist.init_process_group("gloo")
@@ -117,8 +118,8 @@ def started(folder: Path, script: str, rank: int, world: int) -> subprocess.Pope
 
 
 def choose_port(folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        (folder / "port").write_text(str(server.getsockname()[1]))
+    """Where PyTorch's store listens, at all addresses."""
+    (folder / "port").write_text(str(next(_ports)))
 
 
 @pytest.fixture(scope="module")
