@@ -9,7 +9,6 @@ network, and its rows say so. Collectives between two hosts, and those that are 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -73,7 +72,6 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
 
         who.engine = join(who.job)
         who.watch = Watch(who.engine.fail)
-        os.register_at_fork(after_in_child=who.engine.forget)
     return Group(place, who, number, members)
 
 

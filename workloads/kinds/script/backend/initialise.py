@@ -22,6 +22,7 @@ import torch.distributed as dist
 
 from testbed.base import marks
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
+from testbed.base.listing import shortened
 from workloads.kinds.ranks import SUMS
 from workloads.kinds.script.backend import futures
 from workloads.kinds.script.backend.named import forked
@@ -36,6 +37,8 @@ TAKEN = ("", "gloo", "undefined", NAME)
 _DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 LOST = ("connection closed by peer", "connection reset", "timed out", "socket timeout", "broken pipe")
 """What Gloo says when another rank is the cause."""
+MOST_NAMED = 3
+"""Processes in an error."""
 LAST = -100
 """Of what multiprocessing does at the end of a process."""
 
@@ -54,11 +57,28 @@ class Rank:
         self._numbers = Numbering()
 
     def begin(self) -> None:
-        """Make a default group, be it the first one or one after another was destroyed."""
+        """Make a default group, be it the first one or one after another was destroyed.
+
+        Raises:
+            SpecError: another one was, with which processes that add for the scheme have ended.
+        """
         if self.engine is not None:
             self._before.append(self.engine.totals())
+            if servers := self.engine.servers:
+                raise SpecError(
+                    f"the script makes its default process group again, and {shortened(servers, MOST_NAMED)} added for "
+                    "the scheme until the first one was destroyed",
+                    fix="keep the process group to the end, and make others with new_group()",
+                )
         self._numbers.begin()
         self.engine = self.watch = self.error = None
+
+    def forget(self) -> None:
+        """In a process that the script forked: its locks may be held by threads that it has not, and the connections
+        would outlive the rank."""
+        marks.sink = None
+        if self.engine is not None:
+            self.engine.forget()
 
     def totals(self) -> dict[str, Any]:
         """What all engines of this process have sent, as :meth:`RankEngine.totals` has it of one."""
@@ -136,18 +156,13 @@ def _begun(job: RankJob) -> Rank:
     rank = Rank(job)
     dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
     marks.sink = rank.rows
-    os.register_at_fork(after_in_child=_say_nothing)
+    os.register_at_fork(after_in_child=rank.forget)
     _tell_errors(rank)
     _keep_pace(job, rank.rows)
     atexit.register(_leave, rank)
     # Processes that torch.multiprocessing starts end without what atexit has.
     multiprocessing.util.Finalize(None, _leave, args=(rank,), exitpriority=LAST)
     return rank
-
-
-def _say_nothing() -> None:
-    """In a process that the script forked, whose locks may be held by threads that it has not."""
-    marks.sink = None
 
 
 def _wrap_groups() -> None:

@@ -172,6 +172,12 @@ class RankEngine:
         self._carrier.call_soon(lambda: self._carrier.throw(error))
 
     @property
+    def servers(self) -> Sequence[str]:
+        """Names of its neighbours that have no rank."""
+        others = (peer.node for peer in self._job.peers if peer.node not in self._plan.workers)
+        return [self._plan.nodes[node] for node in others]
+
+    @property
     def error(self) -> BaseException | None:
         """Why no call can be made any more."""
         return self._carrier.error

@@ -18,6 +18,7 @@ from topologies.build import build as build_topology
 from workloads.job import Peer
 from workloads.kinds.script.collectives.calls import BARRIER, Call, What
 from workloads.kinds.script.engine import Group, RankEngine
+from workloads.kinds.script.engine.carrier import Carrier
 from workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from workloads.kinds.script.engine.numbers import dtype_of
 from workloads.kinds.script.engine.server import Server
@@ -28,14 +29,18 @@ from workloads.sync.schemes import build
 
 LIMIT_S = 5.0
 CHUNK_BYTES = 16 * 1024
+IN_NETWORK = [
+    ("switchml", "star(hosts=4,ina=all)"),
+    ("atp", "spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)"),
+    ("rina", "spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)"),
+]
 CASES = [
     ("ring", "star(hosts=4)"),
     ("ps(colocated=false,servers=2)", "star(hosts=6)"),
     ("halving_doubling", "star(hosts=4)"),
     ("two_level", "spine_leaf(racks=2,hosts_per_rack=2,spines=1)"),
     ("bml", "bcube(n=2,k=2)"),
-    ("switchml", "star(hosts=4,ina=all)"),
-    ("atp", "spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)"),
+    *IN_NETWORK,
 ]
 OnEveryNode = Callable[..., dict[int, object]]
 LoopbackPeers = Callable[[Forest, int], Sequence[Peer]]
@@ -83,14 +88,16 @@ class Rank:
         if seen[0] is not None:
             raise seen[0]
 
-    def directly(self, verb: str, rank: int, tag: int, array: np.ndarray[Any, Any]) -> Callable[[], None]:
+    def directly(
+        self, verb: str, rank: int, tag: int, array: np.ndarray[Any, Any], group: int = 0
+    ) -> Callable[[], None]:
         ended, seen = threading.Event(), []
 
         def done(error: BaseException | None) -> None:
             seen.append(error)
             ended.set()
 
-        getattr(self.engine, verb)(rank, Slot(0, tag), array, done)
+        getattr(self.engine, verb)(rank, Slot(group, tag), array, done)
         return lambda: self.wait(ended, seen)
 
 
@@ -108,7 +115,7 @@ def run(
         def work(node: int, sockets: dict[int, socket]) -> object:
             if node not in forest.workers:
                 with Server(node, forest, sockets, CHUNK_BYTES) as server:
-                    return list(server.serve(0, 0, 0, LIMIT_S))
+                    return [*server.serve(0, 0, 0, LIMIT_S), *kept(server)]
             rank = Rank(forest, node, sockets, lambda worker: f"{prefix}.{worker + 1}")
             try:
                 return script(rank)
@@ -131,6 +138,13 @@ def run(
 
 
 Run = Callable[[str, str, Callable[[Rank], object]], list[Any]]
+
+
+def kept(carrier: Carrier) -> list[str]:
+    """What a process still has of calls that are over."""
+    places = ("_ops", "_summed", "_signatures", "_early", "_over", "_absent", "_into")
+    found = [place for place in places if getattr(carrier, place)]
+    return found + [f"_unanswered by {node}" for node, some in carrier._unanswered.items() if some]
 
 
 def numbers(rank: int, count: int, dtype: str, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -307,6 +321,35 @@ def test_groups_of_some_ranks(run: Run) -> None:
             assert (array == sum(numbers(one, 30_000, "int64", number) for one in groups[number])).all()
 
     assert run("ring", "star(hosts=4)", script) == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("scheme", "topology"), [*IN_NETWORK, ("ps(colocated=false,servers=2)", "star(hosts=5)"), ("ring", "star(hosts=3)")]
+)
+def test_groups_that_come_and_go_leave_nothing_behind(run: Run, scheme: str, topology: str) -> None:
+    """Neither at ranks nor, as in all tests here, at servers and switches."""
+
+    def script(rank: Rank) -> list[str]:
+        for number in range(1, 101):
+            whole = rank.engine.group(number, range(rank.world))
+            array = np.full(300, number, np.float32)
+            rank.ask(Call(What.ALLREDUCE, "float32", 300, "sum"), array, whole)()
+            assert (np.abs(array - number * rank.world) <= 1e-2 * number).all()
+            rank.ask(Call(What.BROADCAST, "float32", 300, root=0), array, whole)()
+            pair = (0, 1)
+            if rank.rank in pair:
+                some = rank.engine.group(1000 + number, pair)
+                rank.ask(BARRIER, np.ones(1, np.int32), some)()
+                verb = "send" if rank.rank == 0 else "receive"
+                rank.directly(verb, 1 - rank.rank, 0, np.zeros(3), 1000 + number)()
+                rank.engine.forget_group(1000 + number)
+            rank.engine.forget_group(number)
+        rank.ask(BARRIER, np.ones(1, np.int32))()
+        rank.engine.close()
+        return [*kept(rank.engine._carrier), *map(str, rank.engine._messages)]
+
+    results = run(scheme, topology, script)
+    assert results == [[]] * len(results)
 
 
 @pytest.mark.parametrize(
