@@ -168,6 +168,47 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
     assert "finds no number in any log." in page
 
 
+MISTAKEN = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+if (rank, world) == (1, 2):
+    dist.all_reduce(torch.ones(1, device="meta"))
+model = DistributedDataParallel(torch.nn.Linear(4, 4))
+def hook(_, bucket):
+    whole = torch.ones(1).expand(2**29 + 1) if rank == 2 else bucket.buffer()
+    return dist.all_reduce(whole, async_op=True).get_future().then(lambda future: future.value()[0])
+model.register_comm_hook(None, hook)
+model(torch.ones(2, 4)).sum().backward()
+"""
+
+
+@pytest.mark.lab
+def test_what_a_script_asks_for_and_no_rank_can_do_fails_the_trial_with_a_fix(folder: Path) -> None:
+    """By its own thread, and within C++, where DDP calls a hook. The next trial runs all the same."""
+    (folder / "rank.py").write_text(MISTAKEN)
+    (folder / "spec.yaml").write_text(SPEC)
+    arms = "arms=[{topology: star(hosts=2), scheme: ring}, {topology: star(hosts=3), scheme: ring}]"
+    done = call(folder, "run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", arms)
+    assert done.returncode == 1, done.stdout + done.stderr
+    logs = folder / "out/logs"
+    for trial, host, problem, fix in (
+        (
+            *("ring-star2", 1, "a tensor on meta in a collective, and ranks here compute on CPUs"),
+            "keep the model and its data on the CPU: remove .cuda() and .to('cuda')",
+        ),
+        (
+            *("ring-star3", 2, "a collective of 2,147,483,652 bytes, and one may have 2,147,483,648"),
+            "split it, as DDP does with bucket_cap_mb=25",
+        ),
+    ):
+        assert f"{trial}: FAILED: rank {host} on h{host} ended with exit status 1: {problem}" in done.stdout, (
+            done.stdout
+        )
+        assert f"\n  fix: {fix}; all of its log: {logs / trial / f'h{host}.log'}\n" in done.stdout, done.stdout
+
+
 SILENT = """
 import json, os, time
 job = json.load(open(os.environ["TESTBED_RANK"]))
