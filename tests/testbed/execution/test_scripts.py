@@ -203,10 +203,8 @@ def test_what_a_script_asks_for_and_no_rank_can_do_fails_the_trial_with_a_fix(fo
             "split it, as DDP does with bucket_cap_mb=25",
         ),
     ):
-        assert f"{trial}: FAILED: rank {host} on h{host} ended with exit status 1: {problem}" in done.stdout, (
-            done.stdout
-        )
-        assert f"\n  fix: {fix}; all of its log: {logs / trial / f'h{host}.log'}\n" in done.stdout, done.stdout
+        assert f"{trial}: FAILED: rank {host} on h{host} ended with exit status 1: {problem}" in done.stdout
+        assert f"\n  fix: {fix}; all of its log: {logs / trial / f'h{host}.log'}\n" in done.stdout
 
 
 SILENT = """
