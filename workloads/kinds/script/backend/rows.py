@@ -100,7 +100,7 @@ class Rows:
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
-        """Is called before a collective is asked for, with its kind and size, and may wait."""
+        """Is called before the script's own thread asks for a collective, with its kind and size, and may wait."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._ended = threading.Event()
@@ -108,7 +108,7 @@ class Rows:
 
     def call(self, op: str, dtype: str, nbytes: int, ranks: int, **more: Any) -> Row:
         """The script asks for a collective now; ``more`` are ``group`` (0 unless given), ``by`` and ``root``."""
-        if self.asks is not None:
+        if self.asks is not None and not is_chained():
             self.asks(op, nbytes)
         row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})
         if is_chained():
