@@ -68,7 +68,7 @@ METRICS: Mapping[str, Field] = {
         NUMBER,
         "s",
         "of an iteration of a script, the time that it waited for collectives: mean over the ranks, median over the "
-        "iterations after the warm-up",
+        "iterations after the warm-up; null if it is not seen",
     ),
     "hidden_s": Field(NUMBER, "s", "the same for the time that collectives were on their way and it did not wait"),
     "wire_bytes": Field(COUNT, "B", "bytes of gradients and chunk headers that all processes sent; null if not known"),
@@ -348,6 +348,9 @@ RECORD: Mapping[str, Field] = {
     **_below("collectives[].", _COLLECTIVE),
     "logged.*[][]": Field(
         NUMBER, "as printed", "by metric of the spec and rank, the numbers that were found in its log"
+    ),
+    "left_out[]": Field(
+        TEXT, NO_UNIT, "which numbers of a script, told or printed, are not all there or not used, and why"
     ),
     "links_settings.rate_bps": Field(NUMBER, "bit/s", "rate of a link"),
     "links_settings.delay_s": Field(NUMBER, "s", "delay of a link, one way"),

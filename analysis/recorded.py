@@ -354,6 +354,8 @@ class Trial:
     """Of the predicted iteration, from its start to its end; empty where nobody predicts it."""
     collectives: tuple[Collective, ...] = ()
     """Of scripts under a scheme."""
+    left_out: tuple[str, ...] = ()
+    """Sentences about numbers of a script that are not all there, or not used."""
     slot: Slot | None = None
     """Of a job that shared its network with others; they have the same ``stored``."""
     stored: tuple[Path, str] | None = None

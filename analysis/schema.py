@@ -147,6 +147,7 @@ _RESULTS: Mapping[str, Shape] = {
     "pairs": [_EXCHANGED],
     "critical_path": [_STAGE],
     "collectives": [_COLLECTIVE],
+    "left_out": [TEXT],
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},
     "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},

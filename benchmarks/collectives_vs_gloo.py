@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
+
+from tests import ports
 from topologies.build import build as build_topology
 from workloads import kinds
 from workloads.job import Peer
@@ -40,6 +42,7 @@ ROUNDS = {4096: 60, 25_000_000: 15}
 IN_A_ROW = {4096: 20, 25_000_000: 1}
 CHUNK_BYTES = 131072
 PATIENCE_S = 900
+_ports = ports.blocks(50)
 Times = dict[str, list[tuple[float, float, float]]]
 
 
@@ -99,9 +102,8 @@ def measure(folder: Path, scheme: str, world: int, work: str) -> dict[str, list[
 
 
 def free_port() -> int:
-    """One on loopback that nobody has now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """Where PyTorch's store can listen, which it does at all addresses. Ranks take some of the ports after it."""
+    return next(_ports)
 
 
 def _address(node: int) -> str:
@@ -123,7 +125,8 @@ def start_rank(
     ``is_heard`` writes to a pipe."""
     node, world = forest.workers[rank], len(forest.workers)
     peers = tuple(
-        Peer(other, _address(node), _address(other), 12_000 + min(node, other)) for other in neighbours(forest, node)
+        Peer(other, _address(node), _address(other), master + 1 + min(node, other))
+        for other in neighbours(forest, node)
     )
     job = RankJob(
         node=node,

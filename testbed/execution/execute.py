@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.metrics import rounds
 from testbed import fidelity
-from testbed.base.errors import DiskFullError, TrialError, WorkerError
+from testbed.base.errors import DiskFullError, SpecError, TrialError, WorkerError
 from testbed.base.process_names import in_job, of_job
 from testbed.control.controller import Controller
 from testbed.control.feed import Feed
@@ -242,16 +242,18 @@ def _of_jobs(
 
 @contextmanager
 def _told_by_workers() -> Iterator[None]:
-    """Lines of workers that have the right form may still not go together.
+    """Lines of workers that have the right form may still not go together. The spec is not at fault, which was checked
+    before: the next trial may be right.
 
     Raises:
         TrialError: they do not.
     """
     try:
         yield
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, SpecError, TypeError, ValueError) as error:
+        said, *_ = str(error).splitlines() or [""]
         raise TrialError(
-            f"what the workers wrote does not go together ({type(error).__name__}: {error!s:.200})",
+            f"what the workers wrote does not go together ({type(error).__name__}: {said[:200]})",
             fix="see whether a worker writes something else than its samples; then run the trial again",
         ) from error
 

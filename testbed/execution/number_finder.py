@@ -1,4 +1,5 @@
-"""Finds numbers in texts by regular expressions, from standard input to standard output, both JSON.
+"""Finds numbers in texts by regular expressions, from standard input to standard output: JSON, then a line of it for
+each expression.
 
 Run by its path (:mod:`testbed.execution.log_numbers`), and imports nothing of ours, so that it starts at once.
 """
@@ -6,6 +7,7 @@ Run by its path (:mod:`testbed.execution.log_numbers`), and imports nothing of o
 import json
 import math
 import re
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -33,10 +35,13 @@ def _number(text: str | None) -> Iterator[float]:
 
 
 def main() -> None:
-    """Read, look, write."""
+    """Read, look, write. An expression that takes too long ends this process, by SIGPROF."""
     asked = json.load(sys.stdin)
-    found = {name: [numbers(one, text) for text in asked["texts"]] for name, one in asked["patterns"].items()}
-    json.dump(found, sys.stdout)
+    for one in asked["patterns"]:
+        signal.setitimer(signal.ITIMER_PROF, asked["most_cpu_s"])
+        found = [numbers(one, text) for text in asked["texts"]]
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

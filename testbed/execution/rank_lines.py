@@ -34,7 +34,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
         **dict.fromkeys(("seq", "group", "bytes", "ranks", "root"), COUNT),
         **dict.fromkeys(("op", "dtype", "by"), _WORD),
         **dict.fromkeys(("asked_s", "begun_s", "done_s"), _MOMENT),
-        "waited_s": _SPAN,
+        **{"waited_s": _SPAN, "chained": TRUTH},
     },
     "mark": {"iteration": COUNT, "time": _MOMENT},
     "log": {"iteration": COUNT, "time": _MOMENT, "values": {EACH: _VALUE}},
@@ -164,6 +164,7 @@ def _call(line: Mapping[str, Any]) -> Call:
         by=line["by"],
         ranks=max(1, line["ranks"]),
         root=line.get("root"),
+        chained=bool(line.get("chained")),
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from testbed.base.errors import TrialError
-from testbed.execution import job_files, log_numbers, rank_lines, supervise
+from testbed.execution import job_files, log_numbers, logged, rank_lines, supervise
 from testbed.execution.files import Files
 from testbed.lab.programs import Launch
 from testbed.machine.room import most_said_bytes
@@ -165,31 +164,16 @@ def account(trial: Trial, files: Files) -> Accounted | None:
     found = job.kind.account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
     for name in [*job.processes][job.world :]:
         lines[name] = supervise.read_checked(files.samples(name), most_said_bytes(job), job.kind)
-    logged = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
-    found = with_logged(found, logged)
-    record = {"collectives": list(found.collectives), "logged": logged, "warmup": found.warmup}
+    logs = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
+    record = {
+        "collectives": list(found.collectives),
+        "logged": logs.numbers,
+        "left_out": logged.left_out(found, logs, read.metrics, list(job.workers)),
+        "warmup": found.warmup,
+    }
+    found = logged.with_logged(found, logs)
     as_run = replace(trial, jobs=(_as_run(job, found, read.pace_s),)) if found.samples is not None else trial
     return Accounted(found, as_run, lines, record)
-
-
-LOSS, THROUGHPUT = "loss", "samples_per_s"
-"""Names of metrics that mean something."""
-
-
-def with_logged(found: Account, logged: Mapping[str, Sequence[Sequence[float]]]) -> Account:
-    """The account with what ranks printed: of a rank that told no losses and printed one for each iteration, these; and
-    where no samples were told, the median of the samples per second that ranks printed."""
-    if found.samples is None:
-        return found
-    samples, metrics = found.samples.copy(), dict(found.metrics)
-    for rank, losses in enumerate(logged.get(LOSS, ())):
-        rows = samples["rank"] == rank
-        if samples.loc[rows, "loss"].isna().all() and len(losses) == rows.sum():
-            samples.loc[rows, "loss"] = losses  # in the order of iterations, as the rows are
-    rates = [rate for one in logged.get(THROUGHPUT, ()) for rate in one]
-    if metrics.get("throughput_sps") is None and rates:
-        metrics["throughput_sps"] = median(rates)
-    return replace(found, samples=samples, metrics=metrics)
 
 
 def _as_run(job: Job, found: Account, pace_s: float) -> Job:

@@ -46,7 +46,8 @@ def sentence(record: Mapping[str, Any]) -> str:
         line = f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
     else:
         line = _trained(record)
-    return line + _verdict(record["fidelity"]) + _before(record)
+    noted = "".join(f"\n    noted: {one}" for one in record.get("left_out") or ())
+    return line + _verdict(record["fidelity"]) + _before(record) + noted
 
 
 def _verdict(judged: Mapping[str, Any]) -> str:

@@ -35,6 +35,8 @@ class Call:
             two hosts.
         ranks: how many are in the group.
         root: of the collectives that have one, and the other rank of a send or a receive.
+        chained: whether it was asked for by what is done at the end of another collective, as DDP's hook PowerSGD does,
+            and not by the script's own thread.
     """
 
     group: int
@@ -48,6 +50,7 @@ class Call:
     by: str
     ranks: int
     root: int | None = None
+    chained: bool = False
 
     @property
     def adds(self) -> bool:

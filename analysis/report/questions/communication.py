@@ -21,9 +21,10 @@ GLOO = "gloo"
 EXPOSED_DEFINED = (
     "Exposed is the time of an iteration for which a script waited for collectives. Hidden is the time for which "
     "collectives were on their way while the script did something else. DDP's waits are not seen: they count from a "
-    "rank's last bucket to its last sum. Both are means over the ranks, and medians over the iterations after the "
-    "warm-up. Apart from Gloo's is the largest difference between the losses of an iteration and those of the arm with "
-    "the scheme gloo, as a share of the latter."
+    "rank's last bucket to its last sum, without what a communication hook computes in between. Both are means over "
+    "the ranks, and medians over the iterations after the warm-up. Apart from Gloo's is the largest difference between "
+    "the losses of an iteration and those of the arm with the scheme gloo, as a share of the latter. The losses are "
+    "means over the ranks whose losses both arms have."
 )
 COLLECTIVES_DEFINED = (
     "Of each arm, the kinds and sizes of collectives that moved most bytes. Time is the median from the last rank that "
@@ -37,22 +38,17 @@ Named: TypeAlias = tuple[MeasuredCell, Trial]
 
 def exposed(study: Study) -> Question | None:
     """A bar a cell with exposed and hidden communication, and a table with losses beside Gloo's."""
-    groups = study.having(lambda cell: _typical(cell) is not None)
-    if not groups:
+    cells = [cell for cell in study.cells if _typical(cell) is not None]
+    if not cells:
         return None
-    cells = [cell for group in groups for cell in group.cells]
-    rows = [
-        plot.identity(cell, study.along, GST) | {name: cell.middle(name) for name in ("exposed_s", "hidden_s")}
-        for cell in cells
-    ]
-    frame = pd.DataFrame(rows)
-    frame["both_s"] = frame["exposed_s"] + frame["hidden_s"]
+    groups = study.having(lambda cell: _typical(cell) is not None and cell.middle("exposed_s") is not None)
+    frame = pd.DataFrame([_drawn(study, cell) for group in groups for cell in group.cells])
     return Question(
         "exposed",
         "How long did scripts wait for communication?",
         frame,
-        plot.panels("exposed", groups, lambda group, start: _figure(study, group, start, frame)),
-        (),
+        plot.panels("exposed", groups, lambda group, start: _figure(study, group, start, frame)) if groups else (),
+        _left_out(cells),
         EXPOSED_DEFINED,
         (*plot.legend(study.run, study.along), Key("hidden", plot.COMPUTE)),
         tuple(_row(study, cell) for cell in cells[: words.MOST_ROWS]),
@@ -60,8 +56,28 @@ def exposed(study: Study) -> Question | None:
 
 
 def _typical(cell: MeasuredCell) -> Trial | None:
+    """Its typical trial, if that is of a script that shows iterations. Even so its waits may be unknown."""
     trial = cell.typical_in(GST)
-    return trial if trial is not None and trial.metrics.exposed_s is not None else None
+    if trial is None:
+        return None
+    told = trial.metrics.exposed_s is not None or (trial.samples is not None and "exposed_s" in trial.samples)
+    return trial if told else None
+
+
+def _left_out(cells: Sequence[MeasuredCell]) -> tuple[str, ...]:
+    """What numbers of scripts are not all there, or not used."""
+    found = [f"{words.where(cell)}{cell.label}: {one}." for cell in cells for one in _sentences(cell)]
+    more = [f"{len(found) - words.MOST_ROWS:,} more are in the trials' JSON."] if len(found) > words.MOST_ROWS else []
+    return (*found[: words.MOST_ROWS], *more)
+
+
+def _sentences(cell: MeasuredCell) -> Sequence[str]:
+    return () if cell.typical is None else cell.typical.left_out
+
+
+def _drawn(study: Study, cell: MeasuredCell) -> dict[str, Any]:
+    waited = {name: cell.middle(name) or 0.0 for name in ("exposed_s", "hidden_s")}
+    return plot.identity(cell, study.along, GST) | waited | {"both_s": sum(waited.values())}
 
 
 def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot.Figure:
@@ -77,14 +93,13 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
 
 def _row(study: Study, cell: MeasuredCell) -> dict[str, str]:
     values = {name: cell.middle(name) for name in ("iteration_median_s", "exposed_s", "hidden_s", "throughput_sps")}
-    apart = _apart(study, cell)
     return {
         "Arm": cell.label,
         "Iteration": _seconds(values["iteration_median_s"]),
         "Exposed": _seconds(values["exposed_s"]),
         "Hidden": _seconds(values["hidden_s"]),
         "Samples/s": words.UNKNOWN if values["throughput_sps"] is None else f"{values['throughput_sps']:.4g}",
-        "Losses apart from Gloo's": words.UNKNOWN if apart is None else f"{apart:.1e}",
+        "Losses apart from Gloo's": _apart(study, cell),
     }
 
 
@@ -92,26 +107,36 @@ def _seconds(value: float | None) -> str:
     return words.UNKNOWN if value is None else words.seconds(value)
 
 
-def _apart(study: Study, cell: MeasuredCell) -> float | None:
-    """The largest difference of the losses of a cell from those of Gloo's arm at the same setting, as a share."""
+def _apart(study: Study, cell: MeasuredCell) -> str:
+    """The largest difference of the losses of a cell from those of Gloo's arm at the same setting, as a share; and how
+    many were compared, if not all."""
     mine = _losses(_typical(cell))
     for other in study.cells:
         trial = _typical(other)
         if other.setting == cell.setting and trial is not None and trial.scheme.partition("(")[0] == GLOO:
-            theirs = _losses(trial)
-            if mine is None or theirs is None:
-                return None
-            apart = ((mine - theirs).abs() / theirs.abs()).dropna()
-            return None if apart.empty else float(apart.max())
-    return None
+            return words.UNKNOWN if mine is None else _difference(mine, _losses(trial))
+    return words.UNKNOWN
+
+
+def _difference(mine: pd.Series[float], theirs: pd.Series[float] | None) -> str:
+    """Of losses by rank and iteration. Means of an iteration are over the ranks that both know."""
+    if theirs is None:
+        return words.UNKNOWN
+    both = pd.DataFrame({"mine": mine, "theirs": theirs}).dropna()
+    means = both.groupby("iteration").mean()
+    apart = ((means["mine"] - means["theirs"]).abs() / means["theirs"].abs()).dropna()
+    if apart.empty:
+        return words.UNKNOWN
+    most = max(len(mine), len(theirs))
+    return f"{float(apart.max()):.1e}" + ("" if len(both) == most else f" ({len(both):,} of {most:,} losses)")
 
 
 def _losses(trial: Trial | None) -> pd.Series[float] | None:
-    """By iteration, the mean loss of the ranks that told theirs."""
+    """By rank and iteration, those that are known."""
     if trial is None or trial.samples is None:
         return None
-    losses = pd.to_numeric(trial.samples["loss"], errors="coerce")
-    return losses.groupby(trial.samples["iteration"]).mean()
+    losses = pd.to_numeric(trial.samples.set_index(["rank", "iteration"])["loss"], errors="coerce").dropna()
+    return None if losses.empty else losses
 
 
 def collectives(study: Study) -> Question | None:
@@ -125,7 +150,7 @@ def collectives(study: Study) -> Question | None:
         "How fast were the collectives of scripts?",
         pd.DataFrame(_columns(cell, one) for cell, one in shown),
         (),
-        (),
+        _left_out([cell for cell, _ in found if _typical(cell) is None]),  # the question before has the others'
         COLLECTIVES_DEFINED,
         (),
         tuple(_told(cell, one) for cell, one in shown[: words.MOST_ROWS]),

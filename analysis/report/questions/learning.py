@@ -21,7 +21,8 @@ MOST_POINTS = 200
 """Points of a line; of more iterations they are evenly spaced."""
 MOST_PANELS = 12
 SAME, DIFFERENT = "every arm had the same losses; ", "the arms had different losses; "
-_ALIKE = {SAME: "the same", DIFFERENT: "different", "": words.UNKNOWN}
+ELSEWHERE = "the arms had losses in different iterations; "
+_ALIKE = {SAME: "the same", DIFFERENT: "different", ELSEWHERE: "in different iterations", "": words.UNKNOWN}
 
 GOAL_DEFINED = (
     "{defined} The {noun} counts only for trials that ended with that process's weights. The goal at a setting is the "
@@ -292,7 +293,6 @@ def _same_losses(losses: Sequence[pd.Series[float]]) -> str:
     if len(losses) < 2:
         return ""
     first = losses[0]
-    same = all(
-        len(other) == len(first) and ((other - first).abs() <= SAME_LOSS * first.abs()).all() for other in losses
-    )
-    return SAME if same else DIFFERENT
+    if any(not other.index.equals(first.index) for other in losses):
+        return ELSEWHERE
+    return SAME if all(((other - first).abs() <= SAME_LOSS * first.abs()).all() for other in losses) else DIFFERENT

@@ -10,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from testbed.base.errors import OutputError, TrialError, WorkerError
+from testbed.base.errors import OutputError, SchemeError, TrialError, WorkerError
 from testbed.evidence.referee import REFERENCE
+from testbed.execution import execute
 from testbed.execution.correctness import are_equal, check_loss, check_weights, storable
 from testbed.execution.execute import journal
 from testbed.execution.files import working_files
@@ -28,6 +29,16 @@ RIGHT = {
     "scale_needed": 1e6,
     "reference": REFERENCE,
 }
+
+
+def test_lines_that_make_no_sense_fail_the_trial_and_not_the_run() -> None:
+    """Even where they are taken for a mistake in what was asked for."""
+    with pytest.raises(TrialError) as caught, execute._told_by_workers():
+        raise SchemeError("node 7 is not in a tree", fix="take trees of all members")
+    assert str(caught.value) == (
+        "what the workers wrote does not go together (SchemeError: node 7 is not in a tree)\n"
+        "  fix: see whether a worker writes something else than its samples; then run the trial again"
+    )
 
 
 def test_weights_as_near_as_rounding_allows_are_right() -> None:

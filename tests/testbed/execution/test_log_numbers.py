@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.base.errors import SpecError
+from testbed.base.errors import TrialError
 from testbed.execution import log_numbers
+from testbed.execution.log_numbers import Found
 from testbed.execution.number_finder import LONGEST_LINE, MOST_NUMBERS, numbers
 
 LOSS = r"loss ([-+0-9.einf]+)"
@@ -41,15 +42,23 @@ def test_each_log_has_its_numbers_and_one_that_is_a_link_has_none(tmp_path: Path
     found = log_numbers.read(
         [tmp_path / f"h{i}.log" for i in range(3)], {"loss": LOSS, "samples_per_s": r"speed (\d+)/s"}
     )
-    assert found == {"loss": [[2.0], [], []], "samples_per_s": [[100.0], [], []]}
-    assert log_numbers.read([tmp_path / "h0.log"], {}) == {}
+    assert found == Found({"loss": [[2.0], [], []], "samples_per_s": [[100.0], [], []]})
+    assert log_numbers.read([tmp_path / "h0.log"], {}) == Found()
 
 
-def test_an_expression_that_takes_for_ever_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_numbers, "MOST_CPU_S", 1)
-    (tmp_path / "h0.log").write_text("a" * 60 + "\n")
-    with pytest.raises(SpecError, match="took more than 1 s of processor time"):
-        log_numbers.read([tmp_path / "h0.log"], {"loss": "(a+)+b"})
+def test_an_expression_that_takes_for_ever_is_ended_and_the_others_find_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_numbers, "MOST_CPU_S", 0.3)
+    (tmp_path / "h0.log").write_text("a" * 60 + "\nloss 2\nspeed 9\n")
+    found = log_numbers.read([tmp_path / "h0.log"], {"first": LOSS, "slow": "(a+)+b", "last": r"speed (\d+)"})
+    assert found == Found({"first": [[2.0]], "last": [[9.0]]}, ["slow"])
+
+
+def test_a_search_that_ends_by_itself_fails_the_trial(tmp_path: Path) -> None:
+    """As where memory runs out."""
+    with pytest.raises(TrialError, match=r"the search for metrics in logs ended with exit status 1: re.error"):
+        log_numbers.read([tmp_path / "h0.log"], {"loss": "("})
 
 
 def test_of_many_logs_less_is_read_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,5 +66,5 @@ def test_of_many_logs_less_is_read_of_each(tmp_path: Path, monkeypatch: pytest.M
     logs = [tmp_path / f"h{i}.log" for i in range(2)]
     for log in logs:
         log.write_text("loss 1\nloss 2\n")
-    assert log_numbers.read(logs[:1], {"loss": LOSS}) == {"loss": [[1.0, 2.0]]}
-    assert log_numbers.read(logs, {"loss": LOSS}) == {"loss": [[2.0], [2.0]]}
+    assert log_numbers.read(logs[:1], {"loss": LOSS}).numbers == {"loss": [[1.0, 2.0]]}
+    assert log_numbers.read(logs, {"loss": LOSS}).numbers == {"loss": [[2.0], [2.0]]}

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from analysis.dictionary import faults
@@ -19,22 +17,22 @@ from testbed.spec import read
 from testbed.trial.model import Trial
 from workloads.job import WorkerJob
 from workloads.kinds import load
-from workloads.kinds.ranks import Account
 from workloads.rank_job import VARIABLE, RankJob
 
 from ..experiment.test_run import call
 
-SPEC = """\
+METRICS = "metrics: {loss: 'loss ([0-9.]+)', none: 'accuracy ([0-9.]+)'}"
+SPEC = f"""\
 name: scripted
-links: {rate: 100 Mbit/s}
-workload: {kind: command, command: torchrun --nnodes=1:9 rank.py a, check: 3, metrics: {loss: 'loss ([0-9.]+)'},
-  warmup: 5}
+links: {{rate: 100 Mbit/s}}
+workload: {{kind: command, command: torchrun --nnodes=1:9 rank.py a, check: 3, warmup: 5,
+  {METRICS}}}
 arms:
-  - {topology: star(hosts=3), scheme: ring}
-  - {topology: "star(hosts=3,ina=all)", scheme: switchml}
-  - {topology: star(hosts=3), scheme: gloo}
-  - {topology: "bcube(n=2,k=2)", scheme: bml}
-  - {topology: star(hosts=3)}
+  - {{topology: star(hosts=3), scheme: ring}}
+  - {{topology: "star(hosts=3,ina=all)", scheme: switchml}}
+  - {{topology: star(hosts=3), scheme: gloo}}
+  - {{topology: "bcube(n=2,k=2)", scheme: bml}}
+  - {{topology: star(hosts=3)}}
 retries: 0
 quiet: 0 s
 """
@@ -136,31 +134,11 @@ def test_ranks_on_a_bcube_reach_each_other_over_the_nic_that_leads_there(folder:
 
 
 def test_a_plain_commands_identity_does_not_know_keys_of_schemes(folder: Path) -> None:
-    plain = SPEC.replace(", check: 3, metrics: {loss: 'loss ([0-9.]+)'}", "")
+    plain = SPEC.replace(" check: 3,", "").replace(
+        "  metrics: {loss: 'loss ([0-9.]+)', none: 'accuracy ([0-9.]+)'}}", "}"
+    )
     with_keys, without = (trials(read(text, "spec.yaml", folder)) for text in (SPEC, plain))
     assert [a.identity == b.identity for a, b in zip(with_keys, without, strict=True)] == [False] * 4 + [True]
-
-
-def account(losses: list[float]) -> Account:
-    samples = pd.DataFrame({"rank": [0, 0, 1, 1], "iteration": [0, 1, 0, 1], "loss": losses})
-    return Account(samples, 0, 400, 1, None, {"throughput_sps": None}, ())
-
-
-def test_losses_of_logs_are_those_of_iterations_where_there_is_one_for_each() -> None:
-    found = scripts.with_logged(
-        account([np.nan] * 4), {"loss": [[3.0, 2.0], [1.0]], "samples_per_s": [[9.0, 11.0], []]}
-    )
-    assert found.samples is not None
-    assert found.samples["loss"].tolist()[:2] == [3.0, 2.0]
-    assert found.samples["loss"].isna().tolist() == [False, False, True, True]
-    assert found.metrics["throughput_sps"] == 10.0
-
-
-def test_losses_that_the_script_told_stay() -> None:
-    found = scripts.with_logged(account([5.0, 4.0, np.nan, 7.0]), {"loss": [[3.0, 2.0], [3.0, 2.0]]})
-    assert found.samples is not None
-    assert found.samples["loss"].tolist()[:2] == [5.0, 4.0]
-    assert found.samples["loss"].tolist()[3] == 7.0
 
 
 @pytest.mark.lab
@@ -177,7 +155,9 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
     assert record["loss"] == [3.0, 1.0]
     assert record["warmup"] == 2, "one is left to be measured"
     assert [trial.warmup for trial in load_run(folder / "out").trials] == [2]
-    assert record["logged"] == {"loss": [[3.0, 2.0, 1.0]] * 2}
+    assert record["logged"] == {"loss": [[3.0, 2.0, 1.0]] * 2, "none": [[], []]}
+    assert record["left_out"] == ["metrics.none: 'accuracy ([0-9.]+)' finds no number in any log"]
+    assert f"\n    noted: {record['left_out'][0]}\n" in done.stdout
     assert record["collectives"][0]["count"] == 3
     assert all(link["theory_bytes"] > 1e6 for link in record["links"] if link["from"] != "s0")
     (wire,) = (check for check in record["fidelity"]["checks"] if check["name"] == "bytes on the wire")
@@ -185,6 +165,46 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
     assert faults(record) == []
     page = (folder / "out/report.html").read_text()
     assert "How long did scripts wait for communication?" in page
+    assert "finds no number in any log." in page
+
+
+MISTAKEN = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+if (rank, world) == (1, 2):
+    dist.all_reduce(torch.ones(1, device="meta"))
+model = DistributedDataParallel(torch.nn.Linear(4, 4))
+def hook(_, bucket):
+    whole = torch.ones(1).expand(2**29 + 1) if rank == 2 else bucket.buffer()
+    return dist.all_reduce(whole, async_op=True).get_future().then(lambda future: future.value()[0])
+model.register_comm_hook(None, hook)
+model(torch.ones(2, 4)).sum().backward()
+"""
+
+
+@pytest.mark.lab
+def test_what_a_script_asks_for_and_no_rank_can_do_fails_the_trial_with_a_fix(folder: Path) -> None:
+    """By its own thread, and within C++, where DDP calls a hook. The next trial runs all the same."""
+    (folder / "rank.py").write_text(MISTAKEN)
+    (folder / "spec.yaml").write_text(SPEC)
+    arms = "arms=[{topology: star(hosts=2), scheme: ring}, {topology: star(hosts=3), scheme: ring}]"
+    done = call(folder, "run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", arms)
+    assert done.returncode == 1, done.stdout + done.stderr
+    logs = folder / "out/logs"
+    for trial, host, problem, fix in (
+        (
+            *("ring-star2", 1, "a tensor on meta in a collective, and ranks here compute on CPUs"),
+            "keep the model and its data on the CPU: remove .cuda() and .to('cuda')",
+        ),
+        (
+            *("ring-star3", 2, "a collective of 2,147,483,652 bytes, and one may have 2,147,483,648"),
+            "split it, as DDP does with bucket_cap_mb=25",
+        ),
+    ):
+        assert f"{trial}: FAILED: rank {host} on h{host} ended with exit status 1: {problem}" in done.stdout
+        assert f"\n  fix: {fix}; all of its log: {logs / trial / f'h{host}.log'}\n" in done.stdout
 
 
 SILENT = """

@@ -70,6 +70,11 @@ def test_who_was_lost_on_the_way_is_told() -> None:
     assert line.endswith("loss 2.50 to 0.25, the others went on without h1, h3, VALID")
 
 
+def test_what_a_script_told_and_is_not_used_is_noted() -> None:
+    line = progress.sentence(record("a", "A", 1.0, left_out=["losses of h1 are left out", "h2 printed none"]))
+    assert line.splitlines()[1:] == ["    noted: losses of h1 are left out", "    noted: h2 printed none"]
+
+
 def test_of_a_command_its_time_and_bytes_are_told() -> None:
     links = [{"bytes": 3 * 2**20}, {"bytes": 2**20}]
     done = record("command-star2", "A", 12.0, kind="command", batch=0, metrics={"jct_s": 12.0}, links=links)

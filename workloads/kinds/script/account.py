@@ -144,17 +144,21 @@ def _exposed(each: Sequence[Sequence[Call]]) -> dict[str, list[float]]:
     while it did not."""
     waited = [sum(call.waited_s or 0.0 for call in calls) + _unseen_s(calls) for calls in each]
     busy = [covered_s([(call.asked_s, call.done_s) for call in calls]) for calls in each]
-    hidden = [max(0.0, whole - open_s) for whole, open_s in zip(busy, waited, strict=True)]
+    hidden = np.maximum(0.0, np.array(busy) - np.array(waited)).tolist()
     return {"exposed_s": waited, "hidden_s": hidden}
 
 
 def _unseen_s(calls: Sequence[Call]) -> float:
     """How long waits took that are not seen: DDP asks for its last bucket at the end of the backward pass, and then
-    waits until it has all of them."""
+    waits until it has all of them, and what its hook asks for when it has them. What the hook computes in between is no
+    wait for a collective. NaN if DDP asked for none by itself, so that nobody knows when it began to wait."""
     unseen = [call for call in calls if call.waited_s is None]
     if not unseen:
         return 0.0
-    return max(call.done_s for call in unseen) - max(call.asked_s for call in unseen)
+    begun_s = max((call.asked_s for call in unseen if not call.chained), default=None)
+    if begun_s is None:
+        return math.nan
+    return covered_s([(max(call.asked_s, begun_s), call.done_s) for call in unseen if call.done_s > begun_s])
 
 
 def covered_s(spans: Iterable[tuple[float, float]]) -> float:
@@ -205,10 +209,16 @@ def _metrics(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows]) -> d
     by = counted.groupby("iteration")
     begin_s, end_s = float(by["start_s"].min().iloc[0]), float(counted["end_s"].max())
     return {
-        "exposed_s": float(by["exposed_s"].mean().median()),
-        "hidden_s": float(by["hidden_s"].mean().median()),
+        **{name: _middle(counted, name) for name in ("exposed_s", "hidden_s")},
         "throughput_sps": _throughput(samples, warmup, ranks, end_s - begin_s),
     }
+
+
+def _middle(samples: pd.DataFrame, name: str) -> float | None:
+    """The median over iterations of the mean over ranks; None if one of them is not known."""
+    if samples[name].isna().any():
+        return None
+    return float(samples.groupby("iteration")[name].mean().median())
 
 
 def _throughput(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows], time_s: float) -> float | None:

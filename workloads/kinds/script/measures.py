@@ -13,5 +13,5 @@ class ScriptMeasures(Measures):
     columns = frozenset({"exposed_s", "hidden_s"})
 
     def adding_s(self, samples: pd.DataFrame) -> tuple[float, str]:
-        busy_s = samples["exposed_s"] + samples["hidden_s"]
+        busy_s = (samples["exposed_s"] + samples["hidden_s"]).fillna(samples["end_s"] - samples["start_s"])
         return float(busy_s.groupby(samples["iteration"]).max().sum()), "while collectives were on their way"

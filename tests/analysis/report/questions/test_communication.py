@@ -60,6 +60,40 @@ def test_losses_that_differ_are_told(run: Run) -> None:
     assert row["Losses apart from Gloo's"] == "1.0e-02"
 
 
+def test_how_many_losses_were_compared_is_told_where_not_all_were(run: Run) -> None:
+    """Means are over ranks that both arms know, so those of others make no difference."""
+    found = scripted(run, "ring-b16")
+    samples = found.trials[1].samples
+    assert samples is not None
+    some = samples.assign(loss=samples["loss"].where((samples["rank"] > 0) & (samples["iteration"] < 4)))
+    trial = replace(found.trials[1], samples=some)
+    row = answer(replace(found, trials=(found.trials[0], trial)), "exposed").told[1]
+    known, every = some["loss"].notna().sum(), len(samples)
+    assert row["Losses apart from Gloo's"] == f"0.0e+00 ({known} of {every} losses)"
+    none = replace(trial, samples=samples.assign(loss=None))
+    row = answer(replace(found, trials=(found.trials[0], none)), "exposed").told[1]
+    assert row["Losses apart from Gloo's"] == "–"
+
+
+def test_numbers_that_were_left_out_are_told(run: Run) -> None:
+    found = scripted(run, "ring-b16")
+    lacking = tuple(replace(one, left_out=("h1 printed 3",)) for one in found.trials)
+    assert answer(replace(found, trials=lacking[1:]), "exposed").seen == ("Batch 16: Ring on fat-tree: h1 printed 3.",)
+
+
+def test_a_script_whose_waits_are_unknown_has_a_row_and_no_bar(run: Run) -> None:
+    found = scripted(run, "ring-b16")
+    metrics = replace(found.trials[1].metrics, exposed_s=None, hidden_s=None)
+    samples = found.trials[1].samples
+    assert samples is not None
+    unknown = replace(found.trials[1], metrics=metrics, samples=samples.assign(exposed_s=None))
+    question = answer(replace(found, trials=(found.trials[0], unknown)), "exposed")
+    assert [row["Exposed"] for row in question.told] == ["0.200\u00a0s", "–"]
+    assert len(question.frame) == 1
+    alone = answer(replace(found, trials=(unknown,)), "exposed")
+    assert (len(alone.panels), len(alone.told)) == (0, 1)
+
+
 def test_without_an_arm_of_gloos_nothing_is_compared(run: Run) -> None:
     found = only(with_metrics(run, "ring-b16", exposed_s=0.5, hidden_s=0.3), "ring-b16")
     assert answer(found, "exposed").told[0]["Losses apart from Gloo's"] == "–"

@@ -37,6 +37,15 @@ def test_other_losses_are_told_apart(run: Run) -> None:
     assert question.panels[0].figure["layout"]["yaxis"]["rangemode"] == "normal"  # fitted: a loss need not come near 0
 
 
+def test_losses_of_different_iterations_are_not_called_different(run: Run) -> None:
+    both = only(run, *BOTH)
+    ps, bml = both.trials
+    assert bml.samples is not None
+    lacking = replace(bml, samples=bml.samples.assign(loss=bml.samples["loss"].where(bml.samples["iteration"] != 3)))
+    (sentence,) = answer(replace(both, trials=(ps, lacking)), "loss").seen
+    assert sentence.startswith("Batch 16: the arms had losses in different iterations; the loss fell from ")
+
+
 def test_a_loss_that_does_not_fall_reaches_nothing(run: Run) -> None:
     def stay(trial: Trial) -> Trial:
         assert trial.samples is not None

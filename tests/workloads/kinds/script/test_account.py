@@ -10,7 +10,7 @@ import pytest
 
 from tests.workloads.kinds.script.made import call, ranks, sums
 from topologies.build import build
-from workloads.kinds.ranks import Account, Compared, Logged, RankRows
+from workloads.kinds.ranks import Account, Call, Compared, Logged, RankRows
 from workloads.kinds.script import checks
 from workloads.kinds.script.account import account, allowed, bus_factor, collectives, covered_s
 from workloads.kinds.script.measures import ScriptMeasures
@@ -71,6 +71,32 @@ def test_a_wait_that_is_not_seen_is_from_the_last_bucket_to_the_last_sum() -> No
     metrics = found(ranks(calls)).metrics
     assert metrics["exposed_s"] == pytest.approx(0.4)
     assert metrics["hidden_s"] == pytest.approx(0.5)  # the first bucket is asked for 0.5 s before the last
+
+
+def of_power_sgd(**first: object) -> list[Call]:
+    """Three iterations of a hook that asks for a sum at 0 s, computes from 0.2 to 0.5 s, and asks for another one."""
+    return [
+        one
+        for i in range(3)
+        for one in (
+            call(2 * i, 700, 1.0 + i, took_s=0.2, **{"waited_s": None, **first}),
+            call(2 * i + 1, 400, 1.5 + i, took_s=0.1, waited_s=None, chained=True),
+        )
+    ]
+
+
+def test_what_a_hook_computes_between_its_sums_is_not_waited_for() -> None:
+    metrics = found(ranks(of_power_sgd())).metrics
+    assert metrics["exposed_s"] == pytest.approx(0.3)
+    assert metrics["hidden_s"] == pytest.approx(0.0)
+
+
+def test_a_wait_whose_beginning_nobody_saw_is_unknown() -> None:
+    of = found(ranks(of_power_sgd(waited_s=0.2)))
+    assert (of.metrics["exposed_s"], of.metrics["hidden_s"]) == (None, None)
+    assert of.samples is not None
+    busy_s = (of.samples["end_s"] - of.samples["start_s"]).groupby(of.samples["iteration"]).max().sum()
+    assert ScriptMeasures().adding_s(of.samples)[0] == pytest.approx(busy_s)
 
 
 @pytest.mark.parametrize(

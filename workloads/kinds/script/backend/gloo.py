@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
+from workloads.kinds.script.backend import futures
 from workloads.kinds.script.backend.named import Named, forked
 from workloads.kinds.script.backend.rows import Row, Rows
 
@@ -47,7 +48,8 @@ class Told(dist.Work):
             if (cause := self._known()) is not None:
                 raise cause from None
             raise
-        self._row.waited(time.monotonic() - asked_s)
+        if not futures.is_chained():
+            self._row.waited(time.monotonic() - asked_s)
         self._row.done()
         return bool(found)
 
@@ -59,8 +61,7 @@ class Told(dist.Work):
         return found
 
     def get_future(self) -> Any:
-        self._row.unseen()
-        return self._work.get_future()
+        return futures.given(self._work.get_future(), self._row)
 
     def is_completed(self) -> bool:
         found = bool(self._work.is_completed())

@@ -9,7 +9,6 @@ network, and its rows say so. Collectives between two hosts, and those that are 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -29,6 +28,7 @@ from workloads.kinds.script.backend.tensors import (
     array_of,
     check,
     check_parts,
+    check_tag,
     check_whole,
     divide,
     dtype_name,
@@ -38,6 +38,7 @@ from workloads.kinds.script.backend.tensors import (
 from workloads.kinds.script.backend.watch import Watch
 from workloads.kinds.script.backend.works import Ours, joined
 from workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
+from workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from workloads.rank_job import RankJob
 
 Tensors = Sequence[torch.Tensor]
@@ -45,9 +46,8 @@ Place = tuple[Store, int, int, timedelta]
 """What any group is made of: its store, this rank in it, its size, and its timeout."""
 OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 """What the engine does; all else is Gloo's."""
-_BITS_OF_TAG = 16
-_OF_OURS = 1 << (_BITS_OF_TAG - 1)
-"""The tag of gathers and the like, whose messages are counted as all others of a tag are. Tags of scripts are below."""
+_OF_OURS = FIRST_OF_OURS
+"""The tag of gathers and the like, whose messages are counted as all others of a tag are."""
 _MONITORED = _OF_OURS + 1
 
 
@@ -72,7 +72,6 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
 
         who.engine = join(who.job)
         who.watch = Watch(who.engine.fail)
-        os.register_at_fork(after_in_child=who.engine.forget)
     return Group(place, who, number, members)
 
 
@@ -94,6 +93,7 @@ class Group(Named):
         if self._who.error is None and self._who.engine.error is None:
             self._compare()
         self._gloo = None
+        self._who.engine.forget_group(self._number)
         if self._number == 0:
             self._who.watch.end()
             self._who.engine.close()
@@ -296,19 +296,22 @@ class Group(Named):
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
         self._check(tensors)
-        return self._sent(tensors[0], dst, tag % _OF_OURS, self._row("send", tensors, self._members[dst]))
+        check_tag(tag)
+        return self._sent(tensors[0], dst, tag, self._row("send", tensors, self._members[dst]))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
         self._check(tensors)
-        return self._received(tensors[0], src, tag % _OF_OURS, self._row("recv", tensors, self._members[src]))
+        check_tag(tag)
+        return self._received(tensors[0], src, tag, self._row("recv", tensors, self._members[src]))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
         self._check(tensors)
+        check_tag(tag)
         array = array_of(tensors)
         work = Ours(self._row("recv", tensors), tensors, self._failed, array.copy_back)
-        place, others = self._tag(tag % _OF_OURS), [one for one in self._members if one != self._members[self.rank()]]
+        slot, others = self._slot(tag), [one for one in self._members if one != self._members[self.rank()]]
         self._who.engine.receive_any(
-            others, place, array.numbers, work.complete, lambda rank: work.came_from(self._members.index(rank))
+            others, slot, array.numbers, work.complete, lambda rank: work.came_from(self._members.index(rank))
         )
         limit_s = self._place[3].total_seconds()
         self._who.watch.over(work, limit_s, "a receive from any rank", lambda: "")
@@ -359,7 +362,7 @@ class Group(Named):
     ) -> Ours:
         array = array_of([tensor.detach().contiguous()])
         work = Ours(row, [tensor], self._failed, lambda: array.copy_back() if not array.is_shared else None)
-        operation = self._who.engine.send(self._members[to], self._tag(tag), array.numbers, work.complete, work.begun)
+        operation = self._who.engine.send(self._members[to], self._slot(tag), array.numbers, work.complete, work.begun)
         return self._watched(work, f"a send to rank {self._members[to]}", None, operation) if is_watched else work
 
     def _received(
@@ -367,13 +370,13 @@ class Group(Named):
     ) -> Ours:
         array = array_of([tensor])
         work = Ours(row, [tensor], self._failed, array.copy_back, source)
-        place = self._members[source], self._tag(tag)
-        operation = self._who.engine.receive(*place, array.numbers, work.complete, work.begun)
+        slot = self._members[source], self._slot(tag)
+        operation = self._who.engine.receive(*slot, array.numbers, work.complete, work.begun)
         whom = f"a receive from rank {self._members[source]}"
         return self._watched(work, whom, None, operation) if is_watched else work
 
-    def _tag(self, tag: int) -> int:
-        return self._number << _BITS_OF_TAG | tag
+    def _slot(self, tag: int) -> Slot:
+        return Slot(self._number, tag)
 
     def _row(self, op: str, tensors: Tensors, root: int | None = None) -> Row:
         nbytes = sum(one.numel() * one.element_size() for one in tensors)

@@ -10,8 +10,7 @@ import os
 import sys
 import time
 import traceback
-import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -23,8 +22,11 @@ import torch.distributed as dist
 
 from testbed.base import marks
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
+from testbed.base.listing import shortened
 from workloads.kinds.ranks import SUMS
+from workloads.kinds.script.backend import futures
 from workloads.kinds.script.backend.named import forked
+from workloads.kinds.script.backend.numbering import Numbering
 from workloads.kinds.script.backend.pace import Pace
 from workloads.kinds.script.backend.rows import Rows
 from workloads.rank_job import RankJob
@@ -35,6 +37,8 @@ TAKEN = ("", "gloo", "undefined", NAME)
 _DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 LOST = ("connection closed by peer", "connection reset", "timed out", "socket timeout", "broken pipe")
 """What Gloo says when another rank is the cause."""
+MOST_NAMED = 3
+"""Processes in an error."""
 LAST = -100
 """Of what multiprocessing does at the end of a process."""
 
@@ -50,12 +54,31 @@ class Rank:
         self.error: BaseException | None = None
         self.pid = os.getpid()
         self._before: list[dict[str, Any]] = []
+        self._numbers = Numbering()
 
     def begin(self) -> None:
-        """Make a default group, be it the first one or one after another was destroyed."""
+        """Make a default group, be it the first one or one after another was destroyed.
+
+        Raises:
+            SpecError: another one was, with which processes that add for the scheme have ended.
+        """
         if self.engine is not None:
             self._before.append(self.engine.totals())
+            if servers := self.engine.servers:
+                raise SpecError(
+                    f"the script makes its default process group again, and {shortened(servers, MOST_NAMED)} added for "
+                    "the scheme until the first one was destroyed",
+                    fix="keep the process group to the end, and make others with new_group()",
+                )
+        self._numbers.begin()
         self.engine = self.watch = self.error = None
+
+    def forget(self) -> None:
+        """In a process that the script forked: its locks may be held by threads that it has not, and the connections
+        would outlive the rank."""
+        marks.sink = None
+        if self.engine is not None:
+            self.engine.forget()
 
     def totals(self) -> dict[str, Any]:
         """What all engines of this process have sent, as :meth:`RankEngine.totals` has it of one."""
@@ -68,10 +91,15 @@ class Rank:
             raise forked()
         members = list(options.global_ranks_in_group) or list(range(self.job.world))
         is_whole = len(members) == self.job.world
-        number = 0 if is_whole and not dist.is_initialized() else _number(str(options.group_id))
+        is_default = is_whole and not dist.is_initialized()
+        number = 0 if is_default else self._numbers.of(str(options.group_id), members)
         if number:
             self.rows.say("group", group=number, ranks=members)
-        place = (options.store, options.group_rank, options.group_size, options.timeout)
+        made = self._made((options.store, options.group_rank, options.group_size, options.timeout), number, members)
+        self._numbers.keep(number, made)
+        return made
+
+    def _made(self, place: Any, number: int, members: Sequence[int]) -> dist.ProcessGroup:
         if self.job.library:
             from workloads.kinds.script.backend.gloo import Gloo
 
@@ -79,17 +107,6 @@ class Rank:
         from workloads.kinds.script.backend.group import create
 
         return create(place, self, number, members)
-
-
-COUNTED, MOST_GROUPS = 2**20, 2**31
-"""Numbers of groups: 0 is that of all ranks, those below the first limit are counted, and others are of names."""
-
-
-def _number(name: str) -> int:
-    """The number of another group: PyTorch counts them, alike on all ranks, or makes a name of their members."""
-    if name.isdecimal() and 0 < int(name) < COUNTED:
-        return int(name)
-    return COUNTED + zlib.crc32(name.encode()) % (MOST_GROUPS - COUNTED)
 
 
 def _added(some: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -131,6 +148,7 @@ def wrap() -> None:
         if name.startswith("torch.distributed") and vars(module).get("init_process_group") is theirs:
             vars(module)["init_process_group"] = init_process_group
     _wrap_groups()
+    futures.wrap()
 
 
 def _begun(job: RankJob) -> Rank:
@@ -138,18 +156,13 @@ def _begun(job: RankJob) -> Rank:
     rank = Rank(job)
     dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
     marks.sink = rank.rows
-    os.register_at_fork(after_in_child=_say_nothing)
+    os.register_at_fork(after_in_child=rank.forget)
     _tell_errors(rank)
     _keep_pace(job, rank.rows)
     atexit.register(_leave, rank)
     # Processes that torch.multiprocessing starts end without what atexit has.
     multiprocessing.util.Finalize(None, _leave, args=(rank,), exitpriority=LAST)
     return rank
-
-
-def _say_nothing() -> None:
-    """In a process that the script forked, whose locks may be held by threads that it has not."""
-    marks.sink = None
 
 
 def _wrap_groups() -> None:

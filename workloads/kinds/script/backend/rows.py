@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.kinds.ranks import PAIRED
+from workloads.kinds.script.backend.futures import is_chained
 from workloads.rank_job import RankJob
 
 EVERY_S = 0.25
@@ -66,6 +67,11 @@ class Row:
         """The script got a future, and whether it waits for that is not seen."""
         self._is_unseen = True
 
+    def chain(self) -> None:
+        """What is done at the end of another collective asks for it, and nobody but that waits for it by itself."""
+        self._fields["chained"] = True
+        self._is_unseen = True
+
     @property
     def done_s(self) -> float | None:
         """When it was; None if it is not yet."""
@@ -94,7 +100,7 @@ class Rows:
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
-        """Is called before a collective is asked for, with its kind and size, and may wait."""
+        """Is called before the script's own thread asks for a collective, with its kind and size, and may wait."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._ended = threading.Event()
@@ -102,9 +108,11 @@ class Rows:
 
     def call(self, op: str, dtype: str, nbytes: int, ranks: int, **more: Any) -> Row:
         """The script asks for a collective now; ``more`` are ``group`` (0 unless given), ``by`` and ``root``."""
-        if self.asks is not None:
+        if self.asks is not None and not is_chained():
             self.asks(op, nbytes)
         row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})
+        if is_chained():
+            row.chain()
         with self._lock:
             counted = row.group, op in PAIRED  # else ranks that send would count otherwise than those that do not
             row.number(self._counts[counted])

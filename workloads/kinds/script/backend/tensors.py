@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
 from workloads.kinds.script.collectives.calls import DTYPES
+from workloads.kinds.script.engine.channels import FIRST_OF_OURS
 
 KNOWN = frozenset(name for name, _ in DTYPES)
 OTHER = "other"
@@ -97,6 +98,18 @@ def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> Non
         raise SpecError(
             f"a collective of {nbytes:,} bytes, and one may have {LARGEST_BYTES:,}",
             fix="split it, as DDP does with bucket_cap_mb=25",
+        )
+
+
+def check_tag(tag: int) -> None:
+    """
+    Raises:
+        SpecError: no message has such a tag.
+    """
+    if not 0 <= tag < FIRST_OF_OURS:
+        raise SpecError(
+            f"a message with the tag {tag}, and tags are from 0 to {FIRST_OF_OURS - 1:,}",
+            fix="give send and recv such a tag",
         )
 
 

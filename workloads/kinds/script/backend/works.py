@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from testbed.base.errors import TrialTimeoutError
+from workloads.kinds.script.backend import futures
 from workloads.kinds.script.backend.rows import Row
 
 Failed = Callable[[BaseException], None]
@@ -105,12 +106,12 @@ class Ours(dist.Work):
                     f"a collective has not ended within the {timeout.total_seconds():g} s that the script waits for it",
                     fix="see what the other ranks do, or wait longer",
                 )
-            self._future.wait()
+            futures.wait_for(self._future)
         except RuntimeError:
             assert self._error is not None
             raise self._error from None
         finally:
-            if self.row is not None:
+            if self.row is not None and not futures.is_chained():
                 self.row.waited(time.monotonic() - asked_s)
         return True
 
@@ -125,11 +126,9 @@ class Ours(dist.Work):
         self.wait()
 
     def get_future(self) -> Any:
-        if self.row is not None:
-            self.row.unseen()
         with self._lock:
             self._has_future = True
-        return self._future
+        return futures.given(self._future, self.row)
 
     def is_completed(self) -> bool:
         return bool(self._over.done())

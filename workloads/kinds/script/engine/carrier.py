@@ -10,8 +10,8 @@ at once, and are kept where they come early. No more than ``MOST_EARLY`` of them
 rendezvous and eager protocols.) The same message has the call's signature, so ranks that disagree are told; and a
 parameter server or a switch, which makes no calls, learns of one this way.
 
-A message is a header of 16 bytes (group, number of the call in the group, word, length) and then ``length`` bytes. The
-word has 1 bit phase, 1 bit control, 30 bits chunk or kind.
+A message is a header of 20 bytes (group, number of the call in the group, word, length) and then ``length`` bytes. The
+word has 1 bit phase, 1 bit control, 30 bits chunk or kind. Numbers of groups are those of :mod:`.channels`.
 
 Rejected: an engine a call, as every call would need connections of its own or the others would have to wait. Numbers of
 calls without a group: ranks that are in several groups count differently.
@@ -35,12 +35,13 @@ import numpy as np
 from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
 from workloads.kinds.script.collectives.shapes import EAGER_BYTES
+from workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
 from workloads.kinds.script.engine.numbers import Numbers
 from workloads.kinds.script.engine.operation import SUM, Key, Operation
 from workloads.sync.connection import Connection, LostError, lost
 from workloads.sync.loop import Loop
 
-_HEADER = Struct(">IIII")
+_HEADER = Struct(">QIII")
 HEADER_BYTES = _HEADER.size
 UNSENT_BYTES = 256 * 2**10
 """What the kernel may hold of a connection before it is on the wire: enough that two cores do not wake up for less, and
@@ -189,7 +190,7 @@ class Carrier(Loop):
         return f"{', '.join(silent)} did not make it" if silent else "all neighbours make it, too"
 
     def _called(self, key: Key, call: Call) -> str:
-        return f"call {key[1]} of group {key[0]}, {call.describe()},"
+        return f"{called(key)}, {call.describe()},"
 
     def _fail(self, error: BaseException) -> None:
         self.error = error
@@ -298,8 +299,7 @@ class Carrier(Loop):
         except ValueError:
             theirs = "something that is no call"
         return WorkerError(
-            f"call {op.key[1]} of group {op.key[0]} is {op.shape.call.describe()} on {self._name}, and {theirs} on "
-            f"{self._names[node]}",
+            f"{called(op.key)} is {op.shape.call.describe()} on {self._name}, and {theirs} on {self._names[node]}",
             fix="let all ranks of a group make the same calls, in the same order, with arrays of one size and type",
         )
 
@@ -376,7 +376,7 @@ class Carrier(Loop):
     @staticmethod
     def _word(key: Key, word: int, length: int) -> bytes:
         """A header."""
-        return _HEADER.pack(*key, word, length)
+        return _HEADER.pack(on_the_wire(key[0]), key[1], word, length)
 
     def _push(
         self, node: int, header: bytes, payload: memoryview, rank: int = 0, left: Callable[[], None] | None = None
@@ -462,7 +462,7 @@ class Carrier(Loop):
                     self._ended(connection)
                 return False
             group, number, word, connection.left = _HEADER.unpack(connection.header)
-            self._messages[connection] = (group, number), word
+            self._messages[connection] = (from_the_wire(group, connection.node), number), word
         key, word = self._messages[connection]
         if word & _CONTROL:
             return self._take_control(connection, key, word & ~_CONTROL)
@@ -615,7 +615,7 @@ class Carrier(Loop):
 
     def _misfit(self, name: str, key: Key, k: int) -> WorkerError:
         return WorkerError(
-            f"{self._name} got message {k} of call {key[1]} in group {key[0]} from {name}, and does not expect it",
+            f"{self._name} got chunk {k} of {called(key)} from {name}, and does not expect it",
             fix="let all ranks of a group make the same calls, with the same version of testbed",
         )
 

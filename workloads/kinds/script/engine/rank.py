@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import zlib
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from workloads.kinds.script.collectives.calls import Call, What
 from workloads.kinds.script.collectives.shapes import Shape, direct, shape
 from workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide
 from workloads.kinds.script.engine.carrier import Carrier
+from workloads.kinds.script.engine.channels import Slot, channel
 from workloads.kinds.script.engine.numbers import Numbers, dtype_of
 from workloads.kinds.script.engine.operation import Ending, Key, Operation
 from workloads.kinds.script.engine.remote import Remote
@@ -27,8 +28,6 @@ from workloads.sync.connection import Connection
 from workloads.sync.forest import Forest
 
 Done = Callable[[BaseException | None], None]
-_DIRECT = 1 << 31
-"""Groups of calls between two ranks have numbers from here on."""
 _LEAVE_S = 5.0
 MOST_SHAPES = 1000
 """Of a group, whose plans are kept; a script whose arrays have ever new sizes has them planned again."""
@@ -61,7 +60,8 @@ class RankEngine:
         self._remote = Remote(job, plan)
         self._carrier = _RankCarrier(job.node, plan.nodes, sockets, self._remote)
         self._lock = threading.Lock()
-        self._direct_calls: dict[int, int] = {}
+        self._messages: dict[int, Counter[int]] = defaultdict(Counter)
+        """By group, how many messages each channel has had."""
         self._thread = threading.Thread(target=self._carrier.run, name="testbed-engine", daemon=True)
         self._thread.start()
 
@@ -70,6 +70,11 @@ class RankEngine:
         nodes = [self._plan.workers[rank] for rank in members]
         forest, is_schemes = of_group(self._plan, nodes)
         return Group(number, tuple(members), forest, "scheme" if is_schemes else "ring")
+
+    def forget_group(self, number: int) -> None:
+        """The script has left a group, and makes no more calls in it. Its number stands for no other one."""
+        with self._lock:
+            self._messages.pop(number, None)
 
     def by(self, group: Group, call: Call) -> str:
         """Along whose trees a call goes: ``scheme`` or ``ring``."""
@@ -102,53 +107,58 @@ class RankEngine:
         return group.shapes[call]
 
     def send(
-        self, rank: int, tag: int, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
+        self, rank: int, slot: Slot, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
     ) -> Operation:
-        """Send numbers to a rank, which receives as many bytes with that tag."""
-        return self._directly(self._job.rank, rank, tag, array, Ending(done, begun))
+        """Send numbers to a rank, which receives as many bytes in that slot."""
+        return self._directly(self._job.rank, rank, slot, array, Ending(done, begun))
 
     def receive(
-        self, rank: int, tag: int, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
+        self, rank: int, slot: Slot, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
     ) -> Operation:
-        """Receive what a rank sends with that tag."""
-        return self._directly(rank, self._job.rank, tag, array, Ending(done, begun))
+        """Receive what a rank sends in that slot."""
+        return self._directly(rank, self._job.rank, slot, array, Ending(done, begun))
 
     def receive_any(
         self,
         ranks: Sequence[int],
-        tag: int,
+        slot: Slot,
         array: Numbers,
         done: Done,
         matched: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Receive what the first of some ranks sends with that tag; ``matched`` is told which, before ``done``."""
+        """Receive what the first of some ranks sends in that slot; ``matched`` is told which, before ``done``."""
 
         def look() -> bool:
             for source in ranks:
-                if self._carrier.is_announced(self._next_key(source, tag)):
+                if self._carrier.is_announced(self._next_key(source, slot)):
                     matched(source)
-                    self.receive(source, tag, array, done)
+                    self.receive(source, slot, array, done)
                     return True
             return False
 
         nodes = [self._plan.workers[rank] for rank in ranks]
         self._carrier.call_soon(lambda: self._carrier.look_for(look, done, nodes))
 
-    def _next_key(self, source: int, tag: int) -> Key:
+    def _next_key(self, source: int, slot: Slot) -> Key:
         """Of the next message that a rank sends to this one."""
-        number = _direct_number(source, self._job.rank, tag)
-        return number, self._direct_calls.get(number, -1) + 1
+        number = self._channel(source, self._job.rank, slot)
+        return number, self._messages[slot.group][number]
 
-    def _directly(self, source: int, target: int, tag: int, array: Numbers, ending: Ending) -> Operation:
-        number = _direct_number(source, target, tag)
+    def _channel(self, source: int, target: int, slot: Slot) -> int:
+        """The number of the group in which one rank's messages to another are the calls."""
+        return channel(self._plan.workers[source], self._plan.workers[target], self._job.node, slot)
+
+    def _directly(self, source: int, target: int, slot: Slot, array: Numbers, ending: Ending) -> Operation:
+        number = self._channel(source, target, slot)
         data = array.view(np.uint8) if array.size else np.zeros(1, np.uint8)  # that there is nothing is told, too
         call = Call(What.SEND, "other", len(data))
         ends = (self._plan.workers[source], self._plan.workers[target])
         names = self._plan.nodes
         with self._lock:
-            calls = self._direct_calls[number] = self._direct_calls.get(number, -1) + 1
+            count = self._messages[slot.group][number]
+            self._messages[slot.group][number] += 1
             own = direct(names, ends, call, self._job.chunk_bytes, self._job.node)
-            op = Operation((number, calls), own, names[self._job.node], data, ending)
+            op = Operation((number, count & 0xFFFFFFFF), own, names[self._job.node], data, ending)
             self._carrier.submit(op)
         return op
 
@@ -160,6 +170,12 @@ class RankEngine:
         """End all calls with this error, and make no more."""
 
         self._carrier.call_soon(lambda: self._carrier.throw(error))
+
+    @property
+    def servers(self) -> Sequence[str]:
+        """Names of its neighbours that have no rank."""
+        others = (peer.node for peer in self._job.peers if peer.node not in self._plan.workers)
+        return [self._plan.nodes[node] for node in others]
 
     @property
     def error(self) -> BaseException | None:
@@ -231,11 +247,6 @@ class _RankCarrier(Carrier):
         """A node cannot be reached, which matters if something is for it."""
         if self._absent.pop(node, None):
             self.throw(error)
-
-
-def _direct_number(source: int, target: int, tag: int) -> int:
-    """Of the group in which one rank's messages of a tag to another are the calls."""
-    return _DIRECT | zlib.crc32(f"{source} {target} {tag}".encode()) & (_DIRECT - 1)
 
 
 def _narrowed(array: Numbers, wide: Numbers, done: Done) -> Done:

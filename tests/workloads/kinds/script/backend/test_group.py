@@ -31,6 +31,20 @@ def test_random_collectives_give_what_they_must(topology: str, scheme: str, off:
         assert max(one.largest for one in rows.compared) < 1e-3
 
 
+def test_groups_that_are_destroyed_are_gone_and_servers_serve_one_default_group(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "star(hosts=3,ina=all)", "switchml")
+    processes = ranks.start(SCRIPT.with_name("many_groups.py"))
+    said = [one.communicate(timeout=120)[0] for one in processes]
+    assert [one.returncode for one in processes] == [1, 1, 1, 0], "\n".join(said)
+    for rank in range(3):
+        (error,) = (line for line in rank_lines.read(ranks.samples(f"h{rank}")) if line["kind"] == "error")
+        assert (error["error"], error["fix"]) == (
+            "the script makes its default process group again, and s0 added for the scheme until the first one was "
+            "destroyed",
+            "keep the process group to the end, and make others with new_group()",
+        )
+
+
 def test_calls_of_other_kinds(tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, "star(hosts=4)", "ring")
     statuses, said = zip(*ranks.fork(SCRIPT.with_name("other_calls.py")), strict=True)

@@ -1,0 +1,25 @@
+"""A script whose communication hooks chain futures, and that waits for some by itself. The first argument is how."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+if sys.argv[1] == "power":
+    model = DistributedDataParallel(torch.nn.Linear(64, 64))
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2, min_compression_rate=1)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    for _ in range(5):
+        model(torch.ones(2, 64)).sum().backward()
+else:
+    tensor = torch.ones(1000)
+    future = dist.all_reduce(tensor, async_op=True).get_future()
+    future.wait()
+    later = dist.all_reduce(tensor, async_op=True).get_future().then(lambda future: future.value()[0].sum())
+    assert later.wait() == 4000
+    dist.all_reduce(tensor, async_op=True).get_future()  # and nobody waits
+    dist.barrier()
+dist.destroy_process_group()

@@ -1,0 +1,88 @@
+"""What a script does with the future of a collective: it waits, or it has something done when the collective is over.
+
+Problem: for how long a script waits is part of what is measured. DDP waits for futures in C++, which nobody sees. A
+script may wait for one in Python, though. And what is done when a collective is over may ask for another one, as DDP's
+hook PowerSGD does. Nobody but the chain waits for that one, and it must not be taken for one of the backward pass.
+
+Chosen: ``wait`` and ``then`` of futures are wrapped. A wait counts for the collective whose future it is, or that of a
+callback on it, unless a callback waits on another thread than the one that gave it: that is not the script's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+if TYPE_CHECKING:
+    from workloads.kinds.script.backend.rows import Row
+
+_theirs_wait: Callable[[Any], Any] = torch._C.Future.wait
+_theirs_then: Callable[[Any, Any], Any] = torch._C.Future.then
+_rows: WeakKeyDictionary[Any, Row] = WeakKeyDictionary()
+_here = threading.local()
+
+
+def is_chained() -> bool:
+    """Whether this thread runs a callback that another one gave."""
+    return bool(getattr(_here, "chained", False))
+
+
+def given(future: Any, row: Row | None) -> Any:
+    """A collective's future, which the script gets now."""
+    if row is not None:
+        row.unseen()
+        _rows[future] = row
+    return future
+
+
+def wait_for(future: Any) -> Any:
+    """Wait, and tell nobody."""
+    return _theirs_wait(future)
+
+
+def wrap() -> None:
+    """Let futures of this process say who waits for them."""
+
+    @functools.wraps(_theirs_wait)
+    def wait(self: Any) -> Any:
+        row = _rows.get(self)
+        if row is None or is_chained():
+            return _theirs_wait(self)
+        asked_s = time.monotonic()
+        try:
+            return _theirs_wait(self)
+        finally:
+            row.waited(time.monotonic() - asked_s)
+
+    @functools.wraps(_theirs_then)
+    def then(self: Any, callback: Callable[[Any], Any]) -> Any:
+        row = _rows.get(self)
+        if row is None:
+            return _theirs_then(self, callback)
+        found = _theirs_then(self, _marked(callback))
+        _rows[found] = row
+        return found
+
+    torch._C.Future.wait = wait
+    torch._C.Future.then = then
+
+
+def _marked(callback: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same, told apart where another thread runs it."""
+    giver, is_givers_chained = threading.get_ident(), is_chained()
+
+    def called(future: Any) -> Any:
+        before = is_chained()
+        _here.chained = before or is_givers_chained or threading.get_ident() != giver
+        try:
+            return callback(future)
+        finally:
+            _here.chained = before
+
+    return called
