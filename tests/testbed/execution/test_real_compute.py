@@ -12,7 +12,7 @@ from ..bench import Bench
 SPEC = """
 name: real
 links: {rate: 200 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: [4], iterations: 4, compute: {mode: real}}
+workload: {model: resnet8, dataset: digits, batch: [4], iterations: 4, compute: {mode: real}}
 arms: [{topology: star(hosts=2), scheme: ring}]
 retries: 0
 quiet: 0 s

@@ -39,7 +39,7 @@ CROSSING = """
 """
 TRAINED = """
 name: trained
-workload: {model: lenet5, dataset: digits, batch: 4, iterations: 12, compute: {mode: paced, pace: {4: 50 ms}}}
+workload: {model: resnet8, dataset: digits, batch: 4, iterations: 12, compute: {mode: paced, pace: {4: 50 ms}}}
 links: {rate: 200 Mbit/s}
 retries: 0
 quiet: 0 s
