@@ -52,7 +52,7 @@ class DatagramReceiver:
         """
         self._selector, self._source = selector, probe.source
         self._buffer = bytearray(1 << 16)
-        self.arrivals = Arrivals(probe.duration_s)
+        self.arrivals = Arrivals(probe.duration_s, probe.rate_bps)
         self.acknowledged_bytes = self._heard = 0
         self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._sock.setblocking(False)

@@ -142,7 +142,7 @@ class Receiver:
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
         self._selector, self._source = selector, probe.source
         self._buffer = bytearray(1 << 20)
-        self.arrivals = Arrivals(probe.duration_s)
+        self.arrivals = Arrivals(probe.duration_s, probe.rate_bps)
         self.acknowledged_bytes = 0
         self._stream: socket.socket | None = None
         self._listener = socket.socket()

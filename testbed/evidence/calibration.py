@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from testbed.base.errors import LabError
-from testbed.execution.job_files import LEAST_PROBE_BITS, slow_start_s
+from testbed.execution.job_files import PROBE_S, slow_start_s
 from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.measurements import Burst, Way
 from topologies.addressing import Addresses, plan
@@ -25,6 +25,11 @@ from workloads.arrivals import SETTLE
 
 BURST_S = 0.3
 """Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""
+BURST_BITS = 10_000_000
+"""Of a burst that would last less than a host's does: at 10 Mbit/s, 0.5 s seemed to run at 0.98 to 1.05 of its rate,
+1 s at 1.00."""
+LEAST_BITS = 5_000_000
+"""Of a burst over a slower link. It has no data of another burst in its acknowledgements' way."""
 
 STRAYS = 1.2
 """Three standard deviations of the median of 11 values, in standard deviations of one (1.25 / sqrt(11))."""
@@ -153,7 +158,7 @@ def _ping(way: Way, delays_s: Sequence[Sequence[float]], settings: LinkSettings)
 
 def _burst(topology: Topology, addresses: Addresses, link: int, settings: LinkSettings) -> Burst:
     one = topology.links[link // 2]
-    starts_s = slow_start_s(one.rate_bps, 2 * one.delay_s)
-    duration_s = max(BURST_S, LEAST_PROBE_BITS / one.rate_bps, starts_s / SETTLE)
+    enough_s = max(min(PROBE_S, BURST_BITS / one.rate_bps), LEAST_BITS / one.rate_bps)
+    duration_s = max(BURST_S, enough_s, slow_start_s(one.rate_bps, 2 * one.delay_s) / SETTLE)
     arrives_bps = round(one.rate_bps * (1 - settings.loss))
     return Burst(_way(topology, addresses, link), arrives_bps, duration_s, settings.datagram_bytes)

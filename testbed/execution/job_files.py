@@ -22,7 +22,7 @@ from topologies.bursts import Burst
 from topologies.model import Topology
 from topologies.part import Part
 from workloads import kinds
-from workloads.arrivals import SETTLE
+from workloads.arrivals import GROWTH_BITS, SETTLE
 from workloads.checkpoint import Checkpoint
 from workloads.failover import write_whole
 from workloads.job import Compute, Failover, Gated, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
@@ -38,10 +38,9 @@ STATE_PORT = 9_600
 """Who gives weights to others, or takes them, after a node died, listens here."""
 PROBE_S = 1.0
 """Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
-LEAST_PROBE_BITS = 20_000_000
-"""Of a burst over a slow link, which takes longer. Acknowledgements wait behind the other direction's data, so TCP
-comes to the link's rate only after up to 6 Mbit, whatever that is: with 14 hosts at 7.9 Mbit/s, bursts of 1 s whose
-window began after 0.3 s read 0.63 to 0.93 of the rate in 7 of 8 trials."""
+LEAST_PROBE_BITS = 2 * GROWTH_BITS
+"""Of a burst over a slow link, which takes longer: half of it is left out. In ten slices of the rest are 50 packets
+each."""
 INITIAL_WINDOW_BITS = 10 * 1448 * 8
 """What Linux sends before the first acknowledgement (RFC 6928)."""
 

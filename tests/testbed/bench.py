@@ -87,7 +87,8 @@ class Bench:
         return self._outcome(trial, lab, folder, lambda *_: None)
 
     def _outcome(self, trial: Trial, lab: Lab, folder: Path, tick: Tick) -> Outcome:
-        with mock.patch.object(job_files, "PROBE_S", job_files.PROBE_S / 3):
+        shorter = {"PROBE_S": job_files.PROBE_S / 3, "LEAST_PROBE_BITS": job_files.LEAST_PROBE_BITS / 6}
+        with mock.patch.multiple(job_files, **shorter):
             found = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
         fits_schema(found)
         return found

@@ -28,7 +28,7 @@ PATIENCE_S = 10.0
 PROBE_S = 0.5
 PACE = 1.1
 """As :data:`testbed.execution.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
-CROSSING_S, LEAST_BITS = 1.0, 20_000_000
+CROSSING_S, LEAST_BITS = 1.0, 12_000_000
 """Of bursts between racks, as :data:`testbed.execution.job_files.PROBE_S` and ``LEAST_PROBE_BITS``."""
 LEAST = 0.9
 """Share of its rate that a NIC should carry, all NICs at once."""

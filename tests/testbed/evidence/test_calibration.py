@@ -59,7 +59,7 @@ def test_a_burst_over_a_long_way_lasts_until_tcp_has_settled() -> None:
 
 def test_a_slow_link_is_given_time_for_enough_packets() -> None:
     slow = build(OVERSUBSCRIBED, rate_bps=4_000_000)
-    assert max(burst.duration_s for burst in plan_of(slow, LinkSettings()).bursts) == 20_000_000 / 4_000_000
+    assert max(burst.duration_s for burst in plan_of(slow, LinkSettings()).bursts) == 5_000_000 / 4_000_000
 
 
 def test_jitter_and_loss_widen_what_a_round_trip_may_be() -> None:

@@ -75,7 +75,7 @@ def test_what_should_arrive_is_what_the_slowest_link_lets_through() -> None:
     found = job_files.probes(topology, plan(topology), LinkSettings())
     assert [probes[0].rate_bps for _, probes in sorted(found.items())] == [500_000, 2_000_000, 500_000, 2_000_000]
     assert [probes[0].pace_bps for _, probes in sorted(found.items())] == [None, 550_000, None, 550_000]
-    assert {probes[0].duration_s for probes in found.values()} == {10.0}  # 5 Mbit over the slowest
+    assert {probes[0].duration_s for probes in found.values()} == {24.0}  # 12 Mbit over the slowest
 
 
 def test_a_burst_outlasts_slow_start() -> None:
