@@ -1,9 +1,9 @@
 """Where a burst arrives, and at which rate.
 
 The rate is taken at the receiver, over the window from :data:`SETTLE` of the duration after its first byte, or later on
-a slow link, to the whole duration after it, which leaves out slow start and the bucket's initial burst. It is the median over :data:`SLICES` of
-the window: what is asked is what the link carries, and one stall of a sender (a retransmission timer takes 0.2 s) says
-nothing about that.
+a slow link, to the whole duration after it, which leaves out slow start and the bucket's initial burst. It is the
+median over :data:`SLICES` of the window: what is asked is what the link carries, and one stall of a sender (a
+retransmission timer takes 0.2 s) says nothing about that.
 """
 
 from __future__ import annotations

@@ -87,8 +87,10 @@ class Bench:
         return self._outcome(trial, lab, folder, lambda *_: None)
 
     def _outcome(self, trial: Trial, lab: Lab, folder: Path, tick: Tick) -> Outcome:
-        shorter = {"PROBE_S": job_files.PROBE_S / 3, "LEAST_PROBE_BITS": job_files.LEAST_PROBE_BITS / 6}
-        with mock.patch.multiple(job_files, **shorter):
+        with (
+            mock.patch.object(job_files, "PROBE_S", job_files.PROBE_S / 3),
+            mock.patch.object(job_files, "LEAST_PROBE_BITS", job_files.LEAST_PROBE_BITS / 6),
+        ):
             found = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
         fits_schema(found)
         return found
