@@ -69,8 +69,8 @@ def wrap() -> None:
         _rows[found] = row
         return found
 
-    torch._C.Future.wait = wait
-    torch._C.Future.then = then
+    torch._C.Future.wait = wait  # type: ignore[method-assign]
+    torch._C.Future.then = then  # type: ignore[method-assign]
 
 
 def _marked(callback: Callable[[Any], Any]) -> Callable[[Any], Any]:
