@@ -87,10 +87,12 @@ def launching(worker: Launch, site: Site) -> tuple[Call[None], Files, dict[str, 
 
 
 def program(wanted: Program, site: Site, place: Shipment) -> Program:
-    """A program's words, environment and directory as they are there."""
+    """A program's words, environment and directory as they are there. Its temporary files, such as the cache that
+    PyTorch makes, are removed with those of the run."""
     home = site.host.home
     place.words |= {sys.executable: f"{home}/venv/bin/python"}
     place.words |= {f"{INTERFACES}{port}": nic.name for port, nic in enumerate(site.host.nics)}
     environment = {name: place.mapped(value) for name, value in wanted.environment.items() if name != "PATH"}
+    environment["TMPDIR"] = f"{home}/work/{site.token}"
     environment["PATH"] = f"{home}/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
     return Program(tuple(map(place.mapped, wanted.words)), environment, place.mapped(wanted.folder))

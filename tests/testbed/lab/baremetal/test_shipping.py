@@ -43,3 +43,4 @@ def test_a_ranks_file_is_sent_with_the_plan_and_names_what_is_there(tmp_path: Pa
     assert followed["3/work/h1/rank-samples.jsonl"] == Path(job.samples)
     assert f"{work}/h1.rank.json" in json.dumps(call.arguments)
     assert '"enp3s0"' in json.dumps(call.arguments)
+    assert '"TMPDIR": "/home/there/work/token"' in json.dumps(call.arguments), "which goes when the run has ended"

@@ -11,7 +11,19 @@ dist.init_process_group("gloo")
 if sys.argv[1] == "power":
     model = DistributedDataParallel(torch.nn.Linear(64, 64))
     state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2, min_compression_rate=1)
-    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    store, steps = dist.distributed_c10d._get_default_store(), iter(range(5))
+
+    def hook(state, bucket):
+        """The second rank asks when the first one has said what is to be done afterwards."""
+        key = f"step {next(steps)}"
+        if dist.get_rank() == 1:
+            store.wait([key])
+        future = powerSGD_hook.powerSGD_hook(state, bucket)
+        if dist.get_rank() == 0:
+            store.set(key, "asked")
+        return future
+
+    model.register_comm_hook(state, hook)
     for _ in range(5):
         model(torch.ones(2, 64)).sum().backward()
 else:
