@@ -128,6 +128,10 @@ def train(asked: argparse.Namespace) -> None:
         print(f"{os.uname().nodename} step {step}: loss {told:.6f}", flush=True)
         if not math.isfinite(told):
             raise SystemExit("the loss is not finite")
+        if asked.mark:
+            import testbed  # other ways of starting this need it not
+
+            testbed.mark()
 
 
 def main() -> None:
@@ -139,6 +143,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--bucket", type=float, default=25, help="MB of gradient that DDP sums at once")
     parser.add_argument("--hook", choices=["fp16", "bf16", "powersgd"], help="of DDP's communication hooks")
+    parser.add_argument("--mark", action="store_true", help="tell testbed where steps end that are not all alike")
     parser.add_argument("--shard", action="store_true", help="weights, with FSDP (fully_shard)")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
