@@ -11,29 +11,32 @@ from tests.workloads.kinds.script.backend.ranks import Ranks, finished
 from workloads.kinds.ranks import Call
 
 SCRIPT = Path(__file__).with_name("futures_of_hooks.py")
+WAITED = 3
+"""Sums that the script waits for, or not, before its hook asks for some."""
 
 
-def sums(folder: Path, how: str, library: str) -> list[list[Call]]:
-    """By rank, the sums of two that ran the script."""
-    ranks = Ranks(folder, "star(hosts=2)", "ring")
-    ranks.library = library
-    finished(ranks.start(SCRIPT, how))
+@pytest.fixture(scope="module", params=["", "gloo"], ids=["ours", "gloo"])
+def sums(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[list[Call]]:
+    """By rank, the sums of two that ran the script, in the order in which it asked for them."""
+    ranks = Ranks(tmp_path_factory.mktemp("futures"), "star(hosts=2)", "ring")
+    ranks.library = request.param
+    finished(ranks.start(SCRIPT))
     rows = [rank_lines.rows(rank_lines.read(ranks.samples(f"h{rank}")), rank, rank) for rank in range(2)]
-    return [[call for call in one.calls if call.op == "allreduce"] for one in rows if one is not None]
+    calls = [[call for call in one.calls if call.op == "allreduce"] for one in rows if one is not None]
+    return [sorted(some, key=lambda call: call.asked_s) for some in calls]
 
 
-@pytest.mark.parametrize("library", ["", "gloo"])
-def test_what_powersgd_asks_for_when_others_end_is_told_apart(library: str, tmp_path: Path) -> None:
+def test_waits_for_futures_are_seen(sums: list[list[Call]]) -> None:
+    """Of the future itself, and of a callback on one; the last one nobody waits for."""
+    for calls in sums:
+        assert [call.waited_s is None for call in calls[:WAITED]] == [False, False, True]
+
+
+def test_what_powersgd_asks_for_when_others_end_is_told_apart(sums: list[list[Call]]) -> None:
     """Of its five steps, two sum the gradient. Three sum what is not compressed, and then two factors each. Where a sum
     is over before a rank says what is to be done then, that is done at once, and the script waits for it."""
-    first, second = (sorted(calls, key=lambda call: call.asked_s) for calls in sums(tmp_path, "power", library))
+    first, second = (calls[WAITED:] for calls in sums)
     chained = [False] * 2 + [False, True, True] * 3
     assert [call.chained for call in first] == chained
     assert all(call.waited_s is None for call in first)
     assert [call.chained or call.waited_s is not None for call in second] == chained
-
-
-def test_waits_for_futures_are_seen(tmp_path: Path) -> None:
-    """Of the future itself, and of a callback on one; the last one nobody waits for."""
-    for calls in sums(tmp_path, "wait", ""):
-        assert [call.waited_s is None for call in calls] == [False, False, True]
