@@ -34,6 +34,8 @@ PERIOD = 64
 PIECE = 2**15
 """Floats that are made or compared at once, so that what is found of them stays in a core's cache."""
 FORWARD = 1 / 3
+ROOM = 3
+"""Values are made that much earlier than they would have to be if that took as long as it ever did."""
 Floats = NDArray[np.float32]
 Part = tuple[Span, Collection[int]]
 """A span of the gradient, in floats, and the ranks whose sum it becomes."""
@@ -46,6 +48,7 @@ class Values:
         gradient: float32[floats], what the engine sums in place.
         received: float32[floats], where newer weights arrive, if there are some that are not in ``gradient``.
         rank: whose values these are.
+        took_s: how long it took to make and check values for the first time.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class Values:
             self._sums.append(((start, stop), total))
         self.gradient: Floats = np.zeros(floats, np.float32)
         self.received = self.gradient
+        begun_s = time.monotonic()
         self.fill(0)  # the kernel gives memory when it is first written to: here, rather than in an iteration
         sum(self.looking(0))
+        self.took_s = time.monotonic() - begun_s
 
     def fill(self, iteration: int) -> None:
         """Overwrite ``gradient`` with this rank's of an iteration."""
@@ -164,7 +169,9 @@ class _Forward(NamedTuple):
 class Player:
     """Releases a profile's buckets when they are due, with new values in each iteration.
 
-    Sums are checked and values made while an iteration computes, so at a pace neither takes time of its own.
+    Sums are checked and values made while an iteration computes, so at a pace neither takes time of its own. Both wait
+    until the forward pass is about to end, because other workers may still be synchronising when it begins, and need
+    the processor.
     """
 
     def __init__(
@@ -178,6 +185,7 @@ class Player:
         self._forward: _Forward | None = None
         self._played: int | None = None
         self._sums = sums
+        self._chores_s = values.took_s
 
     def start_s(self) -> float:
         """When the iteration that comes next began: now, unless :meth:`forward` has begun it."""
@@ -185,17 +193,14 @@ class Player:
 
     def run(self, iteration: int, start_s: float, wait: Callable[[float], None]) -> Computed:
         """Play the iteration that began at ``start_s`` (``time.monotonic``); returns when all is released."""
-        called_s = time.monotonic()
-        if self._played is not None:
-            self.check(self._played)
-        self._played = iteration
-        self._values.fill(iteration)
-        compute_s = time.monotonic() - called_s
         factor, extra_s = self._compute.slowdown(iteration)
         due_s, overrun_s = start_s + factor * sum(self._forward_s), 0.0
         if self._forward:
             due_s, overrun_s = self._forward.due_s, self._forward.late_s
             self._forward = None
+        if self._paced:
+            wait(max(0.0, due_s - ROOM * self._chores_s - time.monotonic()))
+        compute_s = self._chores(iteration)
         for bucket, (backward_s, share) in enumerate(zip(self._backward_s, self._shares, strict=True)):
             due_s += factor * backward_s + extra_s * share
             early_s = due_s - time.monotonic()
@@ -205,6 +210,17 @@ class Player:
                 overrun_s = max(overrun_s, -early_s)
             self._release(bucket)
         return Computed(None, compute_s, overrun_s, factor, extra_s)
+
+    def _chores(self, iteration: int) -> float:
+        """Check the sum of the iteration before, and make this one's values; returns how long that took (s)."""
+        begun_s = time.monotonic()
+        if self._played is not None:
+            self.check(self._played)
+        self._played = iteration
+        self._values.fill(iteration)
+        took_s = time.monotonic() - begun_s
+        self._chores_s = max(self._chores_s, took_s)
+        return took_s
 
     def forward(self, iteration: int, engine: Engine, timeout_s: float) -> None:
         """Play the forward pass of ``iteration``, each bucket's layers as soon as their sums are there.
