@@ -88,7 +88,7 @@ def compare(
 def bound_s(scheme: str, hosts: int, size_bytes: float) -> float:
     """The least GST that shaped links allow."""
     topology = build_topology(f"star(hosts={hosts})", rate_bps=RATE_BPS)
-    return cost(build(scheme, topology, []), topology, size_bytes).bound_s(shaper(LinkSettings().mtu))
+    return cost(build(scheme, topology, []), topology, size_bytes).bound_s(shaper(LinkSettings(), topology))
 
 
 def milliseconds(times: Sequence[float]) -> str:

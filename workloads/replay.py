@@ -198,8 +198,8 @@ class Player:
         if self._forward:
             due_s, overrun_s = self._forward.due_s, self._forward.late_s
             self._forward = None
-        if self._paced:
-            wait(max(0.0, due_s - ROOM * self._chores_s - time.monotonic()))
+        if self._paced and (early_s := due_s - ROOM * self._chores_s - time.monotonic()) > 0:
+            wait(early_s)
         compute_s = self._chores(iteration)
         for bucket, (backward_s, share) in enumerate(zip(self._backward_s, self._shares, strict=True)):
             due_s += factor * backward_s + extra_s * share

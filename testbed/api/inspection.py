@@ -8,6 +8,7 @@ from typing import Any
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import SchemeError
 from testbed.base.units import rate_text, size_text, time_text
+from testbed.lab.base import LinkSettings
 from testbed.trial.network import shaper
 from topologies.model import Topology
 from workloads import kinds
@@ -57,7 +58,7 @@ def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
         "wire_bytes": one.wire_bytes,
         "cross_rack_bytes": one.cross_rack_bytes,
         "goodput": factor,
-        "bound_s": one.bound_s(shaper(mtu)),
+        "bound_s": one.bound_s(shaper(LinkSettings(mtu=mtu), topology)),
         "round_s": one.round_s() / factor,
         "busiest_links": one.busiest(),
         "links": [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LARGEST_PACKET_BYTES, LinkSettings
+from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LinkSettings
 from testbed.perturb.kinds.base import Perturbation
 from testbed.perturb.schedule import background_pairs
 from testbed.spec import Arm, Spec
@@ -57,7 +57,7 @@ class Network:
     @property
     def shaper(self) -> Shaper:
         """What its shaped links let pass before their rates count."""
-        return shaper(self.spec.links.mtu)
+        return shaper(link_settings(self.spec), self.topology)
 
     @property
     def goodput(self) -> float:
@@ -65,19 +65,24 @@ class Network:
         return goodput(self.spec.links.mtu)
 
 
-def shaper(mtu_bytes: int) -> Shaper:
+def shaper(settings: LinkSettings, topology: Topology) -> Shaper:
     """What a shaped link of any lab lets pass before its rate counts.
 
     A ring of two at 100 Mbit/s synchronised 310 kB in 0.79 to 0.90 of bytes over rate: a bucket and a packet of 64 KiB
     are a quarter of them.
     """
-    factor = goodput(mtu_bytes)
-    return Shaper(factor, BUCKET_S, BUCKET_PACKETS * (mtu_bytes + ETHERNET_BYTES), LARGEST_PACKET_BYTES / factor)
+    factor = goodput(settings.mtu)
+    bucket_bytes = BUCKET_PACKETS * (settings.mtu + ETHERNET_BYTES)
+    return Shaper(factor, BUCKET_S, bucket_bytes, settings.packet_bytes(topology) / factor)
 
 
 def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSettings:
-    """How the lab emulates links, beyond the rate and delay that each has; the last is every node's default."""
+    """How the lab emulates links, beyond the rate and delay that each has; the last is every node's default.
+
+    Packets are no larger than usual in any arm if TCP is disturbed in one of them.
+    """
     links = spec.links
+    perturbations = [*spec.perturb, *(one for arm in spec.arms for one in arm.perturb)]
     return LinkSettings(
         mtu=links.mtu,
         queue_bytes=links.queue_bytes,
@@ -87,4 +92,5 @@ def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSett
         seed=spec.seed,
         congestion_control=congestion_control,
         mark_at_bytes=links.ecn.mark_at_bytes if links.ecn else None,
+        large_packets=not any(one.drops_packets or one.disturbs_tcp for one in perturbations),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -122,6 +123,27 @@ class LateEngine:
         player = Player(replay, compute, Values(30, 1, 0, 1), self.start, Checked())
         player.forward(1, self, 5)  # type: ignore[arg-type]
         return player
+
+
+def test_values_are_made_when_the_forward_pass_is_about_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may still synchronise when it begins. But values that take long are made at once."""
+    engine = LateEngine(monkeypatch, [], late_s=0)
+    begun_s: list[float] = []
+
+    def fill(_iteration: int, takes_s: float) -> None:
+        begun_s.append(engine.now_s)
+        engine.now_s += takes_s
+
+    values = Values(30, 1, 0, 1)
+    values.took_s = 0.010
+    player = Player(Replay(9, 1, (1.0,)), Compute("paced", 0.3), values, lambda _: None, Checked())
+    for takes_s in (0.020, 0.060, 0.030):
+        monkeypatch.setattr(values, "fill", partial(fill, takes_s=takes_s))
+        start_s = engine.now_s
+        player.run(len(begun_s), start_s, engine.poll)
+        begun_s[-1] -= start_s
+        assert engine.now_s - start_s == pytest.approx(0.3)
+    assert begun_s == pytest.approx([0.1 - 3 * 0.010, 0.1 - 3 * 0.020, 0.0], abs=1e-9)
 
 
 def test_waits_that_end_late_do_not_add_up_in_a_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:

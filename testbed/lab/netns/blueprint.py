@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from testbed.base.errors import SpecError
-from testbed.lab.base import Impairment, LinkSettings
+from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkSettings
 from testbed.lab.limits import HTB
 from topologies import addressing, routing
 from topologies.addressing import Addresses
@@ -102,6 +102,8 @@ class Blueprint:
     detours: frozenset[int] = frozenset()
     """Directed links into a bridging switch whose frames are to be forwarded by address there."""
     builder: Builder = "netns"
+    packet_bytes: int = LARGE_PACKET_BYTES[0]
+    """How much TCP may hand down at once before it is cut (GSO)."""
 
     def seed(self, directed_link: int) -> int:
         """Of what is drawn about a directed link's packets: its own, so that links do not lose the same ones."""
@@ -200,7 +202,8 @@ def blueprint(
     nodes = tuple(map(node_plan, range(len(topology.nodes))))
     circuits = topology.circuits
     hosts_file, ends = _hosts_file(nodes), _ends(topology)
-    return Blueprint(nodes, ends, settings, hosts_file, circuits, impairments, by_netem, detours, builder)
+    packet_bytes = settings.packet_bytes(topology)
+    return Blueprint(nodes, ends, settings, hosts_file, circuits, impairments, by_netem, detours, builder, packet_bytes)
 
 
 def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from testbed.base.errors import LabError
-from testbed.lab.base import Impairment, LinkChange
+from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkChange
 from testbed.lab.netns import kernel, panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
 from testbed.lab.netns.netem import Netem
@@ -180,6 +180,8 @@ class BuiltNetwork:
             if blueprint.settings.shaped:
                 yield from self._shaper(port)
             yield rtnetlink.set_up(port.index, what)
+            if blueprint.packet_bytes > LARGE_PACKET_BYTES[0]:
+                yield rtnetlink.allow_large_packets(port.index, blueprint.packet_bytes, what)
             if port.address is not None:
                 yield rtnetlink.add_address(port.index, port.address, port.prefix, what)
         yield from (_tell(blueprint, node, neighbour) for neighbour in blueprint.neighbours(node))

@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from testbed.base.errors import LabError
+from testbed.lab.base import LARGE_PACKET_BYTES
 from testbed.lab.measurements import Counters, Reading
 from testbed.lab.netns import panel, rtnetlink, shaping, switching, sysctls
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
@@ -128,6 +129,7 @@ class _Summary:
         self.routes = 0
         self.neighbours = 0
         self.circuits = 0
+        self.packet_bytes = LARGE_PACKET_BYTES[0]
         self.sysctls: dict[str, Counter[str]] = {}
         self.inherited: dict[str, str] = {}
         self.has_ipv6 = sysctls.has_ipv6()
@@ -153,7 +155,15 @@ class _Summary:
                 _differs(self.blueprint.label(missing[0].directed_link), "state", "up", "down or gone")
             time.sleep(CARRIER_POLL_S)
         for port in node.ports:
-            _compare(self.blueprint.label(port.directed_link), "mtu", self.settings.mtu, found[port.index].mtu)
+            link = self.blueprint.label(port.directed_link)
+            _compare(link, "mtu", self.settings.mtu, found[port.index].mtu)
+            self._check_large_packets(link, found[port.index].packet_bytes)
+
+    def _check_large_packets(self, link: str, found_bytes: int | None) -> None:
+        """Kernels before 6.3 have none that are larger than usual."""
+        if found_bytes is not None:
+            _compare(link, "large packets (bytes)", self.blueprint.packet_bytes, found_bytes)
+        self.packet_bytes = found_bytes or LARGE_PACKET_BYTES[0]
 
     def check_shapers(self, node: NodePlan, netlink: RouteSocket) -> None:
         """
@@ -266,6 +276,7 @@ class _Summary:
             "forwarding_hosts": sum(n.forwards and n.mode == "host" for n in self.blueprint.nodes),
             "directed_links": len(self.blueprint.ends),
             "mtu": self.settings.mtu,
+            "large_packet_bytes": self.packet_bytes,
             "shaped": self.settings.shaped,
             "shapes": shapes,
             "impairments": impairments(self.blueprint),

@@ -24,6 +24,7 @@ NESTED = 0x8000
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_MASTER, IFLA_OPERSTATE = 1, 3, 4, 10, 16
 IFLA_LINKINFO, IFLA_STATS64, IFLA_NET_NS_FD, IFLA_EXT_MASK = 18, 23, 28, 29
 IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES, IFLA_GSO_MAX_SEGS = 31, 32, 40
+IFLA_GSO_IPV4_MAX_SIZE = 63
 IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 VETH_INFO_PEER = 1
 RTEXT_FILTER_SKIP_STATS = 8
@@ -93,6 +94,13 @@ def limit_segments(index: int, segments: int, what: str) -> Request:
     """How many packets TCP may leave to be cut later, from new connections' point of view."""
     body = IFINFOMSG.pack(0, 0, index, 0, 0) + u32(IFLA_GSO_MAX_SEGS, segments)
     return Request(RTM_NEWLINK, 0, body, f"limit large packets at {what}")
+
+
+def allow_large_packets(index: int, size: int, what: str) -> Request:
+    """How many bytes TCP may leave to be cut later, from new connections' point of view. Kernels before 6.3 do not know
+    this, and say nothing."""
+    body = IFINFOMSG.pack(0, 0, index, 0, 0) + u32(IFLA_GSO_IPV4_MAX_SIZE, size)
+    return Request(RTM_NEWLINK, 0, body, f"allow large packets at {what}")
 
 
 def add_address(index: int, address: str, prefix: int, what: str) -> Request:
@@ -197,6 +205,8 @@ class Interface:
     name: str
     mtu: int
     is_up: bool
+    packet_bytes: int | None
+    """How large the packets are that are cut later; None if the kernel does not say."""
 
 
 def read_link(body: bytes) -> Interface:
@@ -205,7 +215,8 @@ def read_link(body: bytes) -> Interface:
     found = attributes(body, IFINFOMSG.size)
     is_up = bool(flags & IFF_UP) and found[IFLA_OPERSTATE][0] == IF_OPER_UP
     name = found[IFLA_IFNAME].rstrip(b"\0").decode()
-    return Interface(index, name, _number(found, IFLA_MTU), is_up)
+    packet_bytes = _number(found, IFLA_GSO_IPV4_MAX_SIZE) if IFLA_GSO_IPV4_MAX_SIZE in found else None
+    return Interface(index, name, _number(found, IFLA_MTU), is_up, packet_bytes)
 
 
 def read_address(body: bytes) -> tuple[int, str, int]:

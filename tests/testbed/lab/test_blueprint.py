@@ -28,6 +28,28 @@ def test_ends_and_ports_agree() -> None:
     assert made.label(0) == "h0:eth0 -> s0.0:eth0"
 
 
+@pytest.mark.parametrize(
+    ("expression", "settings", "rate_bps", "size"),
+    [
+        ("star(hosts=4)", LinkSettings(), 10**8, 65_536),
+        ("star(hosts=4)", LinkSettings(), 262_144_000, 65_536),
+        ("star(hosts=4)", LinkSettings(), 6 * 10**8, 150_000),  # 2 ms
+        ("star(hosts=4)", LinkSettings(), 10**10, 524_280),
+        # Between racks, links have a quarter of it.
+        ("spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription=16)", LinkSettings(), 24 * 10**8, 150_000),
+        ("star(hosts=4)", LinkSettings(shaped=False), 10**10, 65_536),
+        ("star(hosts=4)", LinkSettings(queue_bytes=10**6), 10**10, 65_536),
+        ("star(hosts=4)", LinkSettings(loss=0.01), 10**10, 65_536),
+        ("star(hosts=4)", LinkSettings(mark_at_bytes=10**5), 10**10, 65_536),
+        ("star(hosts=4)", LinkSettings(large_packets=False), 10**10, 65_536),
+    ],
+)
+def test_large_packets_take_two_milliseconds_of_the_slowest_link(
+    expression: str, settings: LinkSettings, rate_bps: int, size: int
+) -> None:
+    assert plan(expression, settings, rate_bps).packet_bytes == size
+
+
 def test_interfaces_are_unique_and_fit_the_kernel() -> None:
     made = plan("fat_tree(k=4)")
     ports = [port for node in made.nodes for port in node.ports]

@@ -166,6 +166,18 @@ def test_links_carry_their_rate_and_no_more(lab: NetnsLab, rate_bps: int, mtu: i
     carries(lab, goodput_bps, 0.8, 1.01)
 
 
+def test_packets_are_handed_down_as_large_as_fast_links_allow(lab: NetnsLab) -> None:
+    up(lab, "star(hosts=2)", rate_bps=2_000_000_000)
+    if lab.describe()["large_packet_bytes"] == 65_536:
+        pytest.skip("kernels before 6.3 have no larger packets")
+    carried_bps(lab, 0.3)
+    told = lab.execute(0, ["cat", "/proc/net/dev"], 5).stdout
+    sent_bytes, packets = next(map(int, line.split()[9:11]) for line in told.splitlines() if "eth0" in line)
+    assert 65_536 < sent_bytes / packets < 524_280
+    counted = lab.counters()[0]
+    assert counted.bytes / counted.packets == pytest.approx(1514, rel=0.05)  # on the wire they are cut
+
+
 def test_unshaped_links_are_far_faster(lab: NetnsLab) -> None:
     up(lab, "star(hosts=2)", LinkSettings(shaped=False), 1_000_000)
     assert carried_bps(lab, 0.3) > 100_000_000
@@ -212,6 +224,7 @@ def test_a_full_queue_drops_and_is_counted(lab: NetnsLab) -> None:
             "h0:eth0 -> s0:eth0: class of all traffic: asked for 1, the kernel has 9",
         ),
         ("h1", "ip link set eth0 mtu 1400", "h1:eth0 -> s0:eth1: mtu: asked for 1500, the kernel has 1400"),
+        ("h1", "ip link set eth0 gso_max_size 60000", "h1:eth0 -> s0:eth1: large packets (bytes): asked for 65536"),
         (
             "h1",
             "ip addr add 10.9.9.9/32 dev eth0; ip addr del $(hostname -I | cut -d' ' -f1)/29 dev eth0",
@@ -251,6 +264,7 @@ def test_what_was_read_back_is_told(lab: NetnsLab) -> None:
     assert [(s["directed_links"], s["rate_bps"]) for s in told["shapes"]] == [(36, RATE_BPS)]
     assert (told["impairments"], told["impaired_by"]) == ([], None)
     assert told["mtu"] == 9000
+    assert told["large_packet_bytes"] == 65_536
     assert told["sysctls"]["ipv4/tcp_no_metrics_save"] == {"1": 15}
     assert set(told["congestion_controls"]) == set(lab.congestion_controls()) >= {"reno"}
 
