@@ -21,6 +21,9 @@ GROWTH_BITS = 6_000_000
 """After so much at most TCP has come to a link's rate, whatever that is, where every NIC sends and receives at once:
 acknowledgements wait behind the other direction's data. With 14 hosts at 7.9 Mbit/s, bursts of 1 s whose window began
 after 0.3 s read 0.63 to 0.93 of the rate at some NIC in seven of eight trials."""
+LEAST_BITS = 2 * GROWTH_BITS
+"""Of a burst over a slow link, which takes longer: half of it is left out. In ten slices of the rest are 50 packets
+each."""
 SLICES = 10
 
 

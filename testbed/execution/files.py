@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,14 +31,16 @@ class Files:
     """By process, its node's name; one that is missing is its node's own, and has its name."""
     stage: str = ""
     """Where processes of the same name run one after the other, what tells the files of those that run later."""
+    role: Callable[[str], str] = lambda _: "worker"
+    """What a process is for, in a word."""
 
     def home(self, process: str) -> str:
         """The name of the node on which a process runs."""
         return self.homes.get(process, process)
 
     def called(self, process: str) -> str:
-        """What errors call a process: ``the worker on h3``, ``the process h3.daemon``."""
-        return f"the worker on {process}" if self.home(process) == process else f"the process {process}"
+        """What errors call a process: ``the server on h3``, ``the process h3.daemon``."""
+        return f"the {self.role(process)} on {process}" if self.home(process) == process else f"the process {process}"
 
     def own(self, process: str) -> Path:
         """The folder of the node on which a process runs, where it writes all that it writes."""
@@ -117,7 +119,7 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
     path = run_dir.resolve()
     nodes = trial.topology.nodes
     homes = {process: nodes[node].name for process, node in trial.processes.items()}
-    files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id, homes=homes)
+    files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id, homes=homes, role=trial.role)
     with named_errors(files.work), opened_folder(path) as run:
         for name in (WORK, "logs"):
             with suppress(FileExistsError):

@@ -22,7 +22,7 @@ from topologies.bursts import Burst
 from topologies.model import Topology
 from topologies.part import Part
 from workloads import kinds
-from workloads.arrivals import GROWTH_BITS, SETTLE
+from workloads.arrivals import LEAST_BITS, SETTLE
 from workloads.checkpoint import Checkpoint
 from workloads.failover import write_whole
 from workloads.job import Compute, Failover, Gated, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
@@ -38,9 +38,6 @@ STATE_PORT = 9_600
 """Who gives weights to others, or takes them, after a node died, listens here."""
 PROBE_S = 1.0
 """Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
-LEAST_PROBE_BITS = 2 * GROWTH_BITS
-"""Of a burst over a slow link, which takes longer: half of it is left out. In ten slices of the rest are 50 packets
-each."""
 INITIAL_WINDOW_BITS = 10 * 1448 * 8
 """What Linux sends before the first acknowledgement (RFC 6928)."""
 
@@ -288,8 +285,8 @@ def burst_s(topology: Topology) -> float:
     """How long the burst takes with which hosts measure their links."""
     rates = [(burst.rate_bps(topology), burst.round_trip_s(topology)) for burst in topology.bursts]
     starts_s = [slow_start_s(rate_bps, round_trip_s) for rate_bps, round_trip_s in rates]
-    slowest_bps = min((rate_bps for rate_bps, _ in rates), default=LEAST_PROBE_BITS)
-    return max(PROBE_S, LEAST_PROBE_BITS / slowest_bps, max(starts_s, default=0.0) / SETTLE)
+    slowest_bps = min((rate_bps for rate_bps, _ in rates), default=LEAST_BITS)
+    return max(PROBE_S, LEAST_BITS / slowest_bps, max(starts_s, default=0.0) / SETTLE)
 
 
 def slow_start_s(rate_bps: float, round_trip_s: float) -> float:

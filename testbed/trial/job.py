@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.process_names import of_job
+from testbed.base.process_names import in_job, of_job
 from testbed.perturb.stragglers import Stragglers, draw
 from testbed.spec.workload.base import Synchronised, Workload
 from testbed.trial.network import Network
@@ -161,7 +161,7 @@ class Job:
 
     def role(self, process: str) -> str:
         """What a process of :attr:`processes` is for, in a word."""
-        return self.kind.role(self.plan, process.removeprefix(f"{self.name}/" if self.name else ""))
+        return self.kind.role(self.plan, in_job(self.name, process))
 
     @property
     def workers(self) -> list[str]:

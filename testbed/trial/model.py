@@ -95,6 +95,10 @@ class Trial:
         """The node of each process of all jobs, by the process's name."""
         return {process: node for job in self.jobs for process, node in job.processes.items()}
 
+    def role(self, process: str) -> str:
+        """What a process is for, in a word. One that is of no job, such as one that measures links, is a worker."""
+        return next((job.role(process) for job in self.jobs if process in job.processes), "worker")
+
     @property
     def goes_on(self) -> bool:
         """Whether there is a job that goes on when a node dies."""

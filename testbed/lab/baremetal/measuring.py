@@ -18,6 +18,7 @@ from testbed.lab.baremetal.racks import under
 from testbed.lab.measurements import Burst, Calibration, Passed, Stream, Traffic, Way
 from topologies import addressing
 from topologies.model import Topology
+from workloads.arrivals import LEAST_BITS
 from workloads.job import Probe
 from workloads.sync.cost import goodput
 
@@ -28,8 +29,8 @@ PATIENCE_S = 10.0
 PROBE_S = 0.5
 PACE = 1.1
 """As :data:`testbed.execution.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
-CROSSING_S, LEAST_BITS = 1.0, 12_000_000
-"""Of bursts between racks, as :data:`testbed.execution.job_files.PROBE_S` and ``LEAST_PROBE_BITS``."""
+CROSSING_S = 1.0
+"""Of bursts between racks, as :data:`testbed.execution.job_files.PROBE_S`."""
 LEAST = 0.9
 """Share of its rate that a NIC should carry, all NICs at once."""
 MOST = 1.1

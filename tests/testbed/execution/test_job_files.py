@@ -46,6 +46,7 @@ def test_processes_of_a_node_share_its_folder_and_no_file(tmp_path: Path) -> Non
     assert len(set(every)) == len(every)
     assert {files.own(process) for process in files.homes} == {tmp_path / "work" / "h3"}
     assert (files.called("h3"), files.called("a/h3")) == ("the worker on h3", "the process a/h3")
+    assert replace(files, role={"h3": "server"}.__getitem__).called("h3") == "the server on h3"
 
 
 def test_both_ends_of_a_connection_agree_on_addresses_and_port(written: list[WorkerJob]) -> None:

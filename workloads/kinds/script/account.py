@@ -150,8 +150,9 @@ def _exposed(each: Sequence[Sequence[Call]]) -> dict[str, list[float]]:
 
 def _unseen_s(calls: Sequence[Call]) -> float:
     """How long waits took that are not seen: DDP asks for its last bucket at the end of the backward pass, and then
-    waits until it has all of them, and what its hook asks for when it has them. What the hook computes in between is no
-    wait for a collective. NaN if DDP asked for none by itself, so that nobody knows when it began to wait."""
+    waits until it has all of them, and all sums that its hook asks for afterwards. The hook computes in between, and
+    that time is no wait for a collective. NaN if DDP asked for none by itself: nobody knows then when it began to
+    wait."""
     unseen = [call for call in calls if call.waited_s is None]
     if not unseen:
         return 0.0

@@ -35,7 +35,8 @@ class _Load(NamedTuple):
     """What is sent, by shard: bits, and when they can leave.
 
     ``out`` is the only link of its source; -1 if another update leaves the source, too, or if it has more links.
-    ``is_host`` says that the source is an aggregator's host, whose sum leaves by the same link.
+    ``is_host`` says that the source is an aggregator's host, whose update and sum leave by the same link. A sum that
+    leaves after its host's update is as one from another source: nobody asks what it leaves of that link.
     """
 
     source: int
@@ -80,6 +81,7 @@ class Cases:
     ) -> None:
         self._targets, self._aggregators, self._sums = targets, aggregators, sums
         self._hosts = set(aggregators)
+        self._own_at = {update.worker: index for index, update in enumerate(updates) if update.worker in self._hosts}
         self._sends = Counter([*(update.worker for update in updates), *aggregators])
         self._network, self._limits = network, Limits(network, self._sends, {*targets, *aggregators})
         self._funnels = {node: self._limits.funnel(node) for node in {*targets, *aggregators}}
@@ -87,6 +89,7 @@ class Cases:
             self._load(update.worker, [8 * size for size in update.sizes_bytes], [update.ready_s] * len(targets))
             for update in updates
         ]
+        self._bits = list(zip(*(load.bits for load in self._loads), strict=True))
         self._straight = [self._after(_Case(network.residuals()))]
         self._limit_s = sys.float_info.max
         self._first_s = min((update.ready_s for update in updates), default=0.0)
@@ -162,8 +165,7 @@ class Cases:
                 return None
             if case.busy_s.get(aggregator, 0.0) > ready_s[0]:
                 return self._try(direct, is_exact=True)
-            bits = [self._sums * max(of) for of in zip(*[load.bits for load in self._loads[first:end]], strict=True)]
-            case.arrived(end - first, self._send_on(case, self._load(aggregator, bits, ready_s)))
+            case.arrived(end - first, self._send_on(case, self._sum(aggregator, first, end, ready_s)))
             if case.last_s > self._limit_s:
                 return None
             cuts.append(end)
@@ -245,6 +247,11 @@ class Cases:
         if leaf is None or self._sends[source] > 1 + is_host:
             return _Load(source, bits, ready_s, -1, False)
         return _Load(source, bits, ready_s, leaf.out, self._sends[source] > 1)
+
+    def _sum(self, aggregator: int, first: int, end: int, ready_s: Sequence[float]) -> _Load:
+        bits = [self._sums * max(of[first:end]) for of in self._bits]
+        load = self._load(aggregator, bits, ready_s)
+        return load._replace(is_host=False) if self._own_at.get(aggregator, -1) < end else load
 
     def _remote(self) -> list[float]:
         """By index, the bits of updates from there on that no aggregator has on its own host."""

@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import Store
 
 from workloads.kinds.script.backend import futures
-from workloads.kinds.script.backend.named import Named, forked
+from workloads.kinds.script.backend.named import Named, Place, forked
 from workloads.kinds.script.backend.rows import Row, Rows
 
 CAUSE_S = 0.5
@@ -92,15 +91,14 @@ class Gloo(Named):
 
     def __init__(
         self,
-        place: tuple[Store, int, int, timedelta],
+        place: Place,
         rows: Rows,
         group: int,
         carries: frozenset[str] = frozenset({"allreduce"}),
         cause: Cause = lambda: None,
     ) -> None:
-        """``place`` is what any group is made of: its store, this rank in it, its size, and its timeout. The rows of
-        collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known. ``cause`` says
-        why our engine beside it has ended, if there is one that has."""
+        """The rows of collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known.
+        ``cause`` says why our engine beside it has ended, if there is one that has."""
         store, rank, size, timeout = place
         super().__init__(rank, size)
         self._gloo: Any = _connected(lambda: dist.ProcessGroupGloo(store, rank, size, timeout), cause)

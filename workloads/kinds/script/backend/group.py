@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.distributed_c10d import PrefixStore
 
 from testbed.base.errors import NeighbourError
 from workloads.kinds.script.backend.compare import Comparison
 from workloads.kinds.script.backend.gloo import Gloo
-from workloads.kinds.script.backend.named import Named, forked
+from workloads.kinds.script.backend.named import Named, Place, forked
 from workloads.kinds.script.backend.rows import Row, Rows
 from workloads.kinds.script.backend.tensors import (
     Array,
@@ -42,8 +42,6 @@ from workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from workloads.rank_job import RankJob
 
 Tensors = Sequence[torch.Tensor]
-Place = tuple[Store, int, int, timedelta]
-"""What any group is made of: its store, this rank in it, its size, and its timeout."""
 OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 """What the engine does; all else is Gloo's."""
 _OF_OURS = FIRST_OF_OURS

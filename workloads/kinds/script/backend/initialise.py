@@ -25,7 +25,7 @@ from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerE
 from testbed.base.listing import shortened
 from workloads.kinds.ranks import SUMS
 from workloads.kinds.script.backend import futures
-from workloads.kinds.script.backend.named import forked
+from workloads.kinds.script.backend.named import Place, forked
 from workloads.kinds.script.backend.numbering import Numbering
 from workloads.kinds.script.backend.pace import Pace
 from workloads.kinds.script.backend.rows import Rows
@@ -99,7 +99,7 @@ class Rank:
         self._numbers.keep(number, made)
         return made
 
-    def _made(self, place: Any, number: int, members: Sequence[int]) -> dist.ProcessGroup:
+    def _made(self, place: Place, number: int, members: Sequence[int]) -> dist.ProcessGroup:
         if self.job.library:
             from workloads.kinds.script.backend.gloo import Gloo
 

@@ -1,13 +1,15 @@
 # mypy: disable-error-code="override"
-"""What PyTorch keeps with the parts of a process group, of groups that have no parts."""
+"""What any group is made of, and what PyTorch keeps with the parts of a process group, of groups that have no parts."""
 
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import Store
 
 from testbed.base.errors import SpecError
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 else:
     _Whole = dist.ProcessGroup
+
+Place = tuple[Store, int, int, timedelta]
+"""What any group is made of: its store, this rank in it, its size, and its timeout."""
 
 
 class Named(_Whole):
