@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from analysis.goal import QUALITIES, Quality, quality
+from analysis.jobs import label_of
 from analysis.repeats import is_valid
 from analysis.verdicts import INVALID, NUMBERS, VALID, Number
 from workloads import kinds
@@ -411,6 +412,11 @@ class Trial:
         return None if self.stored is None else transfers.read(*self.stored)
 
     @property
+    def job(self) -> str:
+        """The name of a job that shared its network with others; empty for a trial that is no job of several."""
+        return self.slot.job if self.slot else ""
+
+    @property
     def means(self) -> str:
         """The scheme on the topology, where the label does not say that already; else nothing."""
         what = f"{self.scheme} on {self.topology}"
@@ -497,7 +503,46 @@ class Run:
 
     def reference_of(self, label: str, setting: Setting) -> Place | None:
         """The first arm's cell that a cell's ratios are relative to, there or not."""
-        return self.reference.of.get((label, setting)) if self.reference else (self.labels[0], setting)
+        if self.reference:
+            return self.reference.of.get((label, setting))
+        return self.firsts[self._jobs.get(label, "")], setting
+
+    @cached_property
+    def firsts(self) -> Mapping[str, str]:
+        """The label that ratios are relative to, by the name of a job: jobs that shared a network are compared with the
+        job of the same name in the first arm that has one. By ``""`` that of all others, the first arm's."""
+        found = {"": self.labels[0]}
+        for label in self.labels:
+            found.setdefault(self._jobs.get(label, ""), label)
+        return found
+
+    @cached_property
+    def _jobs(self) -> Mapping[str, str]:
+        """By label, the job's name."""
+        return {trial.label: trial.job for trial in self.trials}
+
+    def whole(self, trial: Trial) -> Trial:
+        """The trial that a job shared with others, for what is of all of them, such as links and queues: called by its
+        arm, with the schemes of all jobs, with their batch if they have the same, and without samples. A trial that is
+        no job of several is itself."""
+        if not trial.job:
+            return trial
+        jobs = [one for one in self.trials if one.stored == trial.stored]
+        batches = {job.batch for job in jobs}
+        before, _, behind = trial.label.rpartition(label_of("", trial.job))
+        return replace(
+            trial,
+            label=before + behind,
+            scheme=", ".join(dict.fromkeys(job.scheme for job in jobs)),
+            batch=batches.pop() if len(batches) == 1 else 0,
+            samples=None,
+            slot=None,
+        )
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether several jobs shared a network in some trial."""
+        return any(self._jobs.values())
 
     @property
     def played(self) -> tuple[str, float, float] | None:

@@ -20,9 +20,10 @@ from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
 from topologies.call import as_text
 from topologies.laying import Pairs, lay
-from topologies.panels import Matching, Routes
+from topologies.panels import Matching, Routes, Ways
 
 _NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})+")
+_WAY = re.compile(r"(?P<path>\d{1,9}(-\d{1,9})+)@(?P<nic>\d{1,9})")
 _RINGS, _CIRCUITS, _PATHS = "[1,5] or [[0,2,1,3]]", "[[0-1,2-3],[1-2,3-0]], a list for each panel", "[0-1-2,2-1-0]"
 
 
@@ -56,13 +57,37 @@ def paths(servers: int, routes: object) -> Routes:
     Raises:
         TopologyError: one is no path of servers.
     """
-    found = []
+    return tuple(_path(servers, word) for word in _items("routes", routes, _PATHS))
+
+
+def paths_and_ways(servers: int, degree: int, routes: object) -> tuple[Routes, Ways]:
+    """The same, and those that end at an interface: ``0-1-2@3`` is a way to the NIC on panel 3 of server 2.
+
+    Raises:
+        TopologyError: one is no path of servers, or ends at no interface.
+    """
+    plain: list[object] = []
+    ways = []
     for word in _items("routes", routes, _PATHS):
-        path = _numbers(servers, "routes", word, _PATHS)
-        if len(set(path)) < len(path):
-            raise TopologyError(f"patch_panel: route {word} passes a server twice", fix="name each server once")
-        found.append(path)
-    return tuple(found)
+        found = _WAY.fullmatch(word) if isinstance(word, str) else None
+        if found is None:
+            plain.append(word)
+            continue
+        nic = int(found["nic"])
+        if nic >= degree:
+            raise TopologyError(
+                f"patch_panel: route {word} ends at interface {nic}, and there is no such one",
+                fix=f"name interfaces 0 to {degree - 1}",
+            )
+        ways.append((_path(servers, found["path"]), nic))
+    return paths(servers, tuple(plain)), tuple(ways)
+
+
+def _path(servers: int, word: object) -> tuple[int, ...]:
+    path = _numbers(servers, "routes", word, _PATHS)
+    if len(set(path)) < len(path):
+        raise TopologyError(f"patch_panel: route {word} passes a server twice", fix="name each server once")
+    return path
 
 
 def _orders(servers: int, rings: object) -> list[Sequence[int]]:

@@ -17,6 +17,8 @@ Matching = tuple[tuple[int, int], ...]
 """Pairs of servers, sorted, the lower first in each; a server is in one pair at most."""
 Routes = tuple[tuple[int, ...], ...]
 """Paths, each as the servers that it passes."""
+Ways = tuple[tuple[tuple[int, ...], int], ...]
+"""Paths, each with the interface of its last server at which it ends."""
 Routing = Literal["shortest", "coin_change"]
 
 RECONFIGURATION_S: dict[str, float] = {
@@ -40,6 +42,7 @@ class Panels:
         reconfiguration_s: for how long a circuit is dark while it moves.
         routes: paths that traffic takes where what ``routing`` says is not wanted.
         routing: which way all other traffic takes.
+        ways: paths of two servers' parallel connections, each to another NIC.
     """
 
     sides: tuple[tuple[Matching, ...], ...]
@@ -47,12 +50,15 @@ class Panels:
     reconfiguration_s: float
     routes: Routes = ()
     routing: Routing = "shortest"
+    ways: Ways = ()
 
     def __repr__(self) -> str:
-        """Identities of trials depend on it, so it is silent about the routing that there always was."""
+        """Identities of trials depend on it, so it is silent about what was always so."""
         known = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.routing == "shortest":
             del known["routing"]
+        if not self.ways:
+            del known["ways"]
         return f"Panels({', '.join(f'{name}={value!r}' for name, value in known.items())})"
 
     @property
@@ -99,7 +105,9 @@ class Panels:
             )
             for side, panels in enumerate(self.sides)
         )
-        return replace(self, sides=sides, routes=self.routes if look_ahead else ())
+        return replace(
+            self, sides=sides, routes=self.routes if look_ahead else (), ways=self.ways if look_ahead else ()
+        )
 
     def flip(self, servers: Collection[int] = ()) -> Panels:
         """The same with the 1x2 switches of these servers, or of all if none is named, set to their other panels.
@@ -113,7 +121,7 @@ class Panels:
                 raise TopologyError(f"flip names server {server}", fix=f"name servers 0 to {self.servers - 1}")
         flipped = set(servers) or set(range(self.servers))
         position = tuple(1 - side if server in flipped else side for server, side in enumerate(self.position))
-        return replace(self, position=position, routes=())
+        return replace(self, position=position, routes=(), ways=())
 
     def among(self, servers: Sequence[int], matchings: Sequence[Matching]) -> Panels:
         """The same with these circuits among some servers, and no others at their ports: with look-ahead, on the ports
@@ -130,6 +138,8 @@ class Panels:
                 fix="give jobs hosts that earlier jobs had together",
             )
         to = 1 - side if len(self.sides) > 1 else side
+        passing = [path for path, _ in self.ways if not own.isdisjoint(path)]
+        crossed = {ends for path in passing for ends in ((path[0], path[-1]), (path[-1], path[0]))}
         panels = tuple(
             tuple(sorted([*(pair for pair in old if own.isdisjoint(pair)), *new]))
             for old, new in zip(self.sides[to], matchings, strict=True)
@@ -139,6 +149,7 @@ class Panels:
             sides=tuple(panels if number == to else one for number, one in enumerate(self.sides)),
             position=tuple(to if server in own else at for server, at in enumerate(self.position)),
             routes=tuple(path for path in self.routes if own.isdisjoint(path)),
+            ways=tuple((path, nic) for path, nic in self.ways if (path[0], path[-1]) not in crossed),
         )
 
     @property

@@ -6,6 +6,9 @@ where a circuit joins them; others are reached through servers, which forward (s
 Two servers that several circuits join have a connection over each, between its two NICs. Their number is that of the
 first network: connections stay while circuits move. A server forwards by address: to a NIC of a neighbour over the
 circuit that ends there, if there is one, else over the lowest panel.
+
+Two servers may also be given several routes, each to another NIC of the other, whose address has next hops of its own
+(TopoOpt, Algorithm 1, line 20: k paths). They have a connection over each.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Literal
 
 from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
-from topologies.circuits import matchings, paths
+from topologies.circuits import matchings, paths_and_ways
 from topologies.model import Link, Node, Path, Topology
 from topologies.panels import RECONFIGURATION_S, Panels, Routing
 from topologies.parameters import at_least, check_size
@@ -51,7 +54,8 @@ def patch_panel(
         rings: ring permutations, by stride or as an order of the servers, as :mod:`topologies.circuits` says; one ring
             where neither these nor ``circuits`` are given.
         circuits: matchings for the panels after those of the rings.
-        routes: paths such as ``[0-1-2]``. Routes go by destination.
+        routes: paths such as ``[0-1-2]``. Routes go by destination. ``[0-1-2@3,0-4-2@1,2-1-0@0,2-4-0@2]`` are two ways
+            between 0 and 2 for a connection each: what is sent to the NIC on panel 3 of server 2 passes server 1.
         routing: how other traffic goes. ``shortest`` is a shortest path over circuits, over the lowest panel where
             several are as short. ``coin_change`` is a circuit to the destination itself, else CoinChangeMod's next step
             (Algorithm 3) over rings over all servers that are given by stride, else an error.
@@ -80,12 +84,14 @@ def patch_panel(
     params |= {name: value for name, value in chosen.items() if value is not None}
     lit = matchings(servers, degree, rings if rings or circuits else (1,), circuits)
     dark = tuple(() for _ in range(degree))
+    given, ways = paths_and_ways(servers, degree, routes)
     panels = Panels(
         sides=(lit, dark) if look_ahead else (lit,),
         position=(0,) * servers,
         reconfiguration_s=RECONFIGURATION_S[technology] if reconfiguration_s is None else reconfiguration_s,
-        routes=paths(servers, routes),
+        routes=given,
         routing=routing,
+        ways=ways,
     )
     nodes = [Node(f"h{s}", "host", 0) for s in range(servers)] + [Node(f"p{i}", "panel", 1) for i in range(degree)]
     links = [Link(s, i, servers + i, s, rate_bps, delay_s) for s in range(servers) for i in range(degree)]
@@ -112,6 +118,10 @@ class _Circuits:
         self._before = before
         self._given: dict[tuple[int, int], int] = {}
         """By (server, destination), the directed link to leave by."""
+        self._given_to: dict[tuple[int, int, int], int] = {}
+        """The same by (server, destination, its NIC)."""
+        self._ends: dict[tuple[int, int], list[int]] = {}
+        """By source and destination with several ways, the NICs at which these end."""
         self._towards: dict[int, dict[int, int]] = {}
         """By destination and server, the same where no path is given."""
         self._first_coins: list[int] | None = None
@@ -122,19 +132,67 @@ class _Circuits:
         """Follow the paths that ``panels`` gives. Raises TopologyError: no circuit is there, or two next hops."""
         for path in panels.routes:
             word = "-".join(map(str, path))
-            for here, there in pairwise(path):
-                link = next((link for link, other in self.neighbours(topology)[here] if other == there), None)
-                if link is None:
-                    raise TopologyError(
-                        f"{topology.expression}: route {word} goes from {here} to {there}, which no circuit joins",
-                        fix="join them, or route over servers that are joined",
-                    )
+            for here, link in self._hops(topology, path, word):
                 if self._given.setdefault((here, path[-1]), link) != link:
                     raise TopologyError(
                         f"{topology.expression}: route {word} leaves server {here} otherwise than another route to "
                         f"server {path[-1]} does",
                         fix="give one next hop for each server and destination: servers forward by destination",
                     )
+        for path, nic in panels.ways:
+            self._take_way(topology, path, nic)
+        for (src, dst), ends in self._ends.items():
+            back = max(1, len(self._ends.get((dst, src), [])))
+            if len(ends) != back:
+                raise TopologyError(
+                    f"{topology.expression}: routes has {len(ends)} ways from {src} to {dst} that end at an interface, "
+                    f"and {back} back",
+                    fix="give as many in both directions: a connection has a way in each",
+                )
+
+    def _take_way(self, topology: Topology, path: Sequence[int], nic: int) -> None:
+        """As :meth:`take`, for a path to one NIC, over the circuit that ends there."""
+        word = f"{'-'.join(map(str, path))}@{nic}"
+        *hops, (before, _) = self._hops(topology, path, word)
+        src, dst = path[0], path[-1]
+        joining = self._joining(topology, before, dst)
+        if nic not in joining:
+            raise TopologyError(
+                f"{topology.expression}: route {word} ends at interface {nic} of server {dst}, which no circuit joins "
+                f"with server {before}",
+                fix=f"end it at interface {' or '.join(map(str, joining))}",
+            )
+        for here, link in (*hops, (before, topology.ports[before][nic])):
+            if self._given_to.setdefault((here, dst, nic), link) != link:
+                raise TopologyError(
+                    f"{topology.expression}: route {word} leaves server {here} otherwise than another route to "
+                    f"interface {nic} of server {dst} does",
+                    fix="give one next hop for each server and interface of a destination: servers forward by address",
+                )
+        ends = self._ends.setdefault((src, dst), [])
+        if nic in ends:
+            raise TopologyError(
+                f"{topology.expression}: routes has two ways from {src} to {dst} that end at interface {nic}",
+                fix="end each at another interface",
+            )
+        ends.append(nic)
+
+    def _hops(self, topology: Topology, path: Sequence[int], word: str) -> list[tuple[int, int]]:
+        """Each server of a path but the last, and the directed link to the next, on the lowest panel.
+
+        Raises:
+            TopologyError: no circuit is there.
+        """
+        found = []
+        for here, there in pairwise(path):
+            link = next((link for link, other in self.neighbours(topology)[here] if other == there), None)
+            if link is None:
+                raise TopologyError(
+                    f"{topology.expression}: route {word} goes from {here} to {there}, which no circuit joins",
+                    fix="join them, or route over servers that are joined",
+                )
+            found.append((here, link))
+        return found
 
     def neighbours(self, topology: Topology) -> list[list[tuple[int, int]]]:
         if not self._neighbours:
@@ -152,7 +210,8 @@ class _Circuits:
         links: list[int] = []
         here = src
         while here != dst:
-            leave = self._leaves(topology, here, dst)
+            leave = self._given_to.get((here, dst, port))
+            leave = self._leaves(topology, here, dst) if leave is None else leave
             if leave is None:
                 raise _unreachable(topology, src, dst, self._towards[dst])
             if topology.head(topology.circuits[leave]) == dst and port in self._joining(topology, here, dst):
@@ -166,7 +225,9 @@ class _Circuits:
         if self._before is not None:
             assert isinstance(self._before.router, _Circuits)
             return self._before.router.met(self._before, src, dst)
-        joining = self._joining(topology, src, dst)
+        if (src, dst) in self._ends:
+            return self._ends[src, dst]
+        joining = [] if (dst, src) in self._ends else self._joining(topology, src, dst)
         if len(joining) > 1 and self._is_direct(topology, src, dst) and self._is_direct(topology, dst, src):
             return joining
         # No port of this number, so at the last server the lowest panel is taken.

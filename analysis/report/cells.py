@@ -7,7 +7,7 @@ one numeric part of it, the axis.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -151,6 +151,15 @@ class Study:
     def settings_having(self, wanted: Callable[[MeasuredCell], object]) -> list[Group]:
         """As :meth:`having`, with a group for each setting."""
         return _having([Group(title(cells[0]), cells) for cells in self.settings], wanted)
+
+    def apart(self, cells: Iterable[MeasuredCell]) -> Iterator[MeasuredCell]:
+        """Those of trials that no cell before was of: of jobs that shared a network, the first one's."""
+        seen: set[object] = set()
+        for cell in cells:
+            stored = {trial.stored for trial in cell.trials if trial.job}
+            if seen.isdisjoint(stored):
+                yield cell
+            seen |= stored
 
     def first(self, cell: MeasuredCell) -> MeasuredCell | None:
         """The first arm's cell that a cell's ratios are relative to."""

@@ -19,6 +19,7 @@ def render(run: Run) -> str:
     return template("analysis.report", "report.html").render(
         run=run,
         finding=words.finding(run),
+        against=words.against(run) if run.labels else "",
         unreliable=words.unreliable(run),
         doubts=words.doubts(run),
         counts=words.counts(run),

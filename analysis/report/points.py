@@ -7,7 +7,7 @@ depend on what it is called (:func:`analysis.cell.references`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,16 +52,24 @@ def apart(run: Run) -> Run:
 
 def _reference(run: Run, trials: Sequence[Trial]) -> Reference:
     """What ratios are relative to, found by what the spec calls arms and points, in the words of ``trials``."""
-    first = run.labels[0]
-    places: dict[Place, Trial] = {}
+    places: dict[str, dict[Place, Trial]] = {job: {} for job in run.firsts}
     for before, after in zip(run.trials, trials, strict=True):
-        places.setdefault((after.label, after.setting), before)
+        places[before.job].setdefault((after.label, after.setting), before)
+    found = {job: _pairs(places[job], first) for job, first in run.firsts.items()}
+    return Reference(
+        next(name for name, _ in found.values()),
+        {cell: other for _, of in found.values() for cell, other in of.items()},
+    )
+
+
+def _pairs(places: Mapping[Place, Trial], first: str) -> tuple[str, dict[Place, Place]]:
+    """The name of the first arm, or of a job's first, and by cell what its ratios are relative to."""
     cells, names = list(places.values()), list(places)
     found = references(cells, first)
     pairs = {name: names[i] for name, i in zip(names, found.of, strict=True) if i is not None}
     there = next((cell for cell in cells if cell.label == first and found.own.items() <= cell.point.items()), None)
     named = dict(zip(there.point, worded(there).items(), strict=False)) if there else {}
-    return Reference(", ".join([first, *(" ".join(named[field]) for field in found.own)]), pairs)
+    return ", ".join([first, *(" ".join(named[field]) for field in found.own)]), pairs
 
 
 def _apart(trial: Trial, shared: Collection[str]) -> Trial:

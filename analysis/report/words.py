@@ -28,7 +28,8 @@ MOST_NAMED, MOST_ROWS = 4, 8
 
 def finding(run: Run) -> str:
     """The run in one sentence, against the first arm: the arm that synchronised fastest, of those with as many workers;
-    if there is none, the one that trained the most samples a second."""
+    if there is none, the one that trained the most samples a second. Of jobs that shared a network, the one that
+    synchronised fastest against the job of the same name."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
     by_time = _believed(_compared(run, ratios.GST), ratios.GST)
@@ -42,12 +43,26 @@ def _fastest(run: Run, compared: Compared) -> str:
     gst = _by_label((cell.label, _ratio(first, cell, ratios.GST)) for first, cell in compared)
     jct = _by_label((cell.label, _ratio(first, cell, ratios.JCT)) for first, cell in _in_jct_too(compared))
     label = min(gst, key=lambda name: median(gst[name]))
+    first = _first_of(run, compared, label)
     if median(gst[label]) >= 0.995:
-        return f"No arm synchronised faster than {run.first}; {label} came closest with {span(gst[label])} its time."
-    took = f"{span(gst[label])} the synchronisation time of {run.first}"
+        if run.has_jobs:
+            took = f"{label} took {span(gst[label])} the time of {first}"
+            return f"No job synchronised faster than in the first arm; {took}."
+        return f"No arm synchronised faster than {first}; {label} came closest with {span(gst[label])} its time."
+    took = f"{span(gst[label])} the synchronisation time of {first}"
     if label not in jct:
         return f"{label} took {took}; their job completion times cannot be compared."
     return f"{label} took {took}, and {span(jct[label])} its job completion time."
+
+
+def against(run: Run) -> str:
+    """What ratios are relative to. A job is compared with the job of the same name."""
+    return "the same job of the first arm" if run.has_jobs else run.first
+
+
+def _first_of(run: Run, compared: Compared, label: str) -> str:
+    """What an arm's or a job's ratios are relative to, by name."""
+    return next(first.label for first, cell in compared if cell.label == label) if run.has_jobs else run.first
 
 
 def _in_jct_too(compared: Compared) -> Compared:
@@ -64,7 +79,8 @@ def _most_samples(run: Run, compared: Compared) -> str:
     label = max(speeds, key=lambda name: median(speeds[name]))
     first, cell = next(both for both in compared if both[1].label == label)
     workers = f"with {ratios.workers(cell.numbers)} workers in place of {ratios.workers(first.numbers)}"
-    return f"{label} trained {span(speeds[label])} as many samples a second as {run.first}, {workers}."
+    against = _first_of(run, compared, label)
+    return f"{label} trained {span(speeds[label])} as many samples a second as {against}, {workers}."
 
 
 def _by_label(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:

@@ -76,7 +76,9 @@ class Finding:
         if self.plan.asked.cut != 1:
             placed["cut"] = str(self.plan.asked.cut)
         if self.found.select == "geometric":
-            return {"topology": f"topoopt(servers={self.facts['servers']},degree={self.found.degree})", **placed}
+            several = f",paths={self.found.paths}" if self.found.paths != 1 else ""
+            asked = f"topoopt(servers={self.facts['servers']},degree={self.found.degree}{several})"
+            return {"topology": asked, **placed}
         if self.facts["routes_left_out"]:
             return None
         return {"topology": self.facts["topology"], "scheme": self.plan.scheme, **placed}
@@ -164,7 +166,7 @@ def find(
         servers: of a model; 16 unless given. A file says it itself.
         degree: interfaces of each server.
         select: how a group's rings are chosen: ``geometric``, or ``mp``, the paper's TopPermutations.
-        paths: routes of each MP transfer. The expression has those of one.
+        paths: routes of each MP transfer between servers that no circuit joins, at most, to different NICs.
         hybrid: where a model's operators are, which says what is sent: ``testbed.Hybrid("search(steps=2000)")``. Then
             ``job`` is any model of TopoOpt's, such as ``dlrm_shared`` of Table 2.
 
@@ -184,11 +186,9 @@ def find(
             f"{Path(job).name} is a file of transfers, and a strategy is asked for",
             fix=f"leave the strategy out, or give a model, such as {' or '.join(MODELS)}",
         )
-    if paths != 1:
-        raise SpecError(f"paths is {paths}, and a strategy is asked for", fix="give 1: iterations are predicted for it")
     from testbed.api.hybrid import plan  # here, for it loads profiles of models
 
-    made = plan(str(job), SERVERS if servers is None else servers, degree, how, hybrid)
+    made = plan(str(job), SERVERS if servers is None else servers, degree, how, hybrid, paths)
     return Finding(made.planned.found, made)
 
 

@@ -120,7 +120,7 @@ class Plan:
         return [(one.what, one.where, one.start_s, one.end_s) for one in path]
 
 
-def plan(job: str, servers: int, degree: int, select: Select, hybrid: Hybrid) -> Plan:
+def plan(job: str, servers: int, degree: int, select: Select, hybrid: Hybrid, paths: int = 1) -> Plan:
     """
     Raises:
         SpecError: the model, the strategy or a setting makes no sense, or the model does not fit into memory.
@@ -130,8 +130,8 @@ def plan(job: str, servers: int, degree: int, select: Select, hybrid: Hybrid) ->
         raise SpecError(f"a strategy for {servers:,} servers", fix=f"give at most {MOST_SERVERS:,}")
     model = cut(operators_of(job), hybrid.cut) if hybrid.cut != 1 else operators_of(job)
     machine = Machine(flop_per_s(hybrid.pace), size_bytes(hybrid.memory))
-    finder, network = partial(find, degree=degree, how=select), partial(of_found, rate_bps=rate_bps(hybrid.rate))
-    planner = Planner(model, finder, network, machine)
+    finder = partial(find, degree=degree, how=select, paths=paths)
+    planner = Planner(model, finder, partial(of_found, rate_bps=rate_bps(hybrid.rate)), machine)
     if isinstance(hybrid.strategy, str) and hybrid.strategy.split("(")[0].strip() == "search":
         searched = alternate(planner, servers, _effort(hybrid.strategy))
         return Plan(planner, hybrid, searched.best, searched)

@@ -11,6 +11,7 @@ from typing import Any
 from analysis import ratios, repeats
 from analysis.cell import Cell, cell_of, references
 from analysis.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
+from analysis.jobs import JOB
 from analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
 from testbed.experiment.attempts import made
@@ -43,7 +44,8 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
 
     Of trials that are repeated, each number is the median over those in which it is VALID, or, where none is, that were
     done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
-    arm ``first`` (:func:`analysis.cell.references`, :func:`analysis.ratios.speed_up`); there may be none. Of the
+    arm ``first``, of a job of several over the first job of its name
+    (:func:`analysis.cell.references`, :func:`analysis.ratios.speed_up`); there may be none. Of the
     staleness of updates it is median and largest. Time to accuracy is the median over the trials that JCT is of; the
     accuracy is the highest that every trial with the same batch at the same point reached (:mod:`analysis.goal`). Where
     weights have another quality than accuracy, both columns are of that one.
@@ -83,10 +85,10 @@ def notes(records: Records, first: str) -> list[str]:
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         ours, theirs = (repeats.compared(_repeats(one)) for one in (base, trials))
         if ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
-            told.setdefault(cell.label, [ratios.workers(theirs), ratios.workers(ours)])
+            told.setdefault(cell.label, [ratios.workers(theirs), base[0]["label"], ratios.workers(ours)])
     if not told:
         return meaning
-    whose = ", ".join(f"{label} (workers: {mine}; {first}: {base})" for label, (mine, base) in told.items())
+    whose = ", ".join(f"{label} (workers: {mine}; {other}: {base})" for label, (mine, other, base) in told.items())
     return [*meaning, f"speed-up by samples/s, because the numbers of workers differ: {whose}; all others by JCT"]
 
 
@@ -105,10 +107,18 @@ class _Place:
 
 
 def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
-    """For each cell the trials of its reference."""
+    """For each cell the trials of its reference; of a job of several, those of the first job of its name."""
     places = [_Place(cell.label, cell.batch, trials[0].get("point") or {}) for cell, trials in cells.items()]
     every = list(cells.values())
-    return [() if other is None else every[other] for other in references(places, first).of]
+    found: list[Records] = [()] * len(every)
+    by_job: dict[str, list[int]] = {}
+    for i, trials in enumerate(every):
+        by_job.setdefault(trials[0].get(JOB, ""), []).append(i)
+    for job, own in by_job.items():
+        others = references([places[i] for i in own], places[own[0]].label if job else first).of
+        for i, other in zip(own, others, strict=True):
+            found[i] = () if other is None else every[own[other]]
+    return found
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,8 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
 
 
 def _check_connections(plan: Plan, topology: Topology) -> None:
-    """Refuse parallel circuits, one of which would be dark, where processes have one connection with a neighbour."""
+    """Refuse parallel circuits and routes, all but one of which would be dark, where processes have one connection with
+    a neighbour."""
     kind = kinds.of(plan)
     if kind.parallel_connections:
         return
@@ -233,8 +234,8 @@ def _check_connections(plan: Plan, topology: Topology) -> None:
             a, b = (topology.nodes[node].name for node in pair)
             raise SpecError(
                 f"scheme {plan.scheme} has one connection between {a} and {b}, and {topology.expression} has several "
-                "circuits there, so all but one would be dark",
-                fix="join two servers by one circuit: give each ring once",
+                "circuits or routes there, so all but one would be dark",
+                fix="join two servers by one: give each ring once, and no routes to interfaces",
             )
 
 

@@ -121,9 +121,9 @@ def _found(trial: Trial, wanted: Sought, effort: Effort | None) -> dict[str, Any
     key = (model, machine, links, effort, repr(wanted), repr((topology.nodes, topology.links, topology.panels)))
     if key not in _KNOWN:
         rate_bps, goodput, delay_s = links
-        degree = wanted.panels.degree if wanted.panels else 1
+        degree, paths = (wanted.panels.degree, wanted.panels.paths) if wanted.panels else (1, 1)
         of_circuits = partial(of_found, rate_bps=rate_bps, goodput=goodput, delay_s=delay_s)
-        planner = Planner(model, partial(find, degree=degree), of_circuits, machine)
+        planner = Planner(model, partial(find, degree=degree, paths=paths), of_circuits, machine)
         _KNOWN[key] = (
             _on_panels(planner, wanted.panels, wanted.given, effort)
             if wanted.panels

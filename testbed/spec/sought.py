@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.base.errors import SpecError
 from topologies.call import parse
-from topologies.parameters import bind, parameters_of
+from topologies.parameters import at_least, bind, parameters_of
 from topologies.topoopt.degrees import rings_that_fit
 
 Found = Mapping[int, Mapping[str, Any]]
@@ -50,10 +50,12 @@ class Search:
 
 @dataclass(frozen=True)
 class Panels:
-    """A network of patch panels that is to be found, for so many servers with so many interfaces each."""
+    """A network of patch panels that is to be found, for so many servers with so many interfaces each; with up to
+    ``paths`` routes between two servers that no circuit joins."""
 
     servers: int
     degree: int
+    paths: int = 1
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,15 @@ def _sought(arm: Mapping[Any, Any]) -> Sought | None:
     if panels is None and search is None:
         return None
     if panels is not None and arm.get("jobs"):
-        raise SpecError("topoopt finds a network for one training, and this arm has jobs", fix="give another topology")
+        raise SpecError(
+            "topoopt finds a network for one training, and this arm has jobs",
+            fix="write a patch_panel, and give each job the rings and circuits that testbed find prints for it",
+        )
     if panels is not None and arm.get("scheme"):
         raise SpecError("topoopt finds the scheme, too", fix="leave out the scheme")
     if panels is not None:
         rings_that_fit(panels.servers, panels.degree)
+        at_least("topoopt", 1, paths=panels.paths)
     return Sought(panels, search, None if search else arm.get("strategy", "data"))
 
 

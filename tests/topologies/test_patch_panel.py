@@ -20,6 +20,7 @@ from topologies.describe import describe
 from topologies.model import Topology
 from topologies.panels import RECONFIGURATION_S, Matching, Panels
 from topologies.patch_panel import repatched
+from topologies.routing import routes
 
 COUNTS = st.integers(2, 25)
 
@@ -197,6 +198,46 @@ def test_a_way_that_is_given_in_one_direction_leaves_one_connection() -> None:
     assert [len(path.links) for path in topology.paths(1, 0)] == [2]
 
 
+TWO_WAYS = "servers=4,degree=2,routes=[0-1-2@1,0-3-2@0,2-3-0@1,2-1-0@0]"
+
+
+def test_two_ways_to_two_nics_are_two_connections() -> None:
+    """In a ring of four, half of what opposite servers send goes around each side; acknowledgements, too."""
+    topology = make(TWO_WAYS)
+    addresses = plan(topology)
+    passed = {
+        pair: [[topology.head(link) for link in path.links[1::2]] for path in topology.paths(*pair)]
+        for pair in ((0, 2), (2, 0))
+    }
+    assert passed == {(0, 2): [[1, 2], [3, 2]], (2, 0): [[3, 0], [1, 0]]}
+    assert [path.weight for path in topology.paths(0, 2)] == [0.5, 0.5]
+    assert len(topology.paths(0, 1)) == len(topology.paths(1, 3)) == 1
+    flows = [addresses.flow(0, 2, connection) for connection in (0, 1)]
+    assert flows == [(addresses.of(0, 1), addresses.of(2, 1)), (addresses.of(0, 0), addresses.of(2, 0))]
+    hops = {(one.node, one.destination_address): one.hops for one in routes(topology, [(0, 2)])}
+    assert {(node, at): [port for port, _ in hops[node, at]] for node, at in hops if node in (0, 2)} == {
+        (0, addresses.of(2, 1)): [topology.port_at_tail(topology.paths(0, 2)[0].links[0])],
+        (0, addresses.of(2, 0)): [topology.port_at_tail(topology.paths(0, 2)[1].links[0])],
+        (2, addresses.of(0, 1)): [topology.port_at_tail(topology.paths(2, 0)[0].links[0])],
+        (2, addresses.of(0, 0)): [topology.port_at_tail(topology.paths(2, 0)[1].links[0])],
+    }
+    hosts = range(4)
+    routes(topology, [(i, j) for i in hosts for j in hosts], every_address=True)  # no two next hops contradict
+
+
+def test_ways_end_with_the_circuits_that_they_were_given_for() -> None:
+    """Connections stay, and take what routes there are."""
+    topology = make(TWO_WAYS)
+    assert topology.panels
+    moved = repatched(topology, topology.panels.patch(matchings(4, 2, ((0, 2, 1, 3),))))
+    assert moved.panels
+    assert moved.panels.ways == ()
+    assert [len(path.links) for path in moved.paths(0, 2)] == [2, 2]
+    job = topology.panels.among((1,), ((), ()))
+    assert job.ways == (), "a way of each of the two passes server 1"
+    assert "ways" not in repr(moved.panels), "identities are as before"
+
+
 def test_connections_stay_when_circuits_move() -> None:
     topology = make("servers=4,degree=4,rings=[1,1]")
     assert topology.panels
@@ -271,6 +312,40 @@ def test_connections_stay_when_circuits_move() -> None:
             "patch_panel(servers=4,degree=2,routes=[0-1-2,1-0-3-2]): route 1-0-3-2 leaves server 1 otherwise than "
             "another route to server 2 does",
             "give one next hop for each server and destination: servers forward by destination",
+        ),
+        (
+            "servers=4,degree=2,routes=[0-1-2@2]",
+            "patch_panel: route 0-1-2@2 ends at interface 2, and there is no such one",
+            "name interfaces 0 to 1",
+        ),
+        (
+            "servers=4,degree=2,routes=[0-1-0@1]",
+            "patch_panel: route 0-1-0 passes a server twice",
+            "name each server once",
+        ),
+        (
+            "servers=4,degree=2,routes=[0-1-2@0]",
+            "patch_panel(servers=4,degree=2,routes=[0-1-2@0]): route 0-1-2@0 ends at interface 0 of server 2, which no "
+            "circuit joins with server 1",
+            "end it at interface 1",
+        ),
+        (
+            "servers=4,degree=2,routes=[0-1-2@1,0-3-2@0]",
+            "patch_panel(servers=4,degree=2,routes=[0-1-2@1,0-3-2@0]): routes has 2 ways from 0 to 2 that end at an "
+            "interface, and 1 back",
+            "give as many in both directions: a connection has a way in each",
+        ),
+        (
+            "servers=4,degree=4,rings=[1,[0,1,3,2]],routes=[0-1-2@1,0-3-1-2@1]",
+            "patch_panel(servers=4,degree=4,rings=[1,[0,1,3,2]],routes=[0-1-2@1,0-3-1-2@1]): route 0-3-1-2@1 leaves "
+            "server 0 otherwise than another route to interface 1 of server 2 does",
+            "give one next hop for each server and interface of a destination: servers forward by address",
+        ),
+        (
+            "servers=4,degree=2,routes=[0-1-2@1,0-1-2@1]",
+            "patch_panel(servers=4,degree=2,routes=[0-1-2@1,0-1-2@1]): routes has two ways from 0 to 2 that end at "
+            "interface 1",
+            "end each at another interface",
         ),
         (
             "servers=4,degree=2,technology=mems",

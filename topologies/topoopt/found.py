@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -73,8 +73,8 @@ class Found:
     def topology(self) -> str:
         """The expression of the network: ``patch_panel(servers=16,degree=6,rings=[1,3,7],routing=coin_change)``.
 
-        Its ``routes`` are those that coin change would not take. With several paths a pair it has none of them: an
-        expression's routes go by server, not by NIC.
+        Its ``routes`` are those that coin change would not take. With several paths a pair they are all routes of pairs
+        that no circuit joins, each with the NIC at which it ends.
         """
         return str(self._call(self.routes))
 
@@ -88,15 +88,14 @@ class Found:
         arguments: dict[str, Any] = self._call(self.routes).arguments
         return patch_panel(rate_bps, delay_s, **arguments)
 
-    def _call(self, paths: Iterable[Sequence[int]]) -> Call:
+    def _call(self, routes: Sequence[str]) -> Call:
         rings: list[Value] = list(self.strides)
         rings += [ring.order for ring in self.rings if len(ring.members) < self.job.servers]
         arguments: dict[str, Value] = {"servers": self.job.servers, "degree": self.degree, "rings": tuple(rings)}
         circuits = [tuple(f"{a}-{b}" for a, b in panel) for panel in self.mp_circuits]
         while circuits and not circuits[-1]:
             circuits.pop()
-        routes = tuple("-".join(map(str, path)) for path in paths)
-        given: dict[str, Value] = {"circuits": tuple(circuits), "routes": routes}
+        given: dict[str, Value] = {"circuits": tuple(circuits), "routes": tuple(routes)}
         arguments |= {name: value for name, value in given.items() if value}
         return Call("patch_panel", arguments | {"routing": "coin_change"})
 
@@ -118,10 +117,15 @@ class Found:
         return found
 
     @property
-    def routes(self) -> list[tuple[int, ...]]:
-        """The paths that must be given beside ``routing=coin_change``, so that MP transfers take theirs."""
+    def routes(self) -> list[str]:
+        """The routes that must be given beside ``routing=coin_change``, so that MP transfers take theirs."""
+        if self.paths == 1:
+            return [_word(path) for path in self._by_destination()]
+        return [f"{_word(route.path)}@{route.panel}" for route in self.mp_routes if route.hops > 1]
+
+    def _by_destination(self) -> list[tuple[int, ...]]:
         towards: dict[int, dict[int, int]] = {}
-        for route in self.mp_routes if self.paths == 1 else ():
+        for route in self.mp_routes:
             towards.setdefault(route.path[-1], {}).update(pairwise(route.path))
         found: list[tuple[int, ...]] = []
         for destination, hops in sorted(towards.items()):
@@ -149,6 +153,10 @@ class Found:
     def _first_coins(self) -> list[int]:
         coins = coins_of(self.job.servers, (pair for panel in self.panels for pair in panel))
         return first_coins(self.job.servers, coins)
+
+
+def _word(path: Sequence[int]) -> str:
+    return "-".join(map(str, path))
 
 
 def _follow(hops: Mapping[int, int], here: int, destination: int) -> tuple[int, ...]:

@@ -4,13 +4,15 @@ The largest demand chooses first, and of the ways that are as short it takes the
 forward by destination address, so a step that one route has fixed at a server is every route's to that address.
 
 One path a pair: servers forward by destination, whichever NIC a route arrives at. Of k paths each ends at another NIC,
-whose address is another, and the next hops of each address are its own.
+whose address is another, and the next hops of each address are its own. Servers that circuits join take these alone:
+AllReduce between them would share all paths. Two servers have as many paths in both directions, as a connection has one
+in each; a pair that sends in one direction has one.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -72,7 +74,8 @@ def mp_routes(circuits: Circuits, pairs: Sequence[tuple[int, int, int]], paths: 
     Raises:
         TopologyError: no circuits lead there.
     """
-    chooser = _ByDestination(circuits) if paths == 1 else _ByNic(circuits, paths)
+    sends = {pair[:2] for pair in pairs}
+    chooser = _ByDestination(circuits) if paths == 1 else _ByNic(circuits, paths, sends)
     found = []
     for source, destination, size in sorted(pairs, key=lambda pair: (-pair[2], pair[:2])):
         chosen = chooser.choose(source, destination)
@@ -127,22 +130,32 @@ class _ByDestination:
 
 
 class _ByNic:
-    def __init__(self, circuits: Circuits, paths: int) -> None:
+    def __init__(self, circuits: Circuits, paths: int, sends: Collection[tuple[int, int]]) -> None:
+        """``sends`` are the source and destination of each transfer."""
         self.circuits = circuits
         self.paths = paths
+        self._sends = sends
         self._steps: dict[tuple[int, int], _Steps] = {}
 
     def choose(self, source: int, destination: int) -> Chosen:
         """The NICs that are reached by the fewest circuits, of those the ones with less loaded circuits."""
-        nics = []
-        for panel, last in self.circuits.ports[destination]:
-            hops = self._towards(destination, panel, last).distance[source]
-            if hops >= 0:
-                nics.append((hops, self.circuits.load_of(last, destination), panel, last))
+        nics = self._nics(source, destination)
         if not nics:
             raise _unreachable(source, destination)
-        chosen = [(panel, self._towards(destination, panel, last)) for _, _, panel, last in sorted(nics)[: self.paths]]
+        paths = self.paths if (destination, source) in self._sends else 1
+        paths = min(paths, len(nics), len(self._nics(destination, source)))
+        chosen = [(panel, self._towards(destination, panel, last)) for _, _, panel, last in sorted(nics)[:paths]]
         return [((*steps.walk(self.circuits, source), destination), panel) for panel, steps in chosen]
+
+    def _nics(self, source: int, destination: int) -> list[tuple[int, int, int, int]]:
+        """By NIC that can be reached: circuits on the way to the server before the last circuit, load of that circuit,
+        panel, and that server. Of neighbours those of the circuits that join them."""
+        found = []
+        for panel, last in self.circuits.ports[destination]:
+            hops = self._towards(destination, panel, last).distance[source]
+            if hops >= 0 and (not hops or source not in self.circuits.parallel[destination]):
+                found.append((hops, self.circuits.load_of(last, destination), panel, last))
+        return found
 
     def _towards(self, destination: int, panel: int, last: int) -> _Steps:
         """Ways to the server before the destination, not through the destination itself."""

@@ -19,7 +19,7 @@ from topologies.topoopt.demand import Demand
 from topologies.topoopt.found import Found
 from workloads.parallel.network import Network
 from workloads.parallel.operators import Model
-from workloads.parallel.prediction import Machine, Prediction, predict
+from workloads.parallel.prediction import Machine, Prediction, iteration_s, predict
 from workloads.parallel.search import Cost, Walk, search
 from workloads.parallel.strategy import Strategy, demand_of, fitting, is_silent
 
@@ -109,7 +109,7 @@ class Planner:
         def cost(strategy: Strategy) -> float:
             if is_silent(self.model, strategy):
                 return math.inf
-            return predict(self.model, strategy, network, self.machine).iteration_s
+            return iteration_s(self.model, strategy, network, self.machine)
 
         return cost
 

@@ -71,6 +71,7 @@ class Network:
         self.rings = rings or {}
         self.link_s_per_byte = [8 / (link.rate_bps * goodput) for link in topology.links for _ in range(2)]
         self.link_delay_s = [link.delay_s for link in topology.links for _ in range(2)]
+        self._routes: dict[tuple[int, int], Routes] = {}
         self._exchanges: dict[tuple[Holders, Holders], Exchange] = {}
         self._allreduces: dict[Holders, AllReduce] = {}
 
@@ -102,10 +103,12 @@ class Network:
         """Routes of the topology, without links that lead out of a patch panel: those into it carry the same."""
         if src == dst:
             return ()
-        return tuple(
-            (path.weight, tuple(link for link in path.links if link not in self._out_of_panels))
-            for path in self.topology.paths(src, dst)
-        )
+        if (src, dst) not in self._routes:
+            self._routes[src, dst] = tuple(
+                (path.weight, tuple(link for link in path.links if link not in self._out_of_panels))
+                for path in self.topology.paths(src, dst)
+            )
+        return self._routes[src, dst]
 
     @property
     def links_that_decide(self) -> list[int]:

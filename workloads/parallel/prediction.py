@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import groupby
 
@@ -121,14 +121,33 @@ def predict(model: Model, strategy: Strategy, network: Network, machine: Machine
     if max(held_bytes(model, strategy)) > machine.memory_bytes:
         servers, links = network.servers, len(network.link_s_per_byte)
         return Prediction(math.inf, np.zeros((servers, servers)), np.zeros(links), ())
-    return _Playing(model, strategy, network, machine).played()
+    playing = _Playing(model, strategy, network, machine)
+    playing.play()
+    return playing.told()
 
 
-_Sent = tuple[tuple[int, ...], int, float, float, int, int, str, int]
-"""A transfer on its way: links, place of the next of them, bytes, when the link before is done, the task that needs it,
-the record that it comes from, what it is, and the operator."""
-_Queue = tuple[int, float, "_Queue"] | None
-"""What a link has to send: a record's place in the log, its time on the link, and what is before it."""
+def iteration_s(model: Model, strategy: Strategy, network: Network, machine: Machine) -> float:
+    """The ``iteration_s`` of :func:`predict` alone: a search needs nothing else, thousands of times.
+
+    Raises:
+        TopologyError: as :func:`predict`.
+    """
+    if max(held_bytes(model, strategy)) > machine.memory_bytes:
+        return math.inf
+    playing = _Playing(model, strategy, network, machine)
+    playing.play()
+    return playing.end_s
+
+
+_Sent = tuple[float, int, tuple[int, ...], int, float, float, int, int, str, int]
+"""A transfer on its way: when its first chunk is at the next link, the event's number, links, place of the next of
+them, bytes, when the link before is done, the task that needs it, the record that it comes from, what it is, and the
+operator. It is one flat tuple, as a search makes thousands of them for each step."""
+_Other = tuple[float, int, int | list[_Sent]]
+"""When it happens, the event's number, and a task that starts, or transfers that a pass sends, at their first links. An
+operator's AllReduce is the task -1 - operator."""
+_Queue = list[float]
+"""What a link has to send, by turns a record's place in the log and its time on the link. One flat list, too."""
 
 
 _Following = tuple[Mapping[int, tuple[tuple[int, int, Routes], ...]], int, int, int]
@@ -154,7 +173,7 @@ class _Link:
     free_s: float = 0.0
     last: int = -1
     drained_s: float = 0.0
-    queue: _Queue = None
+    queue: _Queue = field(default_factory=list)
     rounds_s: float = 0.0
     sent_bytes: float = 0.0
 
@@ -168,9 +187,10 @@ class _Playing:
     def __init__(self, model: Model, strategy: Strategy, network: Network, machine: Machine) -> None:
         self.model, self.strategy, self.network, self.machine = model, strategy, network, machine
         self.holders, self.servers, self.count = strategy.holders, strategy.servers, len(model.operators)
+        self.chunk_bytes = machine.chunk_bytes
         self.samples = [served(self.servers, holders) for holders in self.holders]
         self.sample_s = [FLOP_PER_MULTIPLY_ADD * one.multiply_adds / machine.flop_per_s for one in model.operators]
-        self.events: list[tuple[float, int, int | _Sent]] = []
+        self.events: list[_Other | _Sent] = []
         self.posted = 0
         self.log: list[tuple[float, float, int, str, int, int]] = []
         """Start, end, the record that it waited for or -1, what, operator, and server or link."""
@@ -183,7 +203,7 @@ class _Playing:
         self.gradient_s, self.gradient_after = [0.0] * self.count, [-1] * self.count
         self.server_free_s, self.server_last = [0.0] * self.servers, [-1] * self.servers
         self.links = list(map(_Link, network.link_s_per_byte, network.link_delay_s))
-        self.last: tuple[float, int, _Queue] = (0.0, 0, None)
+        self.last: tuple[float, int, _Queue] = (0.0, 0, [])
         """The end of the queue that ended last so far, rounds included, its link, and what was in it."""
         self.pair_bytes = [[0.0] * self.servers for _ in range(self.servers)]
         self.follow: list[list[_Following]] = [[] for _ in range(2 * self.count)]
@@ -210,19 +230,35 @@ class _Playing:
         for server, parts in exchange.parts:
             self.missing[other * self.servers + server] += parts
 
-    def _post(self, time_s: float, what: int | _Sent) -> None:
+    def _post(self, time_s: float, what: int | list[_Sent]) -> None:
         heappush(self.events, (time_s, self.posted, what))
         self.posted += 1
 
-    def played(self) -> Prediction:
-        while self.events:
-            now_s, _, what = heappop(self.events)
-            if isinstance(what, tuple):
-                self._send(now_s, what)
+    def play(self) -> None:
+        events = self.events
+        while events:
+            event = heappop(events)
+            if len(event) > 3:
+                self._send(event)
+                continue
+            now_s, _, what = event
+            if isinstance(what, list):
+                for sent in what:
+                    self._send(sent)
             elif what >= 0:
                 self._compute(now_s, what)
             else:
                 self._allreduce(now_s, -1 - what)
+        for link in range(len(self.links)):
+            self._end_queue(link)
+
+    @property
+    def end_s(self) -> float:
+        """Of the iteration: of all passes, transfers and queues."""
+        return max(*self.server_free_s, *(link.free_s for link in self.links), self.last[0])
+
+    def told(self) -> Prediction:
+        """What was played."""
         pair_bytes, link_bytes = (
             np.array(self.pair_bytes),
             self.network.with_lit(np.array([link.sent_bytes for link in self.links])),
@@ -231,18 +267,15 @@ class _Playing:
             group = self.network.allreduce(members)
             pair_bytes += size * group.pair_bytes
             link_bytes += size * group.all_link_bytes
-        path = tuple(self._critical_path())[::-1]
-        return Prediction(path[-1].end_s, pair_bytes, link_bytes, path)
+        return Prediction(self.end_s, pair_bytes, link_bytes, tuple(self._critical_path())[::-1])
 
     def _critical_path(self) -> Iterator[Step]:
         """From the end to the start. The end is that of a link's queue, or later, of a record."""
-        for link in range(len(self.links)):
-            self._end_queue(link)
         ends_s = [end_s for _, end_s, _, _, _, _ in self.log]
         record = ends_s.index(max(ends_s))
         end_s, link, queue = self.last
         if queue and end_s >= self.log[record][1]:
-            entries = _in_turn(queue)
+            entries = [(int(record), seconds) for record, seconds in zip(queue[::2], queue[1::2], strict=True)]
             *before, last = self._sent(link, entries)
             yield replace(last, end_s=end_s)
             yield from reversed(before)
@@ -286,17 +319,20 @@ class _Playing:
         end_s = self.server_free_s[server] = start_s + seconds
         record = self.server_last[server] = len(self.log)
         self.log.append((start_s, end_s, after, _PASSES[phase], place, server))
-        what, sent_bytes, post = _TRANSFERS[phase], self.pair_bytes[server], self._post
+        what, sent_bytes = _TRANSFERS[phase], self.pair_bytes[server]
         for sends, tasks, each, label in self.follow[at]:
+            leaving: list[_Sent] = []
             for to, servers, routes in sends[server]:
                 task = tasks + to
-                if not routes:
+                if not routes:  # to itself, which is first
                     self._arrive(task, end_s, record)
                     continue
                 count = servers * each
                 sent_bytes[to] += count
                 for weight, links in routes:
-                    post(end_s, (links, 0, count * weight, 0.0, task, record, what, label))
+                    leaving.append((end_s, 0, links, 0, count * weight, 0.0, task, record, what, label))
+            if leaving:
+                self._post(end_s, leaving)
         if phase:
             self._end_backward(place, server, end_s, record)
         elif not self.follow[at]:
@@ -310,11 +346,11 @@ class _Playing:
         if not self.missing[task]:
             self._post(self.ready_s[task], task)
 
-    def _send(self, now_s: float, sent: _Sent) -> None:
+    def _send(self, sent: _Sent) -> None:
         """A transfer's first chunk is at a link."""
-        links, hop, count, before_s, task, after, what, place = sent
+        now_s, _, links, hop, count, before_s, task, after, what, place = sent
         at = links[hop]
-        link, chunk = self.links[at], self.machine.chunk_bytes
+        link, chunk = self.links[at], self.chunk_bytes
         first_s = (count if count < chunk else chunk) * link.s_per_byte
         start_s = now_s
         if link.free_s > now_s:
@@ -328,8 +364,9 @@ class _Playing:
         self._queue(at, now_s, end_s - start_s, record)
         link.sent_bytes += count
         if hop + 1 < len(links):
-            there_s = start_s + first_s + link.delay_s
-            self._post(there_s, (links, hop + 1, count, end_s + link.delay_s, task, record, what, place))
+            there_s, before_s = start_s + first_s + link.delay_s, end_s + link.delay_s
+            heappush(self.events, (there_s, self.posted, links, hop + 1, count, before_s, task, record, what, place))
+            self.posted += 1
         else:
             self._arrive(task, end_s + link.delay_s, record)
 
@@ -338,11 +375,12 @@ class _Playing:
         link = self.links[at]
         if link.drained_s > now_s:
             link.drained_s += seconds
-            link.queue = record, seconds, link.queue
         else:
             self._end_queue(at)
             link.drained_s = now_s + seconds
-            link.queue = record, seconds, None
+            link.queue = []
+        link.queue.append(record)
+        link.queue.append(seconds)
 
     def _end_queue(self, at: int) -> None:
         """The link has sent all that it has got."""
@@ -379,12 +417,3 @@ class _Playing:
             self._queue(at, now_s, share * weights * link.s_per_byte, record)
             if group.rounds_s > link.rounds_s:
                 link.rounds_s = group.rounds_s
-
-
-def _in_turn(queue: _Queue) -> list[tuple[int, float]]:
-    """Records and times on the link, the first first."""
-    found = []
-    while queue:
-        record, seconds, queue = queue
-        found.append((record, seconds))
-    return found[::-1]

@@ -114,7 +114,7 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
             "Setting": words.setting(cell),
             "Fastest arm": cell.label,
             "Its JCT": words.seconds(_jct_of(cell)) + words.between(cell.median("jct_s"), words.seconds),
-            f"Relative to {study.run.first}": _against(study, cell, cells),
+            f"Relative to {words.against(study.run)}": _against(study, cell, cells),
             "Synchronisation's share of JCT": _shares(cells) or words.UNKNOWN,
         }
         for cell, cells in best
@@ -194,7 +194,7 @@ def speed_up(study: Study) -> Question | None:
         start += len(group.cells)
     return Question(
         "speed-up",
-        f"How much faster than the first arm, {study.run.first}?",
+        f"How much faster than {'' if study.run.has_jobs else 'the first arm, '}{words.against(study.run)}?",
         frame,
         tuple(panels),
         (

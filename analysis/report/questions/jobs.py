@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -47,7 +46,7 @@ def in_turn(study: Study) -> Question | None:
         drawn = jobs[:MOST_JOBS]
         table = _table(drawn)
         tables.append(table)
-        panels.append(Panel(f"jobs-{i}", _caption(jobs), _figure(study.run, drawn, table, start)))
+        panels.append(Panel(f"jobs-{i}", words.name(study.run.whole(jobs[0])), _figure(study.run, drawn, table, start)))
         start += len(table)
     told = [_row(jobs, job) for jobs in trials[:MOST_PANELS] for job in jobs[:MOST_JOBS]]
     return Question(
@@ -140,18 +139,6 @@ def _table(jobs: Jobs) -> pd.DataFrame:
         for what, start_s, end_s in _phases(job)
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _caption(jobs: Jobs) -> str:
-    """The trial by its arm; with its batch, if all jobs have the same."""
-    batches = {job.batch for job in jobs}
-    return words.name(replace(jobs[0], label=_arm(jobs[0]), batch=batches.pop() if len(batches) == 1 else 0))
-
-
-def _arm(job: Trial) -> str:
-    """The job's label without the job, wherever that stands in it."""
-    before, _, behind = job.label.rpartition(f": {_slot(job).job}")
-    return before + behind
 
 
 def _figure(run: Run, jobs: Jobs, table: pd.DataFrame, start: int) -> plot.Figure:

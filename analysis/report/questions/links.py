@@ -30,9 +30,10 @@ DEFINED = (
 def bytes_per_link(study: Study) -> Question | None:
     """One drawing for each network and scheme, all on one scale of colours."""
     found: dict[tuple[str, str], Trial] = {}
-    for cell in study.cells:
+    for cell in study.apart(study.cells):
         if cell.typical and cell.typical.links:
-            found.setdefault((cell.typical.topology, cell.typical.scheme), cell.typical)
+            trial = study.run.whole(cell.typical)
+            found.setdefault((trial.topology, trial.scheme), trial)
     if not found:
         return None
     shown = _fitting(list(found.values()))

@@ -29,9 +29,9 @@ DEFINED = (
     "Bytes that waited at the egress of a directed link, read from the kernel again and again while the trial "
     "trained. The colour of a heat map is the most that was found in that time, as the time that these bytes take "
     "at the link's rate without perturbations. Where it is blank, the queue was empty. Thin lines are ends of "
-    "iterations. The mean is over the whole trial. A queue is full from 90 % of its limit on. Of each arm at each "
-    "setting, the trial in the middle by JCT is considered; shown are those whose GST is furthest from its lower "
-    "bound. Of their links, those with the longest mean queue are shown."
+    "iterations, unless several jobs shared the network. The mean is over the whole trial. A queue is full from 90 % "
+    "of its limit on. Of each arm at each setting, the trial in the middle by JCT is considered; shown are those whose "
+    "GST is furthest from its lower bound. Of their links, those with the longest mean queue are shown."
 )
 
 
@@ -69,7 +69,7 @@ def waiting(study: Study) -> Question | None:
     """A heat map of links by time for each of a few trials."""
     cells = sorted(study.cells, key=_from_bound, reverse=True)
     shown = []
-    for one in _seen(cells):
+    for one in _seen(study, cells):
         shown.append(one)
         if len(shown) == MOST_PANELS:
             break
@@ -79,7 +79,7 @@ def waiting(study: Study) -> Question | None:
     highest = max(link.ms(link.most_bytes) for one in shown for link in one.links[:MOST_LINKS])
     for i, one in enumerate(shown):
         table = _grid(one)
-        known: dict[str, Any] = {"arm": one.cell.label, **one.cell.point, "repeat": one.trial.repeat + 1}
+        known: dict[str, Any] = {"arm": one.trial.label, **one.cell.point, "repeat": one.trial.repeat + 1}
         tables.append(table.assign(**known)[[*known, *table]])
         panels.append(Panel(f"queues-{i}", _caption(one), _figure(one, [start, start + len(table)], highest)))
         start += len(table)
@@ -98,8 +98,8 @@ def _from_bound(cell: MeasuredCell) -> float:
     return cell.middle("gst_ratio") or 0.0
 
 
-def _seen(cells: list[MeasuredCell]) -> Iterator[_Shown]:
-    for cell in cells:
+def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
+    for cell in study.apart(cells):
         trial = cell.typical
         table = None if trial is None else trial.queues
         if trial is None or table is None:
@@ -111,7 +111,7 @@ def _seen(cells: list[MeasuredCell]) -> Iterator[_Shown]:
         end_s = _end_s(trial, table)
         links = [_link(known[int(str(link))], rows, end_s) for link, rows in table.groupby("link")]
         links.sort(key=lambda link: (-link.ms(link.mean_bytes), link.count.link))
-        yield _Shown(cell, trial, links, table)
+        yield _Shown(cell, study.run.whole(trial), links, table)
 
 
 def _end_s(trial: Trial, table: pd.DataFrame) -> float:
@@ -189,7 +189,8 @@ def _figure(one: _Shown, rows: list[int], highest: float) -> plot.Figure:
 
 
 def _ends_s(trial: Trial) -> list[float]:
-    """When the last worker ended each iteration; nothing where there are too many, or nobody says."""
+    """When the last worker ended each iteration; nothing where there are too many, nobody says, or several jobs had
+    iterations of their own."""
     if trial.samples is None:
         return []
     ends = trial.samples.groupby("iteration")["end_s"].max() - trial.samples["start_s"].min()

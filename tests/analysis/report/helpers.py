@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from analysis.recorded import Run, Trial
+from analysis.recorded import Run, Slot, Trial
 from analysis.report.question import Question
 from analysis.report.questions import answered
 from analysis.verdicts import NUMBERS, numbers_of
@@ -35,6 +36,18 @@ def in_trial(run: Run, trial_id: str, **numbers: str) -> Run:
 
 def only(run: Run, *trial_ids: str) -> Run:
     return replace(run, trials=tuple(trial for trial in run.trials if trial.id in trial_ids))
+
+
+def sharing(run: Run, jobs: Mapping[str, str]) -> Run:
+    """``run`` with its trials as jobs that shared networks: ``{"ps-b16": "x: a"}`` is job ``a`` of arm ``x``. Jobs of
+    one arm are of one trial; others are left out."""
+    trials = tuple(
+        replace(trial, label=jobs[trial.id], slot=Slot(job), stored=(run.path, arm))
+        for trial in run.trials
+        if trial.id in jobs
+        for arm, _, job in [jobs[trial.id].partition(": ")]
+    )
+    return replace(run, trials=trials, labels=tuple(sorted(jobs.values())))
 
 
 def answer(run: Run, name: str) -> Question:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.recorded import Run, Trial
+from analysis.recorded import Run, Slot, Trial
 from analysis.report import cells, tables, words
 from analysis.report.points import apart, worded
 from testbed.comparison import closing_table
@@ -124,3 +124,17 @@ def test_arms_by_what_they_alone_sweep_are_in_the_order_of_quantities(run: Run) 
 
 def test_without_a_sweep_nothing_changes(run: Run) -> None:
     assert apart(run) is run
+
+
+def test_at_each_point_a_job_is_compared_with_the_job_of_its_name(run: Run) -> None:
+    (one,) = only(run, "ps-b16").trials
+    labels = ("x: a", "x: b", "y: a", "y: b")
+    trials = [
+        replace(one, id=f"{label} {n}", label=label, slot=Slot(label[-1]), point={"hosts": n}, at=f"hosts={n}")
+        for label in labels
+        for n in (2, 4)
+    ]
+    told = apart(replace(run, labels=labels, trials=tuple(trials), resolved={"arms": []}))
+    assert all(trial.point for trial in told.trials)
+    for trial in told.trials:
+        assert told.reference_of(trial.label, trial.setting) == (f"x: {trial.job}", trial.setting)

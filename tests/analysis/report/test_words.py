@@ -13,7 +13,7 @@ from analysis.report import words
 from analysis.report.cells import interval
 from analysis.statistics import Interval
 
-from .helpers import judged, only, with_metrics
+from .helpers import judged, only, sharing, with_metrics
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -62,6 +62,28 @@ def test_a_single_arm_is_held_against_theory(run: Run) -> None:
     assert (
         words.finding(run) == "BML on BCube at batch 64 synchronised in 0.100\u00a0s (median), 1.03× its lower bound."
     )
+
+
+def test_jobs_are_compared_with_jobs_of_the_same_name(run: Run) -> None:
+    """Job b of arm y is faster than anything but not compared with job a of arm x."""
+    run = with_metrics(run, "ps-b16", gst_median_s=0.2, jct_s=10.0)
+    run = with_metrics(run, "ring-b16", gst_median_s=0.15, jct_s=9.0)
+    run = with_metrics(run, "bml-b16", gst_median_s=0.01, jct_s=1.0)
+    shared = sharing(run, {"ps-b16": "x: a", "bml-b16": "x: b", "ring-b16": "y: a"})
+    assert words.finding(shared) == (
+        "y: a took 0.75× the synchronisation time of x: a, and 0.90× its job completion time."
+    )
+    slower = with_metrics(shared, "ring-b16", gst_median_s=0.3)
+    assert words.finding(slower) == (
+        "No job synchronised faster than in the first arm; y: a took 1.50× the time of x: a."
+    )
+
+
+def test_jobs_without_others_of_their_name_are_not_compared(run: Run) -> None:
+    run = with_metrics(run, "ps-b16", gst_median_s=0.2, gst_ratio=1.5)
+    for other in ("x: b", "y: b"):
+        found = words.finding(sharing(run, {"ps-b16": "x: a", "bml-b16": other}))
+        assert found == "x: a at batch 16 synchronised in 0.200\u00a0s (median), 1.50× its lower bound."
 
 
 def test_a_run_without_a_finished_trial(run: Run) -> None:

@@ -211,7 +211,6 @@ CALLS = {
     "no_such_file": ["./nothing.yaml"],
     "servers_of_a_file": ["job.yaml", "--servers", "7"],
     "strategy_of_a_file": ["job.yaml", "--strategy", "data"],
-    "strategy_with_paths": ["dlrm", "--strategy", "data", "--paths", "2"],
     "strategy_of_many": ["dlrm", "--servers", "1025", "--strategy", "data"],
     "strategy_missing": ["dlrm_shared"],
     "strategy_unknown": ["dlrm", "--strategy", "dat"],

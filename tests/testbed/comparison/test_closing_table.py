@@ -188,3 +188,10 @@ def test_a_curve_that_is_not_the_trials_own_says_nothing() -> None:
 def test_p99_is_beside_p95() -> None:
     (row,) = rows_of([record("PS", 0, gst_p95_s=0.0213, gst_p99_s=0.5)])
     assert (row["p95"], row["p99"]) == ("21.3 ms", "0.500 s")
+
+
+def test_a_speed_up_of_a_job_is_over_the_first_job_of_its_name() -> None:
+    jobs = [("x", "a", 4.0), ("x", "b", 2.0), ("y", "a", 1.0), ("y", "b", 1.0), ("y", "c", 1.0)]
+    made = [record(f"{arm}: {job}", 0, jct_s=jct_s) | {"job": job} for arm, job, jct_s in jobs]
+    header, rows = table(made, "x: a")
+    assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "1.00x", "4.00x", "2.00x", "1.00x"]

@@ -75,3 +75,19 @@ def test_a_strategy_and_a_network_are_searched_for_and_run(bench: Bench, tmp_pat
     assert record["sums"]["wrong_elements"] == 0
     assert record["critical_path"][0]["start_s"] == 0.0
     assert record["critical_path"][-1]["end_s"] == record["metrics"]["iteration_predicted_s"]
+
+
+def test_two_paths_to_two_nics_share_messages_between_opposite_servers(bench: Bench, tmp_path: Path) -> None:
+    """Servers of a ring of four: half of what tables on two of them send to opposite ones goes around each side."""
+    arm = SPEC[SPEC.index("  - topology") : SPEC.index("quiet")]
+    found = '  - {topology: "topoopt(servers=4,degree=2,paths=2)", strategy: {e0: [0], e1: [2], rest: all}}\n'
+    (outcome,) = bench.run(SPEC.replace(arm, found), tmp_path)
+    record = outcome.record
+    assert record["status"] == "done", record["error"]
+    assert record["topology"].count("@") == 4  # of servers 0 and 2, two ways in each direction
+    assert record["sums"]["wrong_elements"] == 0
+    checks = {one["name"]: one for one in record["fidelity"]["checks"]}
+    for name in ("bytes on the wire", "lower bound", "read back"):
+        assert checks[name]["ok"], checks[name]
+    for link in record["links"]:
+        assert link["bytes"] == pytest.approx(link["theory_bytes"], rel=0.03, abs=20_000)

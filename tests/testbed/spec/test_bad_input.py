@@ -700,6 +700,14 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
         "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
         "'topoopt(servers=4,degree=2)', strategy: data, memory: 5 MB",
     ),
+    "hybrid_found_for_jobs": (
+        "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "'topoopt(servers=4,degree=2)', jobs: [{name: a, scheme: ring, hosts: 4, strategy: data}]",
+    ),
+    "hybrid_found_without_paths": (
+        "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
+        "'topoopt(servers=4,degree=2,paths=0)', strategy: data",
+    ),
     "hybrid_odd_with_two_interfaces": (
         "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
         "'topoopt(servers=5,degree=2)', strategy: data",

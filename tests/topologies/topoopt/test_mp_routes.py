@@ -45,13 +45,15 @@ def test_what_no_circuits_reach() -> None:
 
 
 def test_two_paths_end_at_two_nics_with_half_of_the_bytes_each() -> None:
-    routes = mp_routes(Circuits(4, SQUARE, {}), [(0, 3, 5), (0, 1, 9)], paths=2)
+    routes = mp_routes(Circuits(4, SQUARE, {}), [(0, 3, 5), (3, 0, 5), (0, 1, 9), (2, 1, 3)], paths=2)
     assert [(route.path, route.panel, route.transfer_bytes) for route in routes] == [
-        ((0, 1), 0, 4.5),
-        ((0, 2, 3, 1), 1, 4.5),
-        ((0, 1, 3), 1, 2.5),
+        ((0, 1), 0, 9),  # neighbours
         ((0, 2, 3), 0, 2.5),
-    ], "the first over the circuit 1-3, on which less was sent until then"
+        ((0, 1, 3), 1, 2.5),
+        ((3, 1, 0), 0, 2.5),
+        ((3, 2, 0), 1, 2.5),
+        ((2, 3, 1), 1, 3),  # nothing is sent back
+    ]
 
 
 @settings(max_examples=40)

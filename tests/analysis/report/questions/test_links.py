@@ -12,7 +12,7 @@ import pytest
 from analysis.recorded import LinkCount, Run
 from analysis.report.questions import links
 
-from ..helpers import answer, only
+from ..helpers import answer, only, sharing
 
 
 def test_links_tell_the_busiest_and_the_drops() -> None:
@@ -102,3 +102,9 @@ def test_a_network_of_more_links_than_were_recorded_is_not_built(run: Run, lie: 
     (panel,) = answer(replace(run, trials=(replace(trial, topology=lie),)), "links").panels
     assert time.process_time() - began_s < 1
     assert "has more than 9 links" in panel.problem
+
+
+def test_jobs_that_shared_a_network_are_drawn_once(run: Run) -> None:
+    question = answer(sharing(run, {"ps-b16": "x: a", "ring-b16": "x: b"}), "links")
+    (panel,) = question.panels
+    assert panel.caption.startswith("x at batch 16: ps, ring on ")

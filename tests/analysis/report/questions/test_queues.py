@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,7 @@ from analysis.recorded import Run
 from analysis.report.beside import beside
 from analysis.report.questions import answered, queues
 
-from ..helpers import answer
+from ..helpers import answer, sharing
 
 RATE_BPS = 200_000_000
 
@@ -124,3 +125,16 @@ def test_page_and_markdown_have_the_table(watched: Path) -> None:
 def test_runs_side_by_side_keep_their_tables(watched: Path) -> None:
     run = load(watched)
     assert len(answer(beside([run, run]), "queues").panels) == queues.MOST_PANELS
+
+
+def test_jobs_that_shared_a_network_are_one_trial(watched: Path) -> None:
+    """Its table is there once; the third job is of another trial."""
+    jobs = {"ps-b16": "x: a", "bml-b16": "x: b", "ring-b16": "y: a"}
+    run = sharing(load(watched), jobs)
+    trials = tuple(replace(trial, stored=(watched, "ps-b16")) if "x" in trial.label else trial for trial in run.trials)
+    trials = tuple(replace(trial, stored=(watched, "ring-b16")) if "y" in trial.label else trial for trial in trials)
+    question = answer(replace(run, trials=trials), "queues")
+    assert sorted(panel.caption for panel in question.panels) == ["x at batch 16", "y at batch 16"]
+    assert [row["Trial"] for row in question.told].count("x at batch 16") == 2  # two links
+    assert set(question.frame["arm"]) == {"x", "y"}
+    assert not any(panel.figure["layout"]["shapes"] for panel in question.panels)  # whose iterations would they be?

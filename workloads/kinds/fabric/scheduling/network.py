@@ -214,6 +214,9 @@ def _leaves(topology: Topology) -> list[Leaf | None]:
     return [Leaf(out[0], out[0] ^ 1, topology.head(out[0])) if len(out) == 1 else None for out in ports]
 
 
+PARALLEL = "parallel circuits or routes", "give each ring once, and no routes to interfaces"
+
+
 def only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:
     """The directed links from one node to another.
 
@@ -223,7 +226,7 @@ def only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:
     paths = topology.paths(source, target)
     if len(paths) > 1:
         names, circuits = topology.nodes, len(topology.connections(source, target))
-        why, fix = ("parallel circuits", "give each ring once") if circuits > 1 else ("ecmp", "leave out ecmp")
+        why, fix = PARALLEL if circuits > 1 else ("ecmp", "leave out ecmp")
         raise SchemeError(
             f"{topology.expression} has {len(paths)} paths from {names[source].name} to {names[target].name} ({why}), "
             "and the scheduler has to know which links a transfer takes",
