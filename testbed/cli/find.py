@@ -31,7 +31,10 @@ def find(
     select: Annotated[
         str, typer.Option(metavar="HOW", help="How to choose rings: geometric, or mp (the paper's TopPermutations).")
     ] = "geometric",
-    paths: Annotated[int, typer.Option(metavar="K", help="Routes of each MP transfer between servers that no circuit joins, at most.")] = 1,
+    paths: Annotated[
+        int,
+        typer.Option(metavar="K", help="Routes of each MP transfer between servers that no circuit joins, at most."),
+    ] = 1,
     strategy: Annotated[
         str | None,
         typer.Option(

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from testbed.base.errors import LabError
-from testbed.execution.job_files import PROBE_S, slow_start_s
+from testbed.execution.job_files import LONGEST_PROBE_S, slow_start_s
 from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.measurements import Burst, Way
 from topologies.addressing import Addresses, plan
@@ -158,7 +158,7 @@ def _ping(way: Way, delays_s: Sequence[Sequence[float]], settings: LinkSettings)
 
 def _burst(topology: Topology, addresses: Addresses, link: int, settings: LinkSettings) -> Burst:
     one = topology.links[link // 2]
-    enough_s = max(min(PROBE_S, BURST_BITS / one.rate_bps), LEAST_BITS / one.rate_bps)
+    enough_s = max(min(LONGEST_PROBE_S, BURST_BITS / one.rate_bps), LEAST_BITS / one.rate_bps)
     duration_s = max(BURST_S, enough_s, slow_start_s(one.rate_bps, 2 * one.delay_s) / SETTLE)
     arrives_bps = round(one.rate_bps * (1 - settings.loss))
     return Burst(_way(topology, addresses, link), arrives_bps, duration_s, settings.datagram_bytes)

@@ -36,8 +36,9 @@ PROBE_PORT = 9_000
 """A NIC listens for its burst at this plus its port number on the host."""
 STATE_PORT = 9_600
 """Who gives weights to others, or takes them, after a node died, listens here."""
-PROBE_S = 1.0
-"""Long enough that a core taken away for a tick or two does not decide the rate, short beside a trial."""
+PROBE_S, LONGEST_PROBE_S, NIC_S = 0.4, 1.0, 0.01
+"""Of a burst: the least, which is short beside a trial and long enough that a core taken away for a tick or two does
+not decide the rate; the most on fast links; and so long for each NIC, for all of them share the cores."""
 INITIAL_WINDOW_BITS = 10 * 1448 * 8
 """What Linux sends before the first acknowledgement (RFC 6928)."""
 
@@ -286,7 +287,8 @@ def burst_s(topology: Topology) -> float:
     rates = [(burst.rate_bps(topology), burst.round_trip_s(topology)) for burst in topology.bursts]
     starts_s = [slow_start_s(rate_bps, round_trip_s) for rate_bps, round_trip_s in rates]
     slowest_bps = min((rate_bps for rate_bps, _ in rates), default=LEAST_BITS)
-    return max(PROBE_S, LEAST_BITS / slowest_bps, max(starts_s, default=0.0) / SETTLE)
+    shared_s = min(LONGEST_PROBE_S, NIC_S * len(rates))
+    return max(PROBE_S, shared_s, LEAST_BITS / slowest_bps, max(starts_s, default=0.0) / SETTLE)
 
 
 def slow_start_s(rate_bps: float, round_trip_s: float) -> float:

@@ -88,7 +88,7 @@ class Bench:
 
     def _outcome(self, trial: Trial, lab: Lab, folder: Path, tick: Tick) -> Outcome:
         with (
-            mock.patch.object(job_files, "PROBE_S", job_files.PROBE_S / 3),
+            mock.patch.object(job_files, "PROBE_S", job_files.PROBE_S * 0.8),
             mock.patch.object(job_files, "LEAST_BITS", job_files.LEAST_BITS / 6),
         ):
             found = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)

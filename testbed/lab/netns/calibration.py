@@ -1,10 +1,8 @@
 """Looks at an idle network: round trips of small packets, and bursts over links that no pair of hosts uses alone.
 
-Usage: ``python -m testbed.lab.netns.calibration h0=7,leaf0=8 <REQUEST >ANSWER``
-
-The first argument says which descriptor of the lab's first process holds each node's network namespace. A socket stays
-in the namespace in which it was made, so this one process holds both ends of every way. That makes a round trip one of
-packets, with no other process to be woken on the way, and it needs nothing to run on a switch.
+The lab's first process forks a process for it. A socket stays in the namespace in which it was made, so this one
+process holds both ends of every way. That makes a round trip one of packets, with no other process to be woken on the
+way, and it needs nothing to run on a switch.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import os
 import selectors
 import socket
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -161,16 +158,17 @@ def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:
     )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Answer the request on standard input."""
-    inside = Namespaces([int(pair.split("=")[1]) for pair in arguments[0].split(",")])
-    asked = json.load(sys.stdin)
+def main(descriptors: Sequence[int]) -> int:
+    """Answer the request on standard input, on standard output; returns 0.
+
+    ``descriptors`` of the lab's first process hold the nodes' network namespaces.
+    """
+    inside = Namespaces(descriptors)
+    with open(0, closefd=False) as file:
+        asked = json.load(file)
     ways = [Way(**one) for one in asked["pings"]]
     bursts = [Burst(Way(**one.pop("way")), **one) for one in asked["bursts"]]
     found = {"round_trips_s": round_trips(ways, inside.enter), "rates_bps": rates(bursts, inside.enter)}
-    print(json.dumps(found))
+    with open(1, "w", closefd=False) as file:
+        json.dump(found, file)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -30,7 +30,6 @@ from topologies import addressing
 from topologies.model import Topology
 
 AGENT = "testbed.lab.netns.agent"
-CALIBRATION = "testbed.lab.netns.calibration"
 CALIBRATION_START_S = 30.0
 """Starting Python, and what a busy machine adds; the rest of its time limit is what it is asked for, one by one."""
 PING_S = 0.1
@@ -260,14 +259,12 @@ class NetnsLab:
         # Here, for it loads NumPy, whose threads would keep the launcher from making a user namespace.
         from testbed.lab.netns import calibration
 
-        descriptors = ",".join(f"{name}={fd}" for name, fd in self._sandbox.ask(Sandbox.namespaces()).items())
-        command = [sys.executable, "-P", "-m", CALIBRATION, descriptors]
         with tempfile.TemporaryFile() as file:
             file.write(calibration.request(pings, bursts).encode())
             file.seek(0)
             limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
-            run = partial(Sandbox.run, 0, command)
-            done = run_and_collect(lambda files: self._attached(run, (file.fileno(), *files[1:])), command[:4], limit_s)
+            started = lambda files: self._attached(Sandbox.calibrate, (file.fileno(), *files[1:]))  # noqa: E731
+            done = run_and_collect(started, ["calibration"], limit_s)
         if done.status:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
         return calibration.answer(done.stdout)

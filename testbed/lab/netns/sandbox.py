@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -272,6 +273,13 @@ class Sandbox:
         return self._processes.call(place, network.command_line, files[:3], by_stream(files[3]), keep=True)
 
     @request
+    def calibrate(self, files: Sequence[int]) -> int:
+        """Start :mod:`.calibration`, in a process that needs no imports if workers have run here; files as for
+        :meth:`run`."""
+        body = partial(_calibrate, tuple(self._up().namespaces))
+        return self._processes.call(self._place(0), body, files[:3], by_stream(files[3]))
+
+    @request
     def signal(self, pid: int, number: int) -> None:
         """Signal a command and its children."""
         self._processes.signal(pid, number)
@@ -289,12 +297,6 @@ class Sandbox:
         places = [self._enclosed(worker.node) for worker in workers]
         for worker, place in zip(workers, places, strict=True):
             self._processes.launch(worker, place, run_program if worker.program else worker_body(torch=torch))
-
-    @request
-    def namespaces(self) -> dict[str, int]:
-        """By node, the descriptor of this process that holds its network namespace."""
-        network = self._up()
-        return {node.name: network.namespaces[node.index] for node in network.blueprint.nodes}
 
     @request
     def exits(self) -> list[Exit]:
@@ -445,6 +447,12 @@ def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> BuiltNetwork:
 
         return MininetNetwork(blueprint)
     return LentNetwork(blueprint, lent) if lent else BuiltNetwork(blueprint)
+
+
+def _calibrate(namespaces: Sequence[int]) -> int:
+    from testbed.lab.netns import calibration  # with NumPy, which this process has once workers were forked from it
+
+    return calibration.main(namespaces)
 
 
 def _require(blueprint: Blueprint) -> None:
