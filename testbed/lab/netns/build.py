@@ -149,12 +149,13 @@ class BuiltNetwork:
     def _make_namespaces(self) -> None:
         has_ipv6 = sysctls.has_ipv6()
         try:
-            for node in self.blueprint.nodes:
-                self._make(node)
-                self.namespaces.append(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
-                sysctls.write(sysctls.wanted(node, has_ipv6, self.blueprint.settings))
-                with RouteSocket() as netlink:
-                    netlink.send([rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")])
+            with sysctls.Roots() as roots:
+                for node in self.blueprint.nodes:
+                    self._make(node)
+                    self.namespaces.append(os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC))
+                    sysctls.write(sysctls.wanted(node, has_ipv6, self.blueprint.settings), roots.next())
+                    with RouteSocket() as netlink:
+                        netlink.send([rtnetlink.set_up(LOOPBACK_INDEX, f"{node.name}:lo")])
         finally:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
 

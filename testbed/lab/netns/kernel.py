@@ -40,6 +40,8 @@ TFD_TIMER_ABSTIME = 1
 ITIMERSPEC = struct.Struct("=qqqq")  # struct itimerspec: interval and first expiry, seconds and nanoseconds
 SYS_MOUNT_SETATTR, AT_RECURSIVE, MOUNT_ATTR = 442, 0x8000, struct.Struct("=4Q")
 """The number is the same on all architectures. Read-only and no devices have the numbers that they have in mount(2)."""
+SYS_FSOPEN, SYS_FSCONFIG, SYS_FSMOUNT = 430, 431, 432
+FSOPEN_CLOEXEC, FSCONFIG_CMD_CREATE, FSMOUNT_CLOEXEC = 1, 6, 1
 CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL, CAP_SETGID, CAP_SETUID = 0, 1, 3, 5, 6, 7
 CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW = 10, 12, 13
 CAP_SYS_ADMIN = 21
@@ -91,6 +93,21 @@ def restrict_mounts(target: str, flags: int) -> None:
     path = os.fsencode(target)
     result = _libc.syscall(SYS_MOUNT_SETATTR, -1, path, AT_RECURSIVE, attributes, ctypes.c_size_t(len(attributes)))
     _checked(min(result, 0), f"restrict {target}")
+
+
+def proc() -> int:
+    """An open proc file system that is mounted nowhere (fsopen(2), fsmount(2), Linux 5.2). Raises OSError."""
+    context = _opened(_libc.syscall(SYS_FSOPEN, b"proc", FSOPEN_CLOEXEC), "fsopen proc")
+    try:
+        _checked(_libc.syscall(SYS_FSCONFIG, context, FSCONFIG_CMD_CREATE, None, None, 0), "make a proc file system")
+        return _opened(_libc.syscall(SYS_FSMOUNT, context, FSMOUNT_CLOEXEC, 0), "fsmount proc")
+    finally:
+        os.close(context)
+
+
+def _opened(result: int, what: str) -> int:
+    _checked(min(result, 0), what)
+    return int(result)
 
 
 def unmount(target: str) -> None:

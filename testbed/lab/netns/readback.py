@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from testbed.base.errors import LabError
 from testbed.lab.base import LARGE_PACKET_BYTES
@@ -50,13 +50,13 @@ def verify(network: BuiltNetwork, way: Way) -> dict[str, Any]:
     Raises:
         LabError: something differs; the link or node, what was asked and what was found are named.
     """
-    summary = _Summary(network, way)
-    try:
-        network.on_every_node(summary.check)
-        way.check()
-    except NetlinkError as error:
-        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
-    return summary.result()
+    with _Summary(network, way) as summary:
+        try:
+            network.on_every_node(summary.check)
+            way.check()
+        except NetlinkError as error:
+            raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
+        return summary.result()
 
 
 def verify_nodes(network: BuiltNetwork, way: Way, nodes: Iterable[NodePlan]) -> None:
@@ -65,10 +65,11 @@ def verify_nodes(network: BuiltNetwork, way: Way, nodes: Iterable[NodePlan]) -> 
     Raises:
         LabError: something differs.
     """
-    try:
-        network.on_nodes(nodes, _Summary(network, way).check)
-    except NetlinkError as error:
-        raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
+    with _Summary(network, way) as summary:
+        try:
+            network.on_nodes(nodes, summary.check)
+        except NetlinkError as error:
+            raise LabError(f"cannot read back: {error.strerror}", fix=FIX) from error
 
 
 def spot_check(network: BuiltNetwork, way: Way) -> Reading:
@@ -130,9 +131,16 @@ class _Summary:
         self.neighbours = 0
         self.circuits = 0
         self.packet_bytes = LARGE_PACKET_BYTES[0]
+        self._roots = sysctls.Roots()
         self.sysctls: dict[str, Counter[str]] = {}
         self.inherited: dict[str, str] = {}
         self.has_ipv6 = sysctls.has_ipv6()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._roots.__exit__(*error)
 
     def check(self, node: NodePlan, netlink: RouteSocket) -> None:
         self._check_interfaces(node, netlink)
@@ -249,8 +257,9 @@ class _Summary:
         self.circuits += len(joined) // 2
 
     def _check_sysctls(self, node: NodePlan) -> None:
+        root = self._roots.next()
         for name, value in sysctls.wanted(node, self.has_ipv6, self.settings).items():
-            found = sysctls.read(name)
+            found = sysctls.read(name, root)
             _compare(node.name, f"sysctl {name}", value, found)
             self.sysctls.setdefault(name, Counter())[found] += 1
         if node.index == 0:  # what is not set is inherited by all alike
