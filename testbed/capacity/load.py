@@ -14,6 +14,7 @@ from testbed.experiment.built import lab_rate_bps
 from testbed.lab.base import LinkSettings
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from testbed.trial.network import link_settings
 from workloads.sync.cost import Cost
 
 HEADER_BYTES = 52
@@ -27,7 +28,8 @@ class Load:
     Attributes:
         sent_bytes_s: what all processes hand to TCP.
         link_bytes_s: what all links carry, each direction of each link counted.
-        packets_s: full packets that this is, on all links.
+        packets_s: full packets that this is, on all links,
+        large_packets_s: and packets as the kernel hands them down before it cuts them.
         chunks_s: chunks that processes send.
         processes: workers, and nodes that add for others.
         links: number of links.
@@ -39,6 +41,7 @@ class Load:
     sent_bytes_s: float
     link_bytes_s: float
     packets_s: float
+    large_packets_s: float
     chunks_s: float
     processes: int
     links: int
@@ -60,6 +63,7 @@ def load_of(trial: Trial) -> Load | None:
         sent_bytes_s=job.cost.wire_bytes / least_s,
         link_bytes_s=link_bytes_s,
         packets_s=link_bytes_s / (trial.spec.links.mtu - HEADER_BYTES),
+        large_packets_s=link_bytes_s / link_settings(trial.spec).packet_bytes(trial.topology),
         chunks_s=chunks_of(job) / least_s,
         processes=len(trial.processes),
         links=len(trial.topology.links),

@@ -2,9 +2,10 @@
 
 Problem: each network stays certified up to some rate, and each up to another. Chosen: processor time is what runs
 out. While gradients are on the wire it grows linearly with the bytes that processes send (copied twice, and added), the
-bytes on each link (shaped, and handed on), the chunks (Python, once each) and the processes (each wakes up by itself).
-The prices of these are :data:`PRICES`, once and for all: with them the processor time of 28 trials on two cores (five
-schemes on stars, BCubes and a fat-tree; chunks of 32 and 128 KiB) is within 9 % (standard deviation), 17 % at most.
+large packets on each link (shaped, and handed on: :meth:`testbed.lab.base.LinkSettings.packet_bytes`), the chunks
+(Python, once each) and the processes (each wakes up by itself). The prices of these are :data:`PRICES`, once and for
+all: with them the processor time of 28 trials on two cores (five schemes on stars, BCubes and a fat-tree; chunks of 32
+and 128 KiB; large packets of 64 KiB) is within 9 % (standard deviation), 17 % at most.
 What a machine carries is then one number, and the ladder finds it: at how much of that networks are no longer
 certified. A machine that is twice as fast has twice that limit. On two cores, of 52 trials all that needed up to 1.6
 cores were VALID in GST, and none that needed 2.7 or more.
@@ -26,8 +27,9 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import TestbedError
 from testbed.capacity.load import Load
+from testbed.lab.base import LARGE_PACKET_BYTES
 
-PRICES = np.array([0.0725, 0.0316, 0.0164, 0.0116])
+PRICES = np.array([0.0725, 0.0166, 0.0164, 0.0116])
 """Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices
 measures them again)."""
 
@@ -94,8 +96,13 @@ class Capacity:
     limit: float
 
     def room(self, load: Load) -> float:
-        """How many times the rates of a load this machine carries; 1 or more where it carries the load as it is."""
+        """How many times the rates of a load this machine carries; 1 or more where it carries the load as it is.
+
+        Large packets that are larger than the least grow with rates: as many are handed down at any rate.
+        """
         fixed = float(PRICES[-1]) * load.processes
+        if load.link_bytes_s > 1.001 * LARGE_PACKET_BYTES[0] * load.large_packets_s:
+            fixed += float(PRICES[1]) * 1e-3 * load.large_packets_s
         return max(0.0, self.limit - fixed) / (need(load) - fixed)
 
     @property
@@ -105,8 +112,9 @@ class Capacity:
 
 
 def units(load: Load) -> NDArray[np.float64]:
-    """What processor time is paid for: Gbit/s sent, Gbit/s on links, thousand chunks/s, processes."""
-    return np.array([8e-9 * load.sent_bytes_s, 8e-9 * load.link_bytes_s, 1e-3 * load.chunks_s, float(load.processes)])
+    """What processor time is paid for: Gbit/s sent, thousand large packets/s on links, thousand chunks/s, processes."""
+    per_s = 8e-9 * load.sent_bytes_s, 1e-3 * load.large_packets_s, 1e-3 * load.chunks_s
+    return np.array([*per_s, float(load.processes)])
 
 
 def need(load: Load) -> float:

@@ -20,6 +20,7 @@ def load(gbps: float, processes: int = 9, hops: float = 2.0, chunk_kib: float = 
         "sent_bytes_s": sent_bytes_s,
         "link_bytes_s": hops * sent_bytes_s,
         "packets_s": hops * sent_bytes_s / 1448,
+        "large_packets_s": hops * sent_bytes_s / 65_536,
         "chunks_s": sent_bytes_s / (1024 * chunk_kib),
         "processes": processes,
         "links": processes,

@@ -71,8 +71,8 @@ STEP = steps()[0].as_json()
 DAMAGED = {
     "no JSON": "{",
     "no object": "[1]",
-    "no machines": '{"schema": 1}',
-    "machines that are none": '{"schema": 1, "machines": [7]}',
+    "no machines": '{"schema": 2}',
+    "machines that are none": '{"schema": 2, "machines": [7]}',
     "deep": "[" * 100_000,
     "no steps": _entry(steps=None),
     "a step without a load": _entry(steps=[{"network": "ring"}]),
@@ -98,7 +98,7 @@ def test_a_damaged_file_counts_as_nothing_measured_and_says_so(path: Path, name:
 
 def test_a_file_of_another_version_counts_as_nothing_measured(path: Path) -> None:
     path.parent.mkdir(parents=True)
-    path.write_text('{"schema": 2, "machines": {"by": "name"}}')
+    path.write_text('{"schema": 1, "machines": {"by": "name"}}')
     assert cache.known(path, HERE) == cache.Known()
 
 

@@ -38,8 +38,8 @@ def test_a_step_asks_for_what_it_is_to_ask_for(rung: Rung, in_all_bps: float) ->
     assert load is not None
     assert load.in_all_bps == pytest.approx(in_all_bps, rel=1e-3)
     assert trial.job.gst_theory_s == pytest.approx(
-        GST_S, rel=0.06
-    )  # the scale changes the share of a bucket and a packet
+        GST_S, rel=0.1
+    )  # the scale changes the share of a bucket and a large packet
 
 
 def test_a_step_is_a_real_trial(monkeypatch: pytest.MonkeyPatch) -> None:

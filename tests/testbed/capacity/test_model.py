@@ -33,9 +33,19 @@ def test_room_is_by_what_rates_may_grow() -> None:
     assert found.room(larger) == pytest.approx(1)
 
 
+def test_as_many_large_packets_are_handed_down_at_any_rate_if_they_grow_with_it() -> None:
+    found = fitted(steps())
+    one, growing = load(5.0, 12, 3, 32), load(5.0, 12, 3, 32, large_packets_s=3 * 5e9 / 8 / 150_000)
+    more = found.room(growing)
+    larger = load(5.0 * more, 12, 3, 32, large_packets_s=growing.large_packets_s)
+    assert need(larger) == pytest.approx(found.limit)
+    assert more > found.room(one)
+
+
 def test_what_each_load_is_paid_for() -> None:
-    """A Gbit/s sent and two on links, 1 / (8 * 64 KiB) of it chunks, by nine processes."""
-    assert units(load(1.0)) == pytest.approx([1.0, 2.0, 1e9 / 8 / 65536 / 1000, 9.0])
+    """A Gbit/s sent, twice as many large packets on links as there are chunks of 64 KiB, nine processes."""
+    chunks = 1e9 / 8 / 65536 / 1000
+    assert units(load(1.0)) == pytest.approx([1.0, 2 * chunks, chunks, 9.0])
     assert need(load(2.0)) > need(load(1.0)) > need(load(1.0, processes=8)) > 0
     assert need(load(1.0, hops=6)) > need(load(1.0))
     assert need(load(1.0, chunk_kib=8)) > need(load(1.0))
