@@ -172,10 +172,16 @@ class Rehearsal:
         }
         return taken(said, self._written(host))
 
-    def differs(self, host: int, before: Snapshot) -> list[str]:
-        """What is otherwise than in an earlier snapshot, for a reader; what is just ending has a moment to do so."""
+    def differs(self, host: int, before: Snapshot, but_for: str | None = None) -> list[str]:
+        """What is otherwise than in an earlier snapshot, for a reader, but for lines with a certain word; what is just
+        ending has a moment to do so."""
+
+        def look() -> list[str]:
+            found = differences(before, self.snapshot(host))
+            return [line for line in found if but_for is None or but_for not in line]
+
         end = time.monotonic() + SETTLE_S
-        while found := differences(before, self.snapshot(host)):
+        while found := look():
             if time.monotonic() > end:
                 break
             time.sleep(0.2)

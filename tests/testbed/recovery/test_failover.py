@@ -117,9 +117,6 @@ class Cluster:
     files: Files
     lab: Loopback
 
-    def iterations(self, name: str) -> int:
-        return Feed({name: self.files.samples(name)}).done(name)
-
     def when(self, condition: Callable[[], bool], act: Callable[[], None]) -> None:
         """Do something as soon as a condition holds, beside what goes on."""
 
@@ -133,7 +130,8 @@ class Cluster:
     def kill(self, name: str, iteration: int, number: int = signal.SIGKILL) -> None:
         """Once some worker has done so many iterations."""
         hosts = [f"h{host}" for host in self.trial.network.topology.hosts]
-        reached = lambda: max(map(self.iterations, hosts)) >= iteration  # noqa: E731
+        feed = Feed({host: self.files.samples(host) for host in hosts})
+        reached = lambda: max(map(feed.done, hosts)) >= iteration  # noqa: E731
         self.when(reached, lambda: self.lab.signal(name, number))
 
     def run(self) -> Course:
@@ -458,7 +456,7 @@ def test_an_error_of_its_own_is_no_death(cluster: Callable[..., Cluster]) -> Non
 def test_nobody_is_left(cluster: Callable[..., Cluster]) -> None:
     run = cluster(SINGLES)
     for name in ("h0", "h1", "h2"):
-        run.when(lambda: run.iterations("h0") >= 2, lambda name=name: run.lab.signal(name, signal.SIGKILL))  # type: ignore[misc]
+        run.kill(name, 2)
     with pytest.raises(WorkerError, match=r"^no worker is left: h\d was killed by SIGKILL") as error:
         run.run()
     assert error.value.process in run.trial.processes

@@ -33,6 +33,8 @@ retries: 0
 """
 LONG = SPEC.replace("iterations: 3", "iterations: 2000")
 STARTED_S = 60.0
+LOOK_EVERY_S = 0.3
+"""At hosts, on each of which a look starts three processes."""
 RING = '  - {label: "Ring on fat-tree", topology: "star(hosts=9)", scheme: ring}\n'
 PS = '  - {label: "PS on fat-tree", topology: "star(hosts=9)", scheme: ps}\n'
 FABRIC = '  - {topology: "star(hosts=4)", scheme: "mlfabric_a(delay_bound=100,aggregators=0)"}\n'
@@ -131,7 +133,7 @@ def shapers(rehearsal: Rehearsal, host: int) -> str:
 
 
 def await_unshaped(rehearsal: Rehearsal, timeout_s: float) -> None:
-    until(lambda: not any("htb" in shapers(rehearsal, host) for host in range(3)), timeout_s)
+    until(lambda: not any("htb" in shapers(rehearsal, host) for host in range(3)), timeout_s, LOOK_EVERY_S)
 
 
 ENDS = ("baremetal.agent", "baremetal.shaper", "workloads")
@@ -148,7 +150,7 @@ def test_a_killed_harness_leaves_no_host_shaped_nothing_running_and_what_it_wrot
     ps = ["ps", "-e", "-o", "args="]
     for host in range(3):
         run_there = partial(subprocess.run, prepared.on(host, ps), capture_output=True, text=True)
-        until(lambda there=run_there: not any(one in there().stdout for one in ENDS), 20.0)
+        until(lambda there=run_there: not any(one in there().stdout for one in ENDS), 20.0, LOOK_EVERY_S)
     inventory = str(prepared.inventory)
     listed = prepared.testbed("clean", "--inventory", inventory).stdout
     assert "node1: directory /var/lib/testbed/work/" in listed

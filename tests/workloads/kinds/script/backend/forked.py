@@ -6,6 +6,7 @@ ends when all ranks have, and prints their exit statuses.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -20,6 +21,7 @@ from workloads.autoload import autoload
 def main(ranks: Path, words: list[str]) -> None:
     """In a rank it returns, so that Python ends as after any script."""
     pids = []
+    gc.freeze()  # what was imported: each rank's collections, and the last ones when it ends, would look through it
     for one in json.loads(ranks.read_text()):
         pid = os.fork()
         if pid == 0:

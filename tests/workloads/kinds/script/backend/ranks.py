@@ -63,14 +63,13 @@ class Ranks:
 
     def start(self, script: Path, *arguments: str) -> list[subprocess.Popen[str]]:
         """Ranks, and then servers."""
-        servers = sorted({p for p in range(len(self.plan.nodes)) if self.peers(p)} - set(self.plan.workers))
         words = [sys.executable, str(script), *arguments]
         ranks = [_started(words, {**os.environ, **self._environment(rank)}) for rank in range(self.world)]
-        return [*ranks, *map(self._server, servers)]
+        return [*ranks, *self._servers()]
 
     def fork(self, script: Path, *arguments: str) -> list[tuple[int, str]]:
-        """The exit status of each rank, and what it said, of a scheme without servers. All are forks of one process,
-        which alone imports PyTorch."""
+        """The exit status of each rank, and what it said. All are forks of one process, which alone imports PyTorch.
+        Servers end as they should."""
         environments = [self._environment(rank) for rank in range(self.world)]
         logs = [self.folder / f"{rank}.log" for rank in range(self.world)]
         path = self.folder / "ranks.json"
@@ -78,7 +77,7 @@ class Ranks:
         path.write_text(json.dumps([{"environment": own, "log": str(log)} for own, log in pairs]))
         shared = {name: value for name, value in environments[0].items() if name == "OMP_NUM_THREADS"}
         process = _started([sys.executable, str(FORKED), str(path), str(script), *arguments], {**os.environ, **shared})
-        (said,) = finished([process])
+        said, *_ = finished([process, *self._servers()])
         return [(status, log.read_text()) for status, log in zip(json.loads(said), logs, strict=True)]
 
     def samples(self, name: str) -> Path:
@@ -108,6 +107,10 @@ class Ranks:
         path.write_text(job.text())
         meeting = {"GLOO_SOCKET_IFNAME": "lo", "MASTER_PORT": str(self.master)}
         return {**rank_environment(rank, self.world, address(0)), VARIABLE: str(path), **meeting}
+
+    def _servers(self) -> list[subprocess.Popen[str]]:
+        serving = {node for node in range(len(self.plan.nodes)) if self.peers(node)} - set(self.plan.workers)
+        return [self._server(node) for node in sorted(serving)]
 
     def _server(self, node: int) -> subprocess.Popen[str]:
         name = self.plan.nodes[node]

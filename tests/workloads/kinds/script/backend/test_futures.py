@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.execution import rank_lines
-from tests.workloads.kinds.script.backend.ranks import Ranks, finished
+from tests.workloads.kinds.script.backend.ranks import Ranks
 from workloads.kinds.ranks import Call
 
 SCRIPT = Path(__file__).with_name("futures_of_hooks.py")
@@ -20,7 +20,8 @@ def sums(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """By rank, the sums of two that ran the script, in the order in which it asked for them."""
     ranks = Ranks(tmp_path_factory.mktemp("futures"), "star(hosts=2)", "ring")
     ranks.library = request.param
-    finished(ranks.start(SCRIPT))
+    for status, said in ranks.fork(SCRIPT):
+        assert status == 0, said
     rows = [rank_lines.rows(rank_lines.read(ranks.samples(f"h{rank}")), rank, rank) for rank in range(2)]
     calls = [[call for call in one.calls if call.op == "allreduce"] for one in rows if one is not None]
     return [sorted(some, key=lambda call: call.asked_s) for some in calls]

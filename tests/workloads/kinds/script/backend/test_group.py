@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.execution import rank_lines
-from tests.workloads.kinds.script.backend.ranks import Ranks, finished
+from tests.workloads.kinds.script.backend.ranks import Ranks
 
 SCRIPT = Path(__file__).with_name("random_calls.py")
 
@@ -16,13 +16,9 @@ SCRIPT = Path(__file__).with_name("random_calls.py")
     ("topology", "scheme", "off"), [("star(hosts=4)", "ring", "0"), ("star(hosts=4,ina=all)", "switchml", "1e-4")]
 )
 def test_random_collectives_give_what_they_must(topology: str, scheme: str, off: str, tmp_path: Path) -> None:
-    """Ranks of a ring are forked from one process, and import nothing; those of switches start as in a trial."""
     ranks = Ranks(tmp_path, topology, scheme, check=7)
-    if scheme == "ring":
-        for status, said in ranks.fork(SCRIPT, "150", "1", off):
-            assert status == 0, said
-    else:
-        finished(ranks.start(SCRIPT, "150", "1", off))
+    for status, said in ranks.fork(SCRIPT, "150", "1", off):
+        assert status == 0, said
     for rank in range(ranks.world):
         rows = rank_lines.rows(rank_lines.read(ranks.samples(f"h{rank}")), rank, rank)
         assert rows is not None
@@ -33,9 +29,8 @@ def test_random_collectives_give_what_they_must(topology: str, scheme: str, off:
 
 def test_groups_that_are_destroyed_are_gone_and_servers_serve_one_default_group(tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, "star(hosts=3,ina=all)", "switchml")
-    processes = ranks.start(SCRIPT.with_name("many_groups.py"))
-    said = [one.communicate(timeout=120)[0] for one in processes]
-    assert [one.returncode for one in processes] == [1, 1, 1, 0], "\n".join(said)
+    statuses, said = zip(*ranks.fork(SCRIPT.with_name("many_groups.py")), strict=True)
+    assert statuses == (1, 1, 1), "\n".join(said)
     for rank in range(3):
         (error,) = (line for line in rank_lines.read(ranks.samples(f"h{rank}")) if line["kind"] == "error")
         assert (error["error"], error["fix"]) == (
