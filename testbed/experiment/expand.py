@@ -235,7 +235,7 @@ def _check_connections(plan: Plan, topology: Topology) -> None:
             raise SpecError(
                 f"scheme {plan.scheme} has one connection between {a} and {b}, and {topology.expression} has several "
                 "circuits or routes there, so all but one would be dark",
-                fix="join two servers by one: give each ring once, and no routes to interfaces",
+                fix="join two servers by one circuit: give each ring once, and no routes to interfaces",
             )
 
 
