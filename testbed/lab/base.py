@@ -117,8 +117,8 @@ class LinkSettings:
     """The default of every node, for programs that do not choose their own; None leaves the kernel's."""
     mark_at_bytes: int | None = None
     """The length of a queue from which what enters it is marked by ECN; None marks nothing."""
-    large_packets: bool = True
-    """Whether large packets may be larger than 64 KiB on fast links (:meth:`packet_bytes`)."""
+    disturbed: bool = False
+    """Whether something will happen to links that disturbs TCP."""
 
     @property
     def drops(self) -> bool:
@@ -137,10 +137,15 @@ class LinkSettings:
         Where links drop or mark packets, it is what every kernel hands down: a queue takes or refuses it as a whole.
         """
         least, most = LARGE_PACKET_BYTES
-        if not self.shaped or not self.large_packets or self._slows_tcp_down:
+        if not self.shaped or not self.is_calm:
             return least
         slowest_bps = min((link.rate_bps for link in topology.links), default=0)
         return min(most, max(least, round(slowest_bps / 8 * LARGE_PACKET_S)))
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether no packet will be dropped, marked or sent again, at any time."""
+        return not self.disturbed and not self._slows_tcp_down
 
     @property
     def _slows_tcp_down(self) -> bool:

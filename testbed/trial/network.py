@@ -79,7 +79,7 @@ def shaper(settings: LinkSettings, topology: Topology) -> Shaper:
 def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSettings:
     """How the lab emulates links, beyond the rate and delay that each has; the last is every node's default.
 
-    Packets are no larger than usual in any arm if TCP is disturbed in one of them.
+    They are disturbed in all arms if they are in one, so that all arms meet the same settings.
     """
     links = spec.links
     perturbations = [*spec.perturb, *(one for arm in spec.arms for one in arm.perturb)]
@@ -92,5 +92,5 @@ def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSett
         seed=spec.seed,
         congestion_control=congestion_control,
         mark_at_bytes=links.ecn.mark_at_bytes if links.ecn else None,
-        large_packets=not any(one.drops_packets or one.disturbs_tcp for one in perturbations),
+        disturbed=any(one.drops_packets or one.disturbs_tcp for one in perturbations),
     )

@@ -39,6 +39,9 @@ EVERYWHERE = {
     # two minutes with the kernel's 8 retries.
     "ipv4/tcp_orphan_retries": "2",
 }
+NO_PROBES = {"ipv4/tcp_early_retrans": "0"}
+"""No tail loss probes, where nothing is lost: a probe that seems to have mended a loss cuts a connection's window for
+the rest of the trial."""
 ASK_FOR_ECN = {"ipv4/tcp_ecn": "1"}
 """The kernel's own setting, 2, grants ECN to connections that ask for it, and asks for it on none."""
 REPORTED = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_congestion_control", "core/somaxconn")
@@ -56,7 +59,8 @@ def wanted(node: NodePlan, has_ipv6: bool, settings: LinkSettings) -> dict[str, 
     quiet = QUIET if has_ipv6 else {}
     forwarding = {**FORWARDING} if node.forwards else {"ipv4/ip_forward": "0"}
     chosen = {CONGESTION_CONTROL: congestion_control} if congestion_control else {}
-    return {**quiet, **forwarding, **EVERYWHERE, **chosen, **marks}
+    probes = NO_PROBES if settings.is_calm else {}
+    return {**quiet, **forwarding, **EVERYWHERE, **chosen, **marks, **probes}
 
 
 def has_ipv6() -> bool:

@@ -41,7 +41,7 @@ def test_ends_and_ports_agree() -> None:
         ("star(hosts=4)", LinkSettings(queue_bytes=10**6), 10**10, 65_536),
         ("star(hosts=4)", LinkSettings(loss=0.01), 10**10, 65_536),
         ("star(hosts=4)", LinkSettings(mark_at_bytes=10**5), 10**10, 65_536),
-        ("star(hosts=4)", LinkSettings(large_packets=False), 10**10, 65_536),
+        ("star(hosts=4)", LinkSettings(disturbed=True), 10**10, 65_536),
     ],
 )
 def test_large_packets_take_two_milliseconds_of_the_slowest_link(
