@@ -20,8 +20,6 @@ from testbed.base.errors import NeighbourError
 HEADER_BYTES = 4
 _BUFFERS_PER_SEND = 8
 """Buffers (two a message) handed to one sendmsg: enough to make system calls rare, few enough to stay fair."""
-WAKE_BYTES = 2**18
-"""Of a payload that is still to come, what is worth a wake-up (SO_RCVLOWAT), if the payload does not end before."""
 UNSENT_BYTES = 16 * 2**10
 """Bytes that the kernel may hold of an ordered connection before it has put them on the wire (TCP_NOTSENT_LOWAT): what
 a link of 1 Gbit/s sends in the 0.1 ms that the loop takes to come round."""
@@ -80,7 +78,6 @@ class Connection:
         self._begun = 1 if ordered else _BUFFERS_PER_SEND - 1
         self._header = memoryview(bytearray(header_bytes))
         self._header_have = 0
-        self._wakes_at = 1
 
     @property
     def header(self) -> memoryview:
@@ -170,7 +167,6 @@ class Connection:
             missing = self._header_bytes - self._header_have
             self._header_have += self._receive([self._header[self._header_have :]], missing)
         if self._header_have < self._header_bytes:
-            self._sleep_until(self._header_bytes - self._header_have)
             return None
         self._header_have = 0
         return int.from_bytes(self._header, "big")
@@ -188,14 +184,7 @@ class Connection:
         payload = min(count, room)
         self._header_have = count - payload
         self.left -= payload
-        self._sleep_until(min(self.left, WAKE_BYTES) or self._header_bytes - self._header_have)
         return payload
-
-    def _sleep_until(self, size: int) -> None:
-        """If nothing is there, let the kernel report so many bytes, not fewer."""
-        if not self.readable and not self.closed and size != self._wakes_at:
-            self._wakes_at = size
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def _receive(self, buffers: Sequence[memoryview], room: int) -> int:
         """One system call into buffers of so many bytes; 0 when nothing is there, or at the end of the stream."""

@@ -22,8 +22,6 @@ from workloads.sync.session import Session
 from workloads.sync.tcp_info import Sent, congestion_control, sent
 
 _GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
-_LOOK_S = 0.25
-"""Between looks at what has come that was not worth a wake-up."""
 _EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
 
@@ -131,11 +129,7 @@ class Loop(Session):
     def _step(self, timeout_s: float) -> bool:
         """Move what can move now, waiting up to ``timeout_s`` if that is nothing; returns whether anything moved."""
         moved = self._move()
-        reported = self._epoll.poll(0.0 if moved else min(_LOOK_S, self._patience_s(timeout_s)))
-        if not moved and not reported:
-            for one in self._connections:
-                one.readable = not one.closed
-        for descriptor, events in reported:
+        for descriptor, events in self._epoll.poll(0.0 if moved else self._patience_s(timeout_s)):
             connection = self._by_descriptor.get(descriptor)
             if connection is None:
                 assert self._gate is not None

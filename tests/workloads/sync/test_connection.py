@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import socket
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workloads.sync.connection import HEADER_BYTES, WAKE_BYTES, Connection
+from workloads.sync.connection import HEADER_BYTES, Connection
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -92,32 +91,3 @@ def _drain(connection: Connection, far: socket.socket, sizes: dict[int, int]) ->
         words.append(word)
         at += HEADER_BYTES + sizes[word]
     return words
-
-
-def test_the_kernel_reports_what_is_worth_a_wake_up(pair: Pair) -> None:
-    near, far = pair
-    connection, payload = Connection(1, "h1", near), memoryview(bytearray(WAKE_BYTES + 50_000))
-    with select.epoll() as epoll:
-        epoll.register(near, select.EPOLLIN | select.EPOLLET)
-
-        def reported(sent: bytes) -> bool:
-            far.sendall(sent)
-            connection.readable = bool(epoll.poll(0.2 if len(sent) < 20_000 else 10))
-            return connection.readable
-
-        assert connection.read_header() is None
-        assert not reported(bytes(HEADER_BYTES - 1))
-        assert reported(b"\7")
-        assert connection.read_header() == 7
-        connection.left = len(payload)
-        assert connection.read_payload(payload) == 0
-        assert not reported(bytes(10_000))
-        assert reported(bytes(WAKE_BYTES - 10_000))
-        assert connection.read_payload(payload[-connection.left :]) == WAKE_BYTES
-        assert connection.read_payload(payload[-connection.left :]) == 0
-        assert not reported(bytes(19_999))
-        assert reported(bytes(30_001))
-        assert connection.read_payload(payload[-connection.left :]) == 50_000
-        assert connection.left == 0
-        assert connection.read_header() is None
-        assert reported(bytes(HEADER_BYTES)), "the next header is not held back"
