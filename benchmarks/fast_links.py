@@ -118,7 +118,7 @@ def cpu_s_by_byte(record: Record) -> float:
     """What all cores took in the median synchronisation, over the bytes that all workers send in it."""
     (idle,) = (check["value"] for check in record["fidelity"]["checks"] if check["name"] == "CPU headroom")
     busy_s = (1 - idle) * len(os.sched_getaffinity(0)) * record["metrics"]["gst_median_s"]
-    return float(busy_s / record["metrics"]["wire_bytes_theory"])
+    return float(busy_s * record["iterations"] / record["metrics"]["wire_bytes_theory"])
 
 
 def _paced(records: Sequence[Record]) -> bool:

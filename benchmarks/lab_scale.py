@@ -21,7 +21,7 @@ TOPOLOGY = "bcube(n=32,k=2)"
 SCHEME = "bml"
 RATE_BPS = 200_000_000
 REPEATS = 3
-TARGET_S = 12.0
+TARGET_S = 6.0
 
 
 def main() -> int:

@@ -64,10 +64,11 @@ def main() -> int:
 def _start(lab: NetnsLab, topology: Topology, forest: Forest, folder: Path) -> tuple[float, float]:
     """Launch all workers; seconds until the last has its first gradient, and own bytes of each."""
     launches = list(_jobs(topology, forest, folder))
+    lab.share(folder)
     before = lab.memory_bytes()
     started = time.monotonic()
     lab.launch(launches)
-    ready = [_first_ready(lab, Path(launch.job).with_suffix(".jsonl")) for launch in launches]
+    ready = [_first_ready(lab, _samples(folder, launch.process), Path(launch.log)) for launch in launches]
     own = (lab.memory_bytes() - before) / len(launches)
     lab.kill()
     return max(ready) - started, own
@@ -94,13 +95,19 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
             congestion_control="reno",
             start_timeout_s=TIMEOUT_S,
             timeout_s=TIMEOUT_S,
-            samples=str(folder / f"{name}.jsonl"),
+            samples=str(_samples(folder, name)),
         )
+        (folder / name).mkdir()
         job.save(folder / f"{name}.json")
         yield Launch(name, node, str(folder / f"{name}.json"), str(folder / f"{name}.log"))
 
 
-def _first_ready(lab: NetnsLab, samples: Path) -> float:
+def _samples(folder: Path, name: str) -> Path:
+    """In the only folder in which a worker can write."""
+    return folder / name / "samples.jsonl"
+
+
+def _first_ready(lab: NetnsLab, samples: Path, log: Path) -> float:
     """The moment at which a worker had its gradient of iteration 0, once it has said so."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
@@ -110,8 +117,7 @@ def _first_ready(lab: NetnsLab, samples: Path) -> float:
         if lab.exits():
             break
         time.sleep(0.02)
-    log = samples.with_suffix(".log")
-    raise SystemExit(f"{samples.stem} did not get through iteration 0:\n{log.read_text() if log.exists() else ''}")
+    raise SystemExit(f"{log.stem} did not get through iteration 0:\n{log.read_text() if log.exists() else ''}")
 
 
 def _report(workers: int, times_s: list[float], own: float) -> int:
