@@ -75,8 +75,8 @@ class Run:
 
 
 LIKELY_UPDATES = 60
-"""Of a trial that is played for a guess at its time: 0.1 s of a core. With twice as many, which take more than
-twice as long, guesses at how long all of MLfabric's claims take are shorter by 5 %, and one of them by 14 %."""
+"""Of a trial that is played for a guess at its time: 0.1 s of a core. With twice as many, guesses at how long all of
+MLfabric's claims take are shorter by 5 %, and a list of claims takes twice as long."""
 
 
 def likely_jct_s(plan: Fabric, demand: Demand, *, makes_sums: bool) -> float:
