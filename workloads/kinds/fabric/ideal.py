@@ -74,9 +74,8 @@ class Run:
         return max(update.end_s for update in self.updates)
 
 
-LIKELY_UPDATES = 60
-"""Of a trial that is played for a guess at its time: 0.1 s of a core. With twice as many, guesses at how long all of
-MLfabric's claims take are shorter by 5 %, and a list of claims takes twice as long."""
+LIKELY_UPDATES = 120
+"""Of a trial that is played for a guess at its time: 0.15 s of a core."""
 
 
 def likely_jct_s(plan: Fabric, demand: Demand, *, makes_sums: bool) -> float:
