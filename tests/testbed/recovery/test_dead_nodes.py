@@ -71,7 +71,8 @@ def failed(bench: Bench, topology: str, scheme: str, folder: Path, tick: Tick = 
 def test_one_that_is_killed(who: str, strike: Strike) -> None:
     topology, scheme, victim = WHO[who]
     error, took_s = strike(topology, scheme, victim, signal.SIGKILL)
-    assert error.startswith(f"the worker on {victim} was killed by SIGKILL")
+    role = "worker" if who.startswith("a worker") else "aggregator"
+    assert error.startswith(f"the {role} on {victim} was killed by SIGKILL")
     assert took_s < KILLED_S
 
 
