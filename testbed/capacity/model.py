@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,10 @@ from testbed.lab.base import LARGE_PACKET_BYTES
 PRICES = np.array([0.0725, 0.0166, 0.0164, 0.0116])
 """Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices
 measures them again)."""
+
+
+MOST_ROOM = 1e6
+"""Nobody asks for less than a millionth of what a machine carries."""
 
 
 class NothingCarriedError(TestbedError):
@@ -96,19 +100,34 @@ class Capacity:
     limit: float
 
     def room(self, load: Load) -> float:
-        """How many times the rates of a load this machine carries; 1 or more where it carries the load as it is.
-
-        Large packets that are larger than the least grow with rates: as many are handed down at any rate.
-        """
-        fixed = float(PRICES[-1]) * load.processes
-        if load.link_bytes_s > 1.001 * LARGE_PACKET_BYTES[0] * load.large_packets_s:
-            fixed += float(PRICES[1]) * 1e-3 * load.large_packets_s
-        return max(0.0, self.limit - fixed) / (need(load) - fixed)
+        """How many times the rates of a load this machine carries; 1 or more where it carries the load as it is; 0 if
+        it has more processes than are carried at any rate."""
+        low, high = 0.0, MOST_ROOM
+        if need(_faster(load, low)) > self.limit:
+            return 0.0
+        while high - low > 1e-6 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if need(_faster(load, middle)) <= self.limit else (low, middle)
+        return low
 
     @property
     def best(self) -> Step:
         """The certified step that carried most."""
         return max((step for step in self.steps if step.certified), key=lambda step: step.load.in_all_bps)
+
+
+def _faster(load: Load, times: float) -> Load:
+    """The same on links so many times as fast. Large packets grow with rates, up to a limit, and are then more."""
+    least, most = LARGE_PACKET_BYTES
+    size = load.link_bytes_s / load.large_packets_s if load.large_packets_s else least
+    packets_s = load.link_bytes_s * times / min(most, max(least, size * times)) if load.large_packets_s else 0.0
+    return replace(
+        load,
+        sent_bytes_s=load.sent_bytes_s * times,
+        link_bytes_s=load.link_bytes_s * times,
+        large_packets_s=packets_s,
+        chunks_s=load.chunks_s * times,
+    )
 
 
 def units(load: Load) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ def load(gbps: float, processes: int = 9, hops: float = 2.0, chunk_kib: float = 
         "sent_bytes_s": sent_bytes_s,
         "link_bytes_s": hops * sent_bytes_s,
         "packets_s": hops * sent_bytes_s / 1448,
-        "large_packets_s": hops * sent_bytes_s / 65_536,
+        "large_packets_s": hops * sent_bytes_s / min(196_608, max(65_536, 0.002 * sent_bytes_s / processes)),
         "chunks_s": sent_bytes_s / (1024 * chunk_kib),
         "processes": processes,
         "links": processes,

@@ -127,7 +127,7 @@ def test_forest_lists_each_class_so_that_others_can_check_it(testbed: CLI) -> No
 def test_forest_says_for_whom_workers_wait(testbed: CLI) -> None:
     text = testbed("forest", "ssp(staleness=2)", "star(hosts=5)", "--bytes", "12500000").out
     assert "workers wait for the slowest one when more than 2 iterations ahead of it" in text
-    assert "0.203 s for an update alone, there and back; 0.418 s for one of each worker, set by 2 of 10" in text
+    assert "0.204 s for an update alone, there and back; 0.418 s for one of each worker, set by 2 of 10" in text
     assert "workers wait for nobody" in testbed("forest", "async_ps", "star(hosts=5)").out
     assert "updates" not in testbed("forest", "ps", "star(hosts=5)").out
 

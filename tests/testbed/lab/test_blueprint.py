@@ -34,7 +34,7 @@ def test_ends_and_ports_agree() -> None:
         ("star(hosts=4)", LinkSettings(), 10**8, 65_536),
         ("star(hosts=4)", LinkSettings(), 262_144_000, 65_536),
         ("star(hosts=4)", LinkSettings(), 6 * 10**8, 150_000),  # 2 ms
-        ("star(hosts=4)", LinkSettings(), 10**10, 524_280),
+        ("star(hosts=4)", LinkSettings(), 10**10, 196_608),
         # Between racks, links have a quarter of it.
         ("spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription=16)", LinkSettings(), 24 * 10**8, 150_000),
         ("star(hosts=4)", LinkSettings(shaped=False), 10**10, 65_536),
