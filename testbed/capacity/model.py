@@ -32,8 +32,6 @@ from testbed.lab.base import LARGE_PACKET_BYTES
 PRICES = np.array([0.0725, 0.0166, 0.0164, 0.0116])
 """Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices
 measures them again)."""
-
-
 MOST_ROOM = 1e6
 """Nobody asks for less than a millionth of what a machine carries."""
 
@@ -117,7 +115,7 @@ class Capacity:
 
 
 def _faster(load: Load, times: float) -> Load:
-    """The same on links so many times as fast. Large packets grow with rates, up to a limit, and are then more."""
+    """The same on links so many times as fast. Large packets grow with rates up to a limit; then there are more."""
     least, most = LARGE_PACKET_BYTES
     size = load.link_bytes_s / load.large_packets_s if load.large_packets_s else least
     packets_s = load.link_bytes_s * times / min(most, max(least, size * times)) if load.large_packets_s else 0.0

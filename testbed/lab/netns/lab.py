@@ -263,8 +263,9 @@ class NetnsLab:
             file.write(calibration.request(pings, bursts).encode())
             file.seek(0)
             limit_s = CALIBRATION_START_S + PING_S * len(pings) + sum(one.duration_s for one in bursts)
-            started = lambda files: self._attached(Sandbox.calibrate, (file.fileno(), *files[1:]))  # noqa: E731
-            done = run_and_collect(started, ["calibration"], limit_s)
+            done = run_and_collect(
+                lambda files: self._attached(Sandbox.calibrate, (file.fileno(), *files[1:])), ["calibration"], limit_s
+            )
         if done.status:
             raise LabError(f"the network could not be measured: {done.stderr}", fix="see what the program said")
         return calibration.answer(done.stdout)
