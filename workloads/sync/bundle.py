@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from socket import socket
 
 from workloads.sync.chunks import FLOAT_BYTES
-from workloads.sync.connection import HEADER_BYTES, Connection
+from workloads.sync.connection import HEADER_BYTES, Act, Connection
 
 Sockets = Mapping[int, socket | Sequence[socket]]
 """By neighbour, its socket; or its sockets, in the same order at both ends, where circuits are parallel."""
@@ -39,11 +39,11 @@ class Bundle:
         """Whether nothing can come any more."""
         return all(connection.closed for connection in self.connections)
 
-    def push(self, word: int, payload: memoryview, rank: int = 0) -> None:
+    def push(self, word: int, payload: memoryview, rank: int = 0, turn: Act | None = None) -> None:
         """Queue one message, as :meth:`Connection.push`."""
         least = min(range(len(self.connections)), key=self._given_bytes.__getitem__)
         self._given_bytes[least] += HEADER_BYTES + len(payload)
-        self.connections[least].push(word, payload, rank)
+        self.connections[least].push(word, payload, rank, turn)
 
     def push_split(self, word: int, payload: memoryview) -> None:
         """Queue a part of one large message on each connection, as :meth:`part` says, under the same header."""

@@ -25,7 +25,7 @@ UNSENT_BYTES = 16 * 2**10
 a link of 1 Gbit/s sends in the 0.1 ms that the loop takes to come round."""
 
 
-Left = Callable[[], None]
+Act = Callable[[], None]
 
 
 class Connection:
@@ -71,9 +71,9 @@ class Connection:
         self.carry = b""
         self.sent_bytes = self.pushed_bytes = 0
         self._outbox: deque[bytes | memoryview] = deque()
-        self._whole: deque[Left | None] = deque()
+        self._whole: deque[Act | None] = deque()
         """Beside each buffer of the outbox: what to call when it has left, if it ends a message."""
-        self._queue: list[tuple[int, int, bytes, memoryview, Left | None]] = []
+        self._queue: list[tuple[int, int, bytes, memoryview, Act | None, Act | None]] = []
         self._pushed = 0
         self._begun = 1 if ordered else _BUFFERS_PER_SEND - 1
         self._header = memoryview(bytearray(header_bytes))
@@ -94,14 +94,16 @@ class Connection:
         """Of all messages; once nothing waits to be sent."""
         return self.sent_bytes - self._header_bytes * self._pushed
 
-    def push(self, word: int, payload: memoryview, rank: int = 0, left: Left | None = None) -> None:
-        """Queue one message behind those of its rank and below; ``payload`` must stay as it is until it is sent, and
-        ``left`` is called when it is."""
-        self.push_raw(word.to_bytes(self._header_bytes, "big"), payload, rank, left)
+    def push(self, word: int, payload: memoryview, rank: int = 0, turn: Act | None = None) -> None:
+        """Queue one message behind those of its rank and below. ``turn`` is called when its turn to be sent has come,
+        and may still change ``payload``, which must then stay as it is until it is sent."""
+        self.push_raw(word.to_bytes(self._header_bytes, "big"), payload, rank, turn)
 
-    def push_raw(self, header: bytes, payload: memoryview, rank: int = 0, left: Left | None = None) -> None:
-        """As :meth:`push`, with the header's bytes."""
-        heapq.heappush(self._queue, (rank, self._pushed, header, payload, left))
+    def push_raw(
+        self, header: bytes, payload: memoryview, rank: int = 0, turn: Act | None = None, left: Act | None = None
+    ) -> None:
+        """As :meth:`push`, with the header's bytes; ``left`` is called when all of it is sent."""
+        heapq.heappush(self._queue, (rank, self._pushed, header, payload, turn, left))
         self._pushed += 1
         self.pushed_bytes += HEADER_BYTES + len(payload)
 
@@ -134,7 +136,9 @@ class Connection:
         if self.closed:
             raise lost(self, "it was closed")
         while self._queue and len(self._outbox) < self._begun:
-            _, _, header, payload, whole = heapq.heappop(self._queue)
+            _, _, header, payload, turn, whole = heapq.heappop(self._queue)
+            if turn is not None:
+                turn()
             self._outbox.append(header)
             if payload:
                 self._outbox.append(payload)

@@ -218,7 +218,7 @@ class Engine(Loop):
         moved = False
         while self._later and self._later[0][0] <= time.monotonic():
             _, _, neighbour, word, k = heapq.heappop(self._later)
-            neighbour.push(word, self._views[k], self._rank[k])
+            neighbour.push(word, self._views[k], self._rank[k], self._sums.turn[k])
             moved = True
         return super()._move() or moved
 
@@ -318,7 +318,7 @@ class Engine(Loop):
         """Queue a message; where there is jitter, once its step may begin. A barrier has none."""
         word = phase | self._round << _ROUND_SHIFT | k
         if self._jitter is None or self._plan.bucket[k] == self._plan.buckets:
-            neighbour.push(word, self._views[k], self._rank[k])
+            neighbour.push(word, self._views[k], self._rank[k], self._sums.turn[k])
         else:
             due_s = self._jitter.due_s(self._plan.klass[k], is_sum=phase == _SUM)
             self._held_back += 1

@@ -47,13 +47,16 @@ def least_scale(world: int, largest: float, allowed: float) -> float:
     return float(10.0 ** math.ceil(math.log10(0.5 / (allowed / world - 3 * _U * largest))))
 
 
-def encode(floats: Floats, scale: float, name: str) -> None:
+def encode(floats: Floats, scale: float, name: str, spare: Integers | None = None) -> None:
     """Turn ``floats`` into int32 steps of 1/scale, in the same memory; ``name`` is whose they are.
+
+    ``spare`` is memory for as many numbers, as in :func:`decode` and :func:`add`. New memory for each chunk is slow:
+    the kernel fills it with zeros.
 
     Raises:
         WorkerError: one of them does not fit 32 bits, or is no number.
     """
-    steps = floats * np.float32(scale)
+    steps = np.multiply(floats, np.float32(scale), out=None if spare is None else spare.view(np.float32))
     np.rint(steps, out=steps)
     if not _largest(steps) < _MOST:
         at = int(np.argmax(np.abs(steps)))
@@ -64,19 +67,21 @@ def encode(floats: Floats, scale: float, name: str) -> None:
     np.copyto(floats.view(np.int32), steps, casting="unsafe")
 
 
-def decode(integers: Integers, scale: float) -> None:
+def decode(integers: Integers, scale: float, spare: Integers | None = None) -> None:
     """Turn int32 steps of 1/scale back into float32, in the same memory."""
-    np.divide(integers.astype(np.float32), np.float32(scale), out=integers.view(np.float32))
+    whole = np.empty_like(integers) if spare is None else spare
+    np.copyto(whole.view(np.float32), integers, casting="unsafe")
+    np.divide(whole.view(np.float32), np.float32(scale), out=integers.view(np.float32))
 
 
-def add(ours: Integers, theirs: Integers) -> None:
+def add(ours: Integers, theirs: Integers, spare: Integers | None = None) -> None:
     """ours += theirs.
 
     Raises:
         OverflowError: a sum does not fit 32 bits.
     """
-    total = ours + theirs
-    if ((ours ^ total) & (theirs ^ total)).min(initial=0) < 0:  # both terms have a sign that the sum has not
+    total = np.add(ours, theirs, out=spare)
+    if (total < ours).tobytes() != (theirs < 0).tobytes():  # a sum that does not fit wraps to the other side of ours
         raise OverflowError
     ours[:] = total
 
@@ -106,6 +111,7 @@ class Scales:
         self._parts = parts
         self._name = name
         self._scale = [fixed.scale or 0.0] * len(parts)
+        self._spare = np.empty(max(map(len, parts), default=0), np.int32)
 
     def encode(self, k: int) -> None:
         """Turn chunk k into integers.
@@ -113,11 +119,21 @@ class Scales:
         Raises:
             WorkerError: as :func:`encode`.
         """
-        encode(self._parts[k].view(np.float32), self._scale[k], self._name)
+        part = self._parts[k]
+        encode(part.view(np.float32), self._scale[k], self._name, self._spare[: len(part)])
 
     def decode(self, k: int) -> None:
         """Turn chunk k back into floats."""
-        decode(self._parts[k], self._scale[k])
+        part = self._parts[k]
+        decode(part, self._scale[k], self._spare[: len(part)])
+
+    def add(self, k: int, at: int, terms: Integers) -> None:
+        """Add ``terms`` to chunk k from its number ``at`` on.
+
+        Raises:
+            OverflowError: as :func:`add`.
+        """
+        add(self._parts[k][at : at + len(terms)], terms, self._spare[: len(terms)])
 
     def propose(self, ks: Sequence[int], into: Integers) -> None:
         """Write these chunks' own exponents.

@@ -8,6 +8,7 @@ passed on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from testbed.base.errors import WorkerError
 from workloads.sync import fixed_point
+from workloads.sync.connection import Act
 from workloads.sync.fixed_point import Scales
 from workloads.sync.forest import ABSENT, FixedPoint
 from workloads.sync.plan import Plan
@@ -31,6 +33,7 @@ class FloatSums:
 
     Attributes:
         parts: the memory of each chunk.
+        turn: by chunk, what is to be done with it when its turn to be sent has come.
         dtype: of what travels: float32, or that of the ``gradient``.
     """
 
@@ -52,6 +55,7 @@ class FloatSums:
         self._windows = Windows(counted[: plan.data], window if self._own else 0)
         flat = np.zeros(total_floats, dtype) if gradient is None else gradient
         self.parts: list[Numbers] = [flat[first:last] for first, last in zip(plan.first, plan.last, strict=True)]
+        self.turn: list[Act | None] = [None] * len(self.parts)
 
     def begin(self) -> None:
         """A new iteration or barrier."""
@@ -96,8 +100,9 @@ class FloatSums:
 class FixedSums:
     """As int32: in the gradient's own memory, or on a node without one in slots.
 
-    A worker's chunk becomes integers when it is first needed, and floats again as soon as nobody waits for it here, so
-    that neither holds up the others. Attributes as those of :class:`FloatSums`.
+    A worker's chunk becomes integers when its turn to be sent has come, or something is to be added to it, and floats
+    again as soon as nobody waits for it here. So neither holds up the others: links do not wait until a whole gradient
+    is made integers. Attributes as those of :class:`FloatSums`.
     """
 
     dtype: DTypeLike = np.int32
@@ -120,6 +125,9 @@ class FixedSums:
         self._encoded: set[int] = set()
         exponents = np.empty(plan.data, np.int32)
         self.parts += [exponents[first:last] for first, last in spans[plan.data :]]
+        self.turn: list[Act | None] = [None] * len(self.parts)
+        if self._own:
+            self.turn[: plan.data] = [partial(self._encode, k) for k in range(plan.data)]
 
     def begin(self) -> None:
         self._windows.begin()
@@ -144,12 +152,12 @@ class FixedSums:
         Raises:
             WorkerError: a sum does not fit 32 bits.
         """
-        ours = self.parts[k][at : at + len(terms)]
         if k >= self._plan.data:
+            ours = self.parts[k][at : at + len(terms)]
             np.maximum(ours, terms, out=ours)
             return
         try:
-            fixed_point.add(ours, terms)
+            self._scales.add(k, at, terms)
         except OverflowError:
             raise WorkerError(
                 f"{self._name}: a sum in chunk {k} of class {self._plan.klass[k]} does not fit 32 bits",
@@ -157,11 +165,7 @@ class FixedSums:
             ) from None
 
     def may_send(self, k: int) -> bool:
-        if not self._windows.may_send(k):
-            return False
-        if self._own and k < self._plan.data:
-            self._encode(k)
-        return True
+        return self._windows.may_send(k)
 
     def summed(self, k: int) -> int | None:
         return self._windows.summed(k)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -67,6 +67,42 @@ def test_a_front_layer_overtakes_what_the_kernel_has_not_taken(pair: Pair) -> No
     arrived = _drain(connection, far, sizes)
     assert arrived.index(20) < 16
     assert [word for word in arrived if word < 20] == list(range(20))
+
+
+def test_a_message_may_change_until_its_turn_has_come(pair: Pair) -> None:
+    """What makes it ready is called in the order of sending, and not for what the kernel has no room for."""
+    near, far = pair
+    connection = Connection(1, "h1", near, ordered=True)
+    payloads = [bytearray(1 << 20) for _ in range(20)]
+    turns: list[int] = []
+
+    def turn(word: int) -> Callable[[], None]:
+        def act() -> None:
+            turns.append(word)
+            payloads[word][:] = bytes([word]) * len(payloads[word])
+
+        return act
+
+    for word, payload in enumerate(payloads):
+        connection.push(word, memoryview(payload), 0, turn(word))
+    while connection.writable:
+        connection.flush()
+    assert 0 < len(turns) < 20
+    far.settimeout(10)
+    for word in range(20):
+        message = word.to_bytes(HEADER_BYTES, "big") + bytes([word]) * (1 << 20)
+        assert _exactly(far, connection, len(message)) == message
+    assert turns == list(range(20))
+
+
+def _exactly(far: socket.socket, connection: Connection, count: int) -> bytes:
+    """So many bytes at the other end, while this one goes on sending."""
+    found = b""
+    while len(found) < count:
+        found += far.recv(count - len(found))
+        connection.writable = True
+        _flush(connection)
+    return found
 
 
 def _flush(connection: Connection) -> None:

@@ -33,12 +33,18 @@ def test_rounds_to_the_nearest_step(floats: np.ndarray) -> None:
 def test_a_sum_is_exact_or_refused(ours: np.ndarray, theirs: np.ndarray) -> None:
     exact = ours.astype(np.int64) + theirs
     fits = (np.abs(exact + 0.5) < 2**31).all()
+    part = np.concatenate([[7], ours, [8]]).astype(np.int32)
+    scales = Scales(FixedPoint(1.0, 4), 2, [part], "h0")
     if fits:
         add(ours, theirs)
         assert (ours == exact).all()
+        scales.add(0, 1, theirs)
+        assert part.tolist() == [7, *exact.tolist(), 8]
     else:
         with pytest.raises(OverflowError):
             add(ours, theirs)
+        with pytest.raises(OverflowError):
+            scales.add(0, 1, theirs)
 
 
 @pytest.mark.parametrize("value", [2148.0, -2149.0, math.inf, -math.inf, math.nan])

@@ -38,7 +38,7 @@ from workloads.kinds.script.collectives.shapes import EAGER_BYTES
 from workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
 from workloads.kinds.script.engine.numbers import Numbers
 from workloads.kinds.script.engine.operation import SUM, Key, Operation
-from workloads.sync.connection import Connection, LostError, lost
+from workloads.sync.connection import Act, Connection, LostError, lost
 from workloads.sync.loop import Loop
 
 _HEADER = Struct(">QIII")
@@ -103,7 +103,7 @@ class Carrier(Loop):
         self._over: dict[Key, tuple[Operation, set[int]]] = {}
         """Small calls that are over before these neighbours have made them."""
         self._unanswered: dict[int, set[Key]] = {}
-        self._absent: dict[int, list[tuple[bytes, memoryview, int, Callable[[], None] | None]]] = {}
+        self._absent: dict[int, list[tuple[bytes, memoryview, int, Act | None, Act | None]]] = {}
         """What is for nodes without a connection yet."""
         self._gone: set[int] = set()
         """Nodes that leave, as they or others have said."""
@@ -319,7 +319,7 @@ class Carrier(Loop):
             raise self._has_left(node, op)
         view = op.views[k]
         op.unsent += 1
-        self._push(node, self._word(op.key, phase | k, len(view)), view, left=op.has_left)
+        self._push(node, self._word(op.key, phase | k, len(view)), view, turn=op.turn[k], left=op.has_left)
 
     def _may_be_early(self, op: Operation, node: int) -> bool:
         if not op.shape.is_eager:
@@ -379,14 +379,20 @@ class Carrier(Loop):
         return _HEADER.pack(on_the_wire(key[0]), key[1], word, length)
 
     def _push(
-        self, node: int, header: bytes, payload: memoryview, rank: int = 0, left: Callable[[], None] | None = None
+        self,
+        node: int,
+        header: bytes,
+        payload: memoryview,
+        rank: int = 0,
+        turn: Act | None = None,
+        left: Act | None = None,
     ) -> None:
         connection = self._by_node.get(node)
         if connection is None:
             self._meet(node)
-            self._absent[node].append((header, payload, rank, left))
+            self._absent[node].append((header, payload, rank, turn, left))
         else:
-            connection.push_raw(header, payload, rank, left)
+            connection.push_raw(header, payload, rank, turn, left)
 
     def _meet(self, node: int) -> None:
         """Connect with a node, if nobody has begun to."""

@@ -42,6 +42,7 @@ class Operation:
         shape: its plan.
         told: neighbours that have made the call, too.
         parked: by neighbour, the messages that wait until it has.
+        turn: by chunk, what is to be done when its turn to be sent has come.
         unsent: messages that wait in connections.
         dtype: of what travels.
     """
@@ -62,6 +63,7 @@ class Operation:
             self._sums = FloatSums(plan, forest.window, shape.table.total_floats, own, dtype=dtype)
         self.dtype: np.dtype[np.generic] = np.dtype(self._sums.dtype)
         self.views = [raw(part) for part in self._sums.parts]
+        self.turn = self._sums.turn
         self.unsent = 0
         self._waiting = plan.children.copy()
         self._open = [False] * len(plan.members)
