@@ -26,7 +26,7 @@ from testbed.files.foreign import parse_json
 from testbed.files.writing import named_errors, write_bytes
 
 FILE = Path("testbed") / "capacity.json"
-SCHEMA = 2
+SCHEMA = 3
 LARGEST_BYTES = 1 << 20
 """A machine's steps take 10 KiB."""
 MOST_MACHINES = 32

@@ -30,6 +30,8 @@ class Load:
         link_bytes_s: what all links carry, each direction of each link counted.
         packets_s: full packets that this is, on all links,
         large_packets_s: and packets as the kernel hands them down before it cuts them.
+        packet_bytes_by_rates: how large these would be at these rates, without limits to that
+            (:meth:`testbed.lab.base.LinkSettings.packet_bytes_by_rates`).
         chunks_s: chunks that processes send.
         processes: workers, and nodes that add for others.
         links: number of links.
@@ -42,6 +44,7 @@ class Load:
     link_bytes_s: float
     packets_s: float
     large_packets_s: float
+    packet_bytes_by_rates: float
     chunks_s: float
     processes: int
     links: int
@@ -59,11 +62,13 @@ def load_of(trial: Trial) -> Load | None:
     job, share = trial.job, trial.network.goodput
     least_s = job.cost.round_s() / share + _jitter_s(job)
     link_bytes_s = float(job.cost.link_bytes.sum()) / least_s
+    settings = link_settings(trial.spec)
     return Load(
         sent_bytes_s=job.cost.wire_bytes / least_s,
         link_bytes_s=link_bytes_s,
         packets_s=link_bytes_s / (trial.spec.links.mtu - HEADER_BYTES),
-        large_packets_s=link_bytes_s / link_settings(trial.spec).packet_bytes(trial.topology),
+        large_packets_s=link_bytes_s / settings.packet_bytes(trial.topology),
+        packet_bytes_by_rates=settings.packet_bytes_by_rates(trial.topology),
         chunks_s=chunks_of(job) / least_s,
         processes=len(trial.processes),
         links=len(trial.topology.links),

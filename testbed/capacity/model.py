@@ -117,13 +117,14 @@ class Capacity:
 def _faster(load: Load, times: float) -> Load:
     """The same on links so many times as fast. Large packets grow with rates up to a limit; then there are more."""
     least, most = LARGE_PACKET_BYTES
-    size = load.link_bytes_s / load.large_packets_s if load.large_packets_s else least
-    packets_s = load.link_bytes_s * times / min(most, max(least, size * times)) if load.large_packets_s else 0.0
+    by_rates = load.packet_bytes_by_rates * times
+    packets_s = load.link_bytes_s * times / min(most, max(least, by_rates)) if load.large_packets_s else 0.0
     return replace(
         load,
         sent_bytes_s=load.sent_bytes_s * times,
         link_bytes_s=load.link_bytes_s * times,
         large_packets_s=packets_s,
+        packet_bytes_by_rates=by_rates,
         chunks_s=load.chunks_s * times,
     )
 

@@ -110,7 +110,7 @@ def testbed(
 def roomy(tmp_path_factory: pytest.TempPathFactory) -> None:
     """This machine is known to carry whatever tests ask for, whatever its user has measured."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
-    load = Load(1e12, 2e12, 1e9, 1e8, 1e7, 1, 1, 10**12, 8e12)
+    load = Load(1e12, 2e12, 1e9, 1e8, 65_536, 1e7, 1, 1, 10**12, 8e12)
     cache.keep([Step("all", load, certified=True, ratio=1.0, idle=0.5)], "2026-11-22")
 
 

@@ -16,11 +16,13 @@ NETWORKS = {"ring of 9": (9, 2.0, 64), "BML": (9, 2.0, 16), "ring of 4": (4, 2.0
 def load(gbps: float, processes: int = 9, hops: float = 2.0, chunk_kib: float = 64, **changes: float) -> Load:
     """Of processes that send so much together, which passes so many links."""
     sent_bytes_s = gbps * 1e9 / 8
+    by_rates = min(0.002 * sent_bytes_s / processes, 65_536 * gbps * hops / 2 / 4)
     found = {
         "sent_bytes_s": sent_bytes_s,
         "link_bytes_s": hops * sent_bytes_s,
         "packets_s": hops * sent_bytes_s / 1448,
-        "large_packets_s": hops * sent_bytes_s / min(196_608, max(65_536, 0.002 * sent_bytes_s / processes)),
+        "large_packets_s": hops * sent_bytes_s / min(196_608, max(65_536, by_rates)),
+        "packet_bytes_by_rates": by_rates,
         "chunks_s": sent_bytes_s / (1024 * chunk_kib),
         "processes": processes,
         "links": processes,

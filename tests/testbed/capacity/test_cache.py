@@ -71,8 +71,8 @@ STEP = steps()[0].as_json()
 DAMAGED = {
     "no JSON": "{",
     "no object": "[1]",
-    "no machines": '{"schema": 2}',
-    "machines that are none": '{"schema": 2, "machines": [7]}',
+    "no machines": '{"schema": 3}',
+    "machines that are none": '{"schema": 3, "machines": [7]}',
     "deep": "[" * 100_000,
     "no steps": _entry(steps=None),
     "a step without a load": _entry(steps=[{"network": "ring"}]),

@@ -33,7 +33,9 @@ def test_ends_and_ports_agree() -> None:
     [
         ("star(hosts=4)", LinkSettings(), 10**8, 65_536),
         ("star(hosts=4)", LinkSettings(), 262_144_000, 65_536),
-        ("star(hosts=4)", LinkSettings(), 6 * 10**8, 150_000),  # 2 ms
+        ("star(hosts=4)", LinkSettings(), 10**9, 65_536),
+        ("star(hosts=4)", LinkSettings(), 15 * 10**8, 98_304),  # one and a half times as many for 6 Gbit/s in all
+        ("star(hosts=16)", LinkSettings(), 6 * 10**8, 150_000),  # 2 ms
         ("star(hosts=4)", LinkSettings(), 10**10, 196_608),
         # Between racks, links have a quarter of it.
         ("spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription=16)", LinkSettings(), 24 * 10**8, 150_000),
@@ -44,7 +46,7 @@ def test_ends_and_ports_agree() -> None:
         ("star(hosts=4)", LinkSettings(disturbed=True), 10**10, 65_536),
     ],
 )
-def test_large_packets_take_two_milliseconds_of_the_slowest_link(
+def test_large_packets_grow_with_all_links_up_to_two_milliseconds_of_the_slowest(
     expression: str, settings: LinkSettings, rate_bps: int, size: int
 ) -> None:
     assert plan(expression, settings, rate_bps).packet_bytes == size
