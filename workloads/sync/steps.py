@@ -28,6 +28,25 @@ def steps(forest: Forest, node: int) -> tuple[Steps, Steps]:
     return height[:, node], root + _depth(forest.broadcast, node)
 
 
+def idle_steps(forest: Forest) -> int:
+    """Steps in which a node sends nothing, at the node that sends in the fewest: its links wait until the first chunks
+    have come as far as to it, and rest after its last ones have gone.
+
+    A chunk at a time, such a synchronisation takes so many chunks' time longer than the bytes on its links. Where each
+    node is a leaf of some class and the root of another, as in a ring, no link ever waits.
+    """
+    sent: dict[int, set[int]] = {}
+    for node in range(len(forest.nodes)):
+        up, down = steps(forest, node)
+        sends = set(up[forest.reduce[:, node] >= 0].tolist())
+        sends |= set(down[(forest.broadcast == node).any(axis=1)].tolist())
+        if sends:
+            sent[node] = sends
+    if not sent:
+        return 0
+    return len(set.union(*sent.values())) - min(map(len, sent.values()))
+
+
 def _height(trees: Parents) -> Steps:
     """int64[C, V]: edges from each node down to its deepest leaf."""
     height = np.zeros(trees.shape, np.int64)

@@ -11,7 +11,7 @@ import pytest
 from topologies.build import build as build_topology
 from workloads.sync.forest import ABSENT
 from workloads.sync.schemes import build
-from workloads.sync.steps import Jitter, steps
+from workloads.sync.steps import Jitter, idle_steps, steps
 
 
 def count(scheme: str, topology: str = "star(hosts=8)") -> int:
@@ -43,6 +43,22 @@ def test_a_switch_that_adds_takes_a_step_as_a_server_does() -> None:
 def jitter(sigma_s: float = 0.01) -> Jitter:
     network = build_topology("star(hosts=4)", rate_bps=10**9)
     return Jitter(build("ring", network, []), 0, sigma_s, (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "topology", "idle"),
+    [
+        ("ring", "star(hosts=8)", 0),
+        ("ps", "star(hosts=8)", 0),
+        ("halving_doubling", "star(hosts=8)", 0),
+        ("bml", "bcube(n=3,k=2)", 0),
+        ("switchml", "star(hosts=8,ina=all)", 1),  # to the switch, from the switch
+        ("tree", "star(hosts=8)", 5),  # three up, three down
+        ("atp", "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)", 7),  # leaf, spine, leaf, server, and back
+    ],
+)
+def test_steps_in_which_a_link_rests(scheme: str, topology: str, idle: int) -> None:
+    assert idle_steps(build(scheme, build_topology(topology, rate_bps=10**9), [])) == idle
 
 
 def test_messages_of_one_step_wait_for_the_same_moment_and_the_next_step_for_longer() -> None:

@@ -1,7 +1,9 @@
 """The plan of a call: its trees, the cut into chunks, and what one process does with each chunk. Made once a shape.
 
 Small calls take fewer classes of the scheme, so that no chunk is smaller than ``LEAST_BYTES``: a message costs as much
-as some thousand bytes on a fast link, and a process handles one after the other.
+as some thousand bytes on a fast link, and a process handles one after the other. Where links wait for the first chunks
+(:func:`workloads.sync.steps.idle_steps`), chunks are so small that the wait is 1 % of the call, if that leaves them
+``SMALL_BYTES``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.plan import Plan, plan
+from workloads.sync.steps import idle_steps
 
+WAIT = 0.01
+SMALL_BYTES = 32 * 2**10
 LEAST_BYTES = 2048
 """Of a chunk, where a call has as many."""
 EAGER_BYTES = 64 * 2**10
@@ -62,7 +67,7 @@ def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
         made = replace(made, fixed=None)  # switches add whole numbers as they are
     if wrong := delivers(made, call):
         raise SchemeError(f"scheme {forest.scheme}, {call.describe()}: {wrong}", fix="report it: this is a mistake")
-    table = cut(made, call.count, [(0, call.count)], max(1, chunk_bytes // call.itemsize) * FLOAT_BYTES)
+    table = _cut(made, call, _short(made, call, chunk_bytes))
     return Shape(
         call, made, table, plan(node, made, table), neighbours(made, node), is_eager=call.nbytes <= EAGER_BYTES
     )
@@ -76,9 +81,21 @@ def direct(names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes:
     up[0, source] = down[0, source] = ROOT
     down[0, target] = source
     made = Forest("direct", tuple(names), ends, np.ones(1, np.int64), up, down)
-    table = cut(made, call.count, [(0, call.count)], max(1, chunk_bytes // call.itemsize) * FLOAT_BYTES)
+    table = _cut(made, call, chunk_bytes)
     other = target if node == source else source
     return Shape(call, made, table, plan(node, made, table), [other], is_eager=call.nbytes <= EAGER_BYTES)
+
+
+def _cut(forest: Forest, call: Call, chunk_bytes: int) -> ChunkTable:
+    return cut(forest, call.count, [(0, call.count)], max(1, chunk_bytes // call.itemsize) * FLOAT_BYTES)
+
+
+def _short(forest: Forest, call: Call, chunk_bytes: int) -> int:
+    """``chunk_bytes``, or less where links would wait longer than ``WAIT`` says."""
+    idle = idle_steps(forest)
+    if not idle or chunk_bytes <= SMALL_BYTES:
+        return chunk_bytes
+    return min(chunk_bytes, max(SMALL_BYTES, int(WAIT * call.nbytes / idle)))
 
 
 def fewer(forest: Forest, call: Call) -> Forest:
