@@ -77,7 +77,8 @@ class Command(Workload):
     warmup: Whole = Field(1, ge=0)
     """Of arms with a scheme: the number of iterations at the beginning that medians leave out. JCT includes them."""
     chunk_bytes: Size = Field(128 * 2**10, alias="chunk", gt=0)
-    """Of arms with a scheme: the size of the pieces in which arrays are sent and summed."""
+    """Of arms with a scheme: the largest size of the pieces in which arrays are sent and summed. Where links would wait
+    for the first pieces, as under ATP, pieces are as small as 32 KiB."""
     check: Whole = Field(0, ge=0, examples=["50"])
     """Of arms with a scheme: of the sums over all ranks (all_reduce, reduce_scatter), each with a number that this
     divides is compared with Gloo's sum of the same arrays, outside of the measured time. The default, 0, compares
