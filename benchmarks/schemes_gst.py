@@ -1,6 +1,6 @@
-"""GST of every synchronous scheme at 100 and 200 Mbit/s, over the least that its forest allows on its network.
+"""GST of every synchronous scheme with trees at 100, 200 and 400 Mbit/s, over the least that its forest allows.
 
-    python benchmarks/schemes_gst.py [SCHEME ...]
+    python benchmarks/schemes_gst.py [SCHEME ...] [--rate "400 Mbit/s"]
 
 Every scheme of the registry runs: as ``ARMS`` says, else with its defaults on the first of ``NETWORKS`` that takes it,
 so a new scheme joins by itself. LeNet-5's gradient (12.5 MiB) is synchronised; a short pace lets all workers start
@@ -9,11 +9,13 @@ takes more than 16 hops.
 
 The bound is that of links alone and knows no hops: it counts the bytes on the busiest link, not the time until the
 first of them arrives there. With d hops a way and chunks of c bytes a scheme of one tree takes about 2(d - 1) c longer,
-so chunks are 32 KiB here (PHub's size of a key): 0.25 % of the gradient a hop.
+so chunks are 32 KiB there (PHub's size of a key), 0.25 % of the gradient a hop, and 64 KiB at 400 Mbit/s, as smaller
+ones take more processor time. Where no link ever waits (``idle_steps``), they have a workload's default of 128 KiB.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -30,9 +32,12 @@ from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 from topologies.build import build as build_topology
 from workloads.sync.cost import cost
-from workloads.sync.schemes import build, schemes
+from workloads.sync.forest import Forest
+from workloads.sync.schemes import build, build_plan, schemes
+from workloads.sync.steps import idle_steps
 
-RATES = ("100 Mbit/s", "200 Mbit/s")
+RATES = ("100 Mbit/s", "200 Mbit/s", "400 Mbit/s")
+FASTEST = RATES[-1]
 RETRIES = 2
 """Enough for a machine that others use now and then, too few to hide one that cannot keep up."""
 LIMIT, LONG_LIMIT, LONG_HOPS = 1.05, 1.10, 16
@@ -55,7 +60,7 @@ SPEC = """
 name: schemes-gst
 links: {{rate: 100 Mbit/s}}
 workload:
-  {{model: lenet5, dataset: digits, batch: 2, iterations: 4, chunk: 32 KiB,
+  {{model: lenet5, dataset: digits, batch: 2, iterations: 4, chunk: {chunk},
     compute: {{mode: paced, pace: {{2: 0.5 s}}}}}}
 arms:
 {arms}
@@ -74,8 +79,8 @@ def arms(names: Sequence[str]) -> list[tuple[str, str]]:
 
 def _is_ours(scheme: str, network: str) -> bool:
     """Libraries have benchmarks of their own, beside which ours stands; GST is another where nobody waits for a sum."""
-    forest = build(scheme, build_topology(network, rate_bps=10**8), [1000])
-    return forest.run_by is None
+    plan = build_plan(scheme, build_topology(network, rate_bps=10**8), [1000])
+    return isinstance(plan, Forest) and plan.run_by is None
 
 
 def _network(scheme: str) -> str:
@@ -83,7 +88,7 @@ def _network(scheme: str) -> str:
     refusals = []
     for network in NETWORKS:
         try:
-            build(scheme, build_topology(network, rate_bps=10**8), [1000])
+            build_plan(scheme, build_topology(network, rate_bps=10**8), [1000])
             return network
         except SchemeError as refusal:
             refusals.append(str(refusal))
@@ -99,8 +104,24 @@ def measure(chosen: Sequence[tuple[str, str]], rate: str) -> list[dict[str, Any]
     return list(records.values())
 
 
+def _chunk(scheme: str, network: str, rate: str) -> str:
+    waits = idle_steps(build(scheme, build_topology(network, rate_bps=10**8), [1000]))
+    if not waits:
+        return "128 KiB"
+    return "64 KiB" if rate == FASTEST else "32 KiB"
+
+
 def _run(chosen: Sequence[tuple[str, str]], rate: str) -> list[dict[str, Any]]:
-    text = SPEC.format(arms="\n".join(f'  - {{scheme: "{scheme}", topology: "{net}"}}' for scheme, net in chosen))
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for chunk in dict.fromkeys(_chunk(*arm, rate) for arm in chosen):
+        some = [arm for arm in chosen if _chunk(*arm, rate) == chunk]
+        found.update(zip(some, _run_with(chunk, some, rate), strict=True))
+    return [found[arm] for arm in chosen]
+
+
+def _run_with(chunk: str, chosen: Sequence[tuple[str, str]], rate: str) -> Sequence[dict[str, Any]]:
+    arms = "\n".join(f'  - {{scheme: "{scheme}", topology: "{network}"}}' for scheme, network in chosen)
+    text = SPEC.format(chunk=chunk, arms=arms)
     with tempfile.TemporaryDirectory() as folder:
         source = read(text, "schemes-gst", Path(), [f"links.rate={rate}"])
         with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
@@ -124,8 +145,12 @@ def row(rate: str, record: Mapping[str, Any]) -> list[str]:
 
 def main() -> int:
     """Print the table; 0 when every target is reached."""
-    chosen = arms(sys.argv[1:])
-    rows = [row(rate, record) for rate in RATES for record in measure(chosen, rate)]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("schemes", nargs="*", metavar="SCHEME")
+    parser.add_argument("--rate", choices=RATES, action="append")
+    asked = parser.parse_args()
+    chosen = arms(asked.schemes)
+    rows = [row(rate, record) for rate in asked.rate or RATES for record in measure(chosen, rate)]
     print(
         columns(("scheme", "network", "rate", "hops", "GST", "bound", "ratio", "target", "verdict", ""), rows, left=2)
     )
