@@ -39,13 +39,15 @@ class Gloo(LibrarySession):
         self._under_way: list[dist.Work] = []
         os.environ["GLOO_SOCKET_IFNAME"] = interface_of(job.meeting.local)
         place = f"tcp://{job.meeting.first}:{job.meeting.port}"
-        start, limit = timedelta(seconds=job.start_timeout_s), timedelta(seconds=job.timeout_s)
+        self._timeout_s = job.timeout_s
+        start = timedelta(seconds=job.start_timeout_s)
         with self._named("start_timeout"):
             store, rank, world = next(rendezvous(place, job.rank, job.world, timeout=start))
             store.set(f"rank {rank} is here", "")
             store.wait([f"rank {other} is here" for other in range(world)], start)
-        with self._named():  # Gloo's ranks wait for each other as long as for a sum
-            dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=limit)
+            # This limit holds while ranks connect, and each wait has its own.
+            longest = max(start, timedelta(seconds=job.timeout_s))
+            dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=longest)
 
     @contextmanager
     def _named(self, option: str = "timeout") -> Iterator[None]:
@@ -64,16 +66,16 @@ class Gloo(LibrarySession):
                 self._begun(dist.all_reduce(tensor, async_op=True))
             else:
                 self._begun(dist.reduce(tensor, 0, async_op=True))
-                self._finish()  # rank 0 must have the sum before it sends it
+                self._finish(self._timeout_s)  # rank 0 must have the sum before it sends it
                 self._begun(dist.broadcast(tensor, 0, async_op=True))
 
     def _begun(self, work: dist.Work | None) -> None:
         assert work is not None  # only a rank outside of the group gets None
         self._under_way.append(work)
 
-    def _finish(self) -> None:
+    def _finish(self, timeout_s: float) -> None:
         for work in self._under_way:
-            work.wait()
+            work.wait(timedelta(seconds=timeout_s))
         self._under_way.clear()
 
     def poll(self, timeout_s: float) -> None:
@@ -81,12 +83,13 @@ class Gloo(LibrarySession):
 
     def wait(self, timeout_s: float) -> float:
         with self._named():
-            self._finish()
+            self._finish(timeout_s)
         return time.monotonic()
 
     def barrier(self, timeout_s: float) -> None:
         with self._named():
-            dist.barrier()
+            self._begun(dist.barrier(async_op=True))
+            self._finish(timeout_s)
 
     def __enter__(self) -> Gloo:
         return self
