@@ -23,9 +23,8 @@ Steps = NDArray[np.int64]
 
 def steps(forest: Forest, node: int) -> tuple[Steps, Steps]:
     """int64[C] each: the step in which ``node`` passes a class's partial sum up, and its sum down."""
-    height = _height(forest.reduce)
-    root = height.max(axis=1)
-    return height[:, node], root + _depth(forest.broadcast, node)
+    up, down = _all_steps(forest)
+    return up[:, node], down[:, node]
 
 
 def idle_steps(forest: Forest) -> int:
@@ -35,37 +34,44 @@ def idle_steps(forest: Forest) -> int:
     A chunk at a time, such a synchronisation takes so many chunks' time longer than the bytes on its links. Where each
     node is a leaf of some class and the root of another, as in a ring, no link ever waits.
     """
-    sent: dict[int, set[int]] = {}
-    for node in range(len(forest.nodes)):
-        up, down = steps(forest, node)
-        sends = set(up[forest.reduce[:, node] >= 0].tolist())
-        sends |= set(down[(forest.broadcast == node).any(axis=1)].tolist())
-        if sends:
-            sent[node] = sends
-    if not sent:
-        return 0
-    return len(set.union(*sent.values())) - min(map(len, sent.values()))
+    up, down = _all_steps(forest)
+    sends_up = forest.reduce >= 0
+    classes, _ = np.nonzero(forest.broadcast >= 0)
+    sends_down = np.zeros_like(sends_up)
+    sends_down[classes, forest.broadcast[forest.broadcast >= 0]] = True
+    sent = [
+        {*up[sends_up[:, node], node].tolist(), *down[sends_down[:, node], node].tolist()}
+        for node in range(len(forest.nodes))
+    ]
+    some = [those for those in sent if those]
+    return len(set.union(*some)) - min(map(len, some)) if some else 0
+
+
+def _all_steps(forest: Forest) -> tuple[Steps, Steps]:
+    """int64[C, V] each, as :func:`steps`."""
+    height = _height(forest.reduce)
+    return height, height.max(axis=1, keepdims=True) + _depth(forest.broadcast)
 
 
 def _height(trees: Parents) -> Steps:
     """int64[C, V]: edges from each node down to its deepest leaf."""
     height = np.zeros(trees.shape, np.int64)
-    for c, parents in enumerate(trees):
-        for _ in range(trees.shape[1]):
-            inner = np.flatnonzero(parents >= 0)
-            before = height[c].copy()
-            np.maximum.at(height[c], parents[inner], height[c][inner] + 1)
-            if (before == height[c]).all():
-                break
+    classes, inner = np.nonzero(trees >= 0)
+    parents = trees[classes, inner]
+    for _ in range(trees.shape[1]):
+        before = height.copy()
+        np.maximum.at(height, (classes, parents), before[classes, inner] + 1)
+        if (before == height).all():
+            break
     return height
 
 
-def _depth(trees: Parents, node: int) -> Steps:
-    """int64[C]: edges from each tree's root to ``node``."""
-    depth = np.zeros(len(trees), np.int64)
-    at = np.full(len(trees), node)
+def _depth(trees: Parents) -> Steps:
+    """int64[C, V]: edges from each tree's root to each node."""
+    depth = np.zeros(trees.shape, np.int64)
+    at = np.tile(np.arange(trees.shape[1]), (len(trees), 1))
     while True:
-        parents = trees[np.arange(len(trees)), at]
+        parents = np.take_along_axis(trees, at, axis=1)
         inner = parents >= 0
         if not inner.any():
             return depth
