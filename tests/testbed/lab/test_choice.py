@@ -123,6 +123,7 @@ patient: {settle: 200 ms}
 links: {rate: 200 Mbit/s}
 workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: none}
 arms: [{topology: star(hosts=2), scheme: ring}]
+retries: 0
 quiet: 0
 """
 

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from testbed.experiment.expand import trials
+from testbed.spec import read
 from tests.testbed.bench import Bench
 from tests.testbed.records import check
 
@@ -41,7 +44,10 @@ def run(bench: Bench, tmp_path: Path) -> Run:
 
 
 def test_a_slow_worker_takes_as_much_longer_as_it_should(run: Run) -> None:
-    _, samples = run("{kind: slow, workers: h1, slowdown: 2}")
+    """An event that never comes is recorded as such."""
+    record, samples = run("{kind: slow, workers: h1, slowdown: 2}, {kind: down, links: h0, at: 1000 s}")
+    (event,) = record["events"]
+    assert event["begun_s"] is None
     took = samples.assign(took=lambda frame: frame["ready_s"] - frame["start_s"])
     median = took.groupby("rank")["took"].median()
     assert 0.7 < median[1] < 1.3, "0.8 s, and what a busy machine adds"
@@ -50,11 +56,16 @@ def test_a_slow_worker_takes_as_much_longer_as_it_should(run: Run) -> None:
 
 
 def test_what_is_drawn_by_chance_is_the_same_again(run: Run) -> None:
+    """As when the spec is read anew."""
     chance = "{kind: straggle, probability: 50 %, slowdown: 1.5}, {kind: jitter, sigma: 50 ms}"
     spec = SPEC.replace("0.4 s", "0.1 s")
-    drawn = [run(chance, spec=spec)[1][["rank", "iteration", "factor", "extra_s"]] for _ in range(2)]
-    assert drawn[0].equals(drawn[1])
-    assert set(drawn[0]["factor"]) == {1.0, 1.5}
+    drawn = run(chance, spec=spec)[1].set_index(["rank", "iteration"])
+    (again,) = trials(read(spec.replace("PERTURB", chance), "spec.yaml", Path()))
+    stragglers = again.job.stragglers
+    assert stragglers is not None
+    for name, wanted in (("factor", stragglers.factor), ("extra_s", stragglers.extra_s)):
+        assert drawn[name].unstack().to_numpy() == pytest.approx(np.asarray(wanted)), name
+    assert set(drawn["factor"]) == {1.0, 1.5}
 
 
 def gst_of(record: dict[str, Any], samples: pd.DataFrame) -> tuple[list[float], list[float]]:
@@ -117,12 +128,6 @@ def test_who_is_frozen_for_good_is_named_within_the_timeout(run: Run) -> None:
     assert "\n  fix: let that end sooner (until), or give a longer timeout, or take a scheme that" in record["error"]
     assert record["by_perturb"]
     assert record["duration_s"] < 40
-
-
-def test_an_event_that_never_came_is_recorded_as_such(run: Run) -> None:
-    record, _ = run("{kind: down, links: h0, at: 1000 s}")
-    (event,) = record["events"]
-    assert event["begun_s"] is None
 
 
 def test_hogs_take_cpu_time(run: Run) -> None:
