@@ -41,7 +41,7 @@ def root() -> Path:
 
 COSTLY = (
     *("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook", "package"),
-    *("told", "mistaken", "sums"),
+    *("told", "mistaken", "sums", "sweep"),
 )
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
 
