@@ -1,4 +1,4 @@
-"""MLfabric's trials on an ideal network, played for a few rounds: what comes of them is shown beside what trials measure,
+"""MLfabric's trials on an ideal network, played for a few rounds: what comes of them is shown beside what is measured,
 and decides nothing."""
 
 from __future__ import annotations
