@@ -26,7 +26,7 @@ pytestmark = pytest.mark.lab
 SPEC = """\
 name: small
 links: {rate: 200 Mbit/s}
-workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: none}
+workload: {kind: profile, model: lenet5, batch: 32, scale: 4, iterations: 3, compute: none}
 arms: [{topology: star(hosts=3), scheme: ps}]
 timeout: 20 s
 retries: 0
@@ -38,7 +38,7 @@ LOOK_EVERY_S = 0.3
 
 
 OWN = SPEC.replace(
-    "kind: profile, model: lenet5, batch: 32",
+    "kind: profile, model: lenet5, batch: 32, scale: 4",
     'model: "./net.py:Net", dataset: "./data.py:load(count=200000)", batch: 8',
 ).replace("star(hosts=3), scheme: ps", "star(hosts=2), scheme: gloo")
 
