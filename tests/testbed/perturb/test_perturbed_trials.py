@@ -68,31 +68,30 @@ def test_what_is_drawn_by_chance_is_the_same_again(run: Run) -> None:
     assert set(drawn["factor"]) == {1.0, 1.5}
 
 
-def gst_of(record: dict[str, Any], samples: pd.DataFrame) -> tuple[list[float], list[float]]:
-    """GST of the iterations that a change lasted for and of those that it left alone; a busy machine makes it late."""
-    begin, end = record["events"]
-    assert [begin["error"], end["error"]] == [None, None]
-    assert all(event["begun_s"] >= event["planned_s"] for event in (begin, end))
-    last = samples.groupby("iteration")[["ready_s", "sum_s"]].max() - samples["start_s"].min()
-    gst_s = last["sum_s"] - last["ready_s"]
-    hit = (last["ready_s"] > begin["done_s"]) & (last["sum_s"] < end["begun_s"])
-    free = (last["sum_s"] < begin["begun_s"]) | (last["ready_s"] > end["done_s"])
-    return gst_s[hit].tolist(), gst_s[free].tolist()
-
-
-def test_a_slower_link_shows_in_the_synchronisations_that_it_hits(run: Run) -> None:
-    record, samples = run("{kind: rate, links: h0, share: 25 %, at: iteration 1, until: iteration 3}")
-    hit_s, free_s = gst_of(record, samples)
-    assert min(hit_s) > 1.8 * min(free_s)
-
-
-def test_a_delay_for_a_while_shows_in_the_synchronisations_that_it_hits(run: Run) -> None:
-    impaired = "{kind: impair, links: h0, delay: 100 ms, at: iteration 1, until: iteration 3}"
-    record, samples = run(impaired)
-    hit_s, free_s = gst_of(record, samples)
-    assert min(hit_s) > min(free_s) + 0.1
+def test_changes_for_a_while_show_in_the_synchronisations_that_they_hit(run: Run) -> None:
+    """A slower link, and later one with a delay."""
+    slower = "{kind: rate, links: h0, share: 25 %, at: iteration 1, until: iteration 3}"
+    delayed = "{kind: impair, links: h0, delay: 100 ms, at: iteration 4, until: iteration 6}"
+    record, samples = run(f"{slower}, {delayed}", spec=SPEC.replace("iterations: 4", "iterations: 7"))
+    rates, delays, free_s = gst_of(record, samples)
+    assert min(rates) > 1.8 * min(free_s)
+    assert min(delays) > min(free_s) + 0.1
     assert record["sums"]["wrong_elements"] == 0
     assert record["sums"]["checked_elements"] > 0
+
+
+def gst_of(record: dict[str, Any], samples: pd.DataFrame) -> tuple[list[float], list[float], list[float]]:
+    """GST of the iterations that each of two changes lasted for, and of those that they left alone; a busy machine makes
+    changes late."""
+    events = record["events"]
+    assert [event["error"] for event in events] == [None] * 4
+    assert all(event["begun_s"] >= event["planned_s"] for event in events)
+    last = samples.groupby("iteration")[["ready_s", "sum_s"]].max() - samples["start_s"].min()
+    gst_s, free, hits = last["sum_s"] - last["ready_s"], pd.Series(True, last.index), []
+    for begin, end in (events[:2], events[2:]):
+        hits.append(gst_s[(last["ready_s"] > begin["done_s"]) & (last["sum_s"] < end["begun_s"])].tolist())
+        free &= (last["sum_s"] < begin["begun_s"]) | (last["ready_s"] > end["done_s"])
+    return hits[0], hits[1], gst_s[free].tolist()
 
 
 def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(run: Run, tmp_path: Path) -> None:
