@@ -81,8 +81,8 @@ def test_changes_for_a_while_show_in_the_synchronisations_that_they_hit(run: Run
 
 
 def gst_of(record: dict[str, Any], samples: pd.DataFrame) -> tuple[list[float], list[float], list[float]]:
-    """GST of the iterations that each of two changes lasted for, and of those that they left alone; a busy machine makes
-    changes late."""
+    """GST of the iterations that each of two changes lasted for, and of those that they left alone; changes are late on
+    a busy machine."""
     events = record["events"]
     assert [event["error"] for event in events] == [None] * 4
     assert all(event["begun_s"] >= event["planned_s"] for event in events)
