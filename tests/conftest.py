@@ -13,7 +13,7 @@ from hypothesis import settings
 
 # No deadline: examples take longer while others use the machine. A change is held against the same examples each time;
 # what nobody has thought of yet is found by `pytest -m hypothesis --hypothesis-profile search`.
-settings.register_profile("testbed", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("testbed", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("testbed")
 
@@ -41,7 +41,7 @@ def root() -> Path:
 
 COSTLY = (
     *("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook", "package"),
-    *("told", "mistaken", "sums"),
+    *("told", "mistaken", "sums", "sweep"),
 )
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
 

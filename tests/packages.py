@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -44,3 +46,37 @@ def python(folder: Path, *words: str, cwd: Path | None = None) -> subprocess.Com
         timeout=120,
         check=False,
     )
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+ONE_AFTER_THE_OTHER = """
+import contextlib, io, json, sys
+from testbed.cli import main
+found = []
+for words in json.loads(sys.argv[1]):
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    sys.argv = ["testbed", *words]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    found.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(found))
+"""
+
+
+def commands(folder: Path, *commands: tuple[str, ...]) -> list[Called]:
+    """Command lines of testbed one after the other in one process, which imports everything once, as :func:`python`
+    starts it."""
+    done = python(folder, "-c", ONE_AFTER_THE_OTHER, json.dumps(commands))
+    assert done.returncode == 0, done.stderr
+    return [Called(*one) for one in json.loads(done.stdout)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from analysis.load import load
 from testbed.base import exits
 from testbed.base.errors import OutputError
-from tests.packages import ROOT, install_page, python
+from tests.packages import ROOT, commands, install_page, python
 
 PAGE = ROOT / "docs/extend/kind.md"
 
@@ -24,18 +23,17 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def called(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return python(folder, "-m", "testbed", *words)
-
-
 def test_plan_and_forest_know_the_kind(package: Path) -> None:
-    planned = called(package, "plan", "spec.yaml")
-    assert planned.returncode == 0, planned.stderr
-    assert "lockstep-b1" in planned.stdout
-    drawn = called(package, "forest", "./lockstep.py:stepwise", "star(hosts=3)")
-    assert "lockstep     workers wait for each other after each sum" in drawn.stdout
-    refused = called(package, "plan", "spec.yaml", "--set", "perturb=[{kind: circuits, flip: all}]")
-    assert "fix: " in refused.stderr
+    planned, drawn, refused = commands(
+        package,
+        ("plan", "spec.yaml"),
+        ("forest", "./lockstep.py:stepwise", "star(hosts=3)"),
+        ("plan", "spec.yaml", "--set", "perturb=[{kind: circuits, flip: all}]"),
+    )
+    assert planned.code == 0, planned.err
+    assert "lockstep-b1" in planned.out
+    assert "lockstep     workers wait for each other after each sum" in drawn.out
+    assert "fix: " in refused.err
 
 
 PACKAGES = """
@@ -58,7 +56,7 @@ def test_trials_depend_on_the_code_that_they_use(package: Path) -> None:
 
 @pytest.fixture(scope="module")
 def run(package: Path) -> Path:
-    done = called(package, "run", "spec.yaml", "--out", "out")
+    done = python(package, "-m", "testbed", "run", "spec.yaml", "--out", "out")
     assert done.returncode == 0, done.stdout + done.stderr
     return package / "out"
 
@@ -75,11 +73,16 @@ def test_a_run_has_its_samples_sums_and_checks(run: Path) -> None:
 @pytest.mark.lab
 def test_resume_compare_and_report_know_the_kind(package: Path, run: Path) -> None:
     assert "In lockstep, GST ends before the barrier." in (run / "report.html").read_text()
-    assert called(package, "run", "--resume", "out").returncode == 0
-    compared = called(package, "compare", "out", "out", "--arms", "ring=lockstep")
-    assert compared.returncode in (exits.OK, exits.REGRESSION, exits.UNDECIDED), compared.stdout + compared.stderr
-    assert "lockstep" in compared.stdout + compared.stderr or "INVALID" in compared.stderr
-    assert called(package, "report", "out", "--format", "md").returncode == 0
+    resumed, compared, reported = commands(
+        package,
+        ("run", "--resume", "out"),
+        ("compare", "out", "out", "--arms", "ring=lockstep"),
+        ("report", "out", "--format", "md"),
+    )
+    assert resumed.code == 0, resumed.err
+    assert compared.code in (exits.OK, exits.REGRESSION, exits.UNDECIDED), compared.out + compared.err
+    assert "lockstep" in compared.out + compared.err or "INVALID" in compared.err
+    assert reported.code == 0, reported.err
 
 
 @pytest.mark.lab

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
@@ -22,7 +22,6 @@ VALUES = st.one_of(SINGLE, LIST, st.lists(st.one_of(SINGLE, LIST), max_size=3).m
 
 
 @given(name=NAMES, arguments=st.dictionaries(KEYS, VALUES, max_size=4))
-@settings(max_examples=40)
 def test_what_is_written_is_read_back(name: str, arguments: dict[str, Value]) -> None:
     call = Call(name, arguments)
     again = parse(str(call), "star(hosts=9)")

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import combinations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
@@ -75,7 +75,6 @@ def test_wiring(topology: Topology) -> None:
 
 
 @given(topology=dragonflies())
-@settings(max_examples=40)
 def test_minimal_paths_are_local_global_local(topology: Topology) -> None:
     """At most one global hop, and a local one only where it is needed; what one node does for a destination is one
     thing, so the paths to it are a tree."""

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from topologies.build import build
@@ -32,7 +32,6 @@ def graph(topology: Topology) -> nx.Graph:
     return found
 
 
-@settings(max_examples=40)
 @given(st.integers(3, 9), st.integers(1, 12), st.integers(0, 2**70), st.booleans())
 def test_a_graph_is_regular_simple_and_connected(degree: int, more: int, seed: int, lifted: bool) -> None:
     servers = more * (degree + 1) if lifted else degree + more + (degree + more) * degree % 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
@@ -82,7 +82,6 @@ NETWORKS = [
 
 
 @given(st.sampled_from(NETWORKS), st.data())
-@settings(max_examples=40)
 def test_ways_between_any_nodes_are_connected_and_can_be_installed(expression: str, data: st.DataObject) -> None:
     plain = make(expression)
     names = [plain.nodes[switch].name for switch in plain.switches]

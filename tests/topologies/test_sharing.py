@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from topologies.build import build
@@ -36,7 +36,6 @@ def test_the_uplinks_of_a_leaf_share_and_hosts_links_do_not() -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(NETWORKS), st.data())
 def test_whichever_path_each_flow_takes_a_group_carries_the_same(expression: str, data: st.DataObject) -> None:
     topology = build(expression, rate_bps=10**9)

@@ -5,7 +5,7 @@ of the machine can be touched:
 
 - a bridge for management, at whose end the controller is (``192.168.77.254``), and one for training, which all training
   NICs are in, or one a rack, joined over another. These learn and flood as real switches do, and are as fast as the
-  machine, unless the links between them are to be slower;
+  machine;
 - a host's files are the machine's, read-only below an overlay that only the host writes to, in memory. So every file
   that is written, changed or removed on it is seen;
 - a host's ``time.monotonic`` is an hour off its neighbours', as real machines' clocks are anything off.
@@ -73,16 +73,15 @@ class Rehearsal:
         folder: an empty directory, for keys, the inventory and the hosts' own files.
         hosts, nics: how many hosts, and how many training NICs (``eth1``, ...) each has.
         racks: in how many racks they are (``r0``, ...), neighbours together; 1 says nothing of racks.
-        uplink_bps: what the link between a rack and the others carries each way; 0 as much as the machine does.
 
     Raises:
         PrivilegeError, MissingToolError: this machine cannot have such hosts.
         LabError: they did not start.
     """
 
-    def __init__(self, folder: Path, hosts: int, nics: int = 1, racks: int = 1, uplink_bps: int = 0) -> None:
+    def __init__(self, folder: Path, hosts: int, nics: int = 1, racks: int = 1) -> None:
         require()
-        self._layout = Layout(hosts, nics, racks, uplink_bps)
+        self._layout = Layout(hosts, nics, racks)
         self.folder, self.names = folder, [f"node{i + 1}" for i in range(hosts)]
         self._nics = [f"eth{i + 1}" for i in range(nics)]
         _make_keys(folder)

@@ -40,22 +40,42 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def rehearse(rehearsal: Rehearsal, spec: Path, out: Path | None) -> int:
-    """Every step, and what it took."""
+    """Every step, and what it took; 0 if everything went well and every host is as before."""
+    before = looked_at(rehearsal)
     inventory = ("--inventory", str(rehearsal.inventory))
-    before = [rehearsal.snapshot(host) for host in range(len(rehearsal.names))]
-    _say(f"{counted(len(before), 'host')} with SSH up; the inventory is {rehearsal.inventory}")
-    wrong = _step(rehearsal, "prepare, only looked at", "hosts", "prepare", "--check", *inventory)
-    wrong += _changed(rehearsal, before)
-    wrong += _step(rehearsal, "prepare", "hosts", "prepare", *inventory)
-    wrong += _step(rehearsal, "prepare, again", "hosts", "prepare", *inventory, unchanged=True)
+    wrong = prepare(rehearsal, before)
     once = (str(spec), "--retries", "0", *(["--out", str(out)] if out else []))
     wrong += _step(rehearsal, "run", "run", *once, *inventory)
     collected = str(rehearsal.folder / "collected")
     wrong += _step(rehearsal, "collect", "hosts", "collect", *inventory, "--into", collected)
-    wrong += _step(rehearsal, "reset", "hosts", "reset", *inventory)
-    wrong += _step(rehearsal, "reset, again", "hosts", "reset", *inventory, unchanged=True)
-    wrong += _changed(rehearsal, before)
+    wrong += reset(rehearsal, before)
     return 1 if wrong else 0
+
+
+def looked_at(rehearsal: Rehearsal) -> list[Snapshot]:
+    """What each host is like now."""
+    found = [rehearsal.snapshot(host) for host in range(len(rehearsal.names))]
+    _say(f"{counted(len(found), 'host')} with SSH up; the inventory is {rehearsal.inventory}")
+    return found
+
+
+def prepare(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
+    """Prepare the hosts: only looked at, which changes nothing; in earnest; and again, which has nothing left to do.
+    How much of that went wrong."""
+    inventory = ("--inventory", str(rehearsal.inventory))
+    wrong = _step(rehearsal, "prepare, only looked at", "hosts", "prepare", "--check", *inventory)
+    wrong += _changed(rehearsal, before)
+    wrong += _step(rehearsal, "prepare", "hosts", "prepare", *inventory)
+    return wrong + _step(rehearsal, "prepare, again", "hosts", "prepare", *inventory, unchanged=True)
+
+
+def reset(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
+    """Reset the hosts, and again, which has nothing left to do. How much of that went wrong, and how many hosts are
+    otherwise than before."""
+    inventory = ("--inventory", str(rehearsal.inventory))
+    wrong = _step(rehearsal, "reset", "hosts", "reset", *inventory)
+    wrong += _step(rehearsal, "reset, again", "hosts", "reset", *inventory, unchanged=True)
+    return wrong + _changed(rehearsal, before)
 
 
 def _changed(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:

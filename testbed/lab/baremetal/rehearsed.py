@@ -54,13 +54,11 @@ MaxSessions 50
 
 @dataclass(frozen=True)
 class Layout:
-    """How many hosts, with how many training NICs each, in how many racks of neighbours, and what the link of a rack
-    carries each way (0: as much as the machine does)."""
+    """How many hosts, with how many training NICs each, in how many racks of neighbours."""
 
     hosts: int
     nics: int = 1
     racks: int = 1
-    uplink_bps: int = 0
 
     def rack(self, host: int) -> int:
         """Which rack a host is in."""
@@ -218,7 +216,7 @@ def _sandbox(folder: Path) -> NoReturn:
 
 
 def _training(layout: Layout) -> None:
-    """A bridge a rack, and one that joins them, by links of the rate that is asked for."""
+    """A bridge a rack, and one that joins them."""
     bridges = [f"training{rack}" for rack in range(layout.racks)]
     lines = [f"link add {name} type bridge\nlink set {name} up\n" for name in bridges]
     if layout.racks > 1:
@@ -227,10 +225,6 @@ def _training(layout: Layout) -> None:
             lines.append(f"link add up{rack} master {name} type veth peer name down{rack}\n")
             lines.append(f"link set down{rack} master spine\nlink set up{rack} up\nlink set down{rack} up\n")
     _ip("".join(lines))
-    for rack in range(layout.racks if layout.racks > 1 and layout.uplink_bps else 0):
-        for end in (f"up{rack}", f"down{rack}"):
-            rate = ["rate", f"{layout.uplink_bps}bit", "burst", "100kb", "limit", "16mb"]
-            subprocess.run(["tc", "qdisc", "add", "dev", end, "root", "tbf", *rate], check=True)
 
 
 if __name__ == "__main__":

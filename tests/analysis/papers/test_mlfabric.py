@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +22,7 @@ from analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA
 from analysis.papers.mlfabric.unmeasured import MEAN_DELAY, SPREADS, STEPS, proven
 from analysis.recorded import Accuracy, Trial
 from tests.shipped import MLFABRIC
+from tests.short_plays import short_plays
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.transfers import Purpose
 from workloads.sync.cost import goodput
@@ -33,6 +34,12 @@ HOLDS, FAILS, UNDECIDED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNDECIDED
 CLAIMS: Mapping[str, Claim] = {claim.name: claim for claim in PAPER.claims}
 WORLD, ITERATIONS = 3, 20
 APPLIED, DROPPED = int(Fate.DIRECT), int(Fate.DROPPED)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short() -> Iterator[None]:
+    with short_plays():
+        yield
 
 
 def decide(name: str, runs: Runs) -> Finding:

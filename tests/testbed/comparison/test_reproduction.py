@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from testbed.run_directory.directory import RunDirectory
 from testbed.spec.jobs import singly
 from testbed.spec.workload.profile import Profile
 from tests.shipped import GUESSING, MLFABRIC
+from tests.short_plays import short_plays
 
 from ..capacity.made_up import known
 from ..conftest import Called
@@ -120,6 +121,13 @@ def in_one_process(claim: Claim) -> object:
     return pytest.param(claim, marks=marks, id=claim.name)
 
 
+@pytest.fixture(scope="module")
+def _short() -> Iterator[None]:
+    with short_plays():
+        yield
+
+
+@pytest.mark.usefixtures("_short")
 @pytest.mark.parametrize("claim", [in_one_process(claim) for claim in CLAIMS if claim.experiments])
 def test_labels_and_batches_are_those_of_the_specs(claim: Claim) -> None:
     """A claim that looked for an arm or a batch that its spec does not have could never be decided."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from workloads.job import WorkerJob
 from workloads.kinds import load
 from workloads.rank_job import VARIABLE, RankJob
 
-from ..experiment.test_run import call
+from ..conftest import Called
 
 METRICS = "metrics: {loss: 'loss ([0-9.]+)', none: 'accuracy ([0-9.]+)'}"
 SPEC = f"""\
@@ -142,13 +143,13 @@ def test_a_plain_commands_identity_does_not_know_keys_of_schemes(folder: Path) -
 
 
 @pytest.mark.lab
-def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
+def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path, testbed: Callable[..., Called]) -> None:
     """The ranks send nothing, and the check of bytes sees it."""
     (folder / "spec.yaml").write_text(SPEC)
     one_arm = "arms=[{topology: star(hosts=2), scheme: ring}]"
-    done = call(folder, "run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", one_arm)
+    called = testbed("run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", one_arm)
     record: dict[str, Any] = json.loads((folder / "out/trials/ring-star2.json").read_text())
-    assert record["status"] == "done", done.stdout + done.stderr
+    assert record["status"] == "done", called.out + called.err
     assert (record["moves"], record["kind"], record["scheme"], record["iterations"]) == ("script", "command", "ring", 3)
     assert 0.0195 < record["metrics"]["gst_median_s"] < 1
     assert record["metrics"]["exposed_s"] == pytest.approx(0.01)
@@ -157,7 +158,7 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path) -> None:
     assert [trial.warmup for trial in load_run(folder / "out").trials] == [2]
     assert record["logged"] == {"loss": [[3.0, 2.0, 1.0]] * 2, "none": [[], []]}
     assert record["left_out"] == ["metrics.none: 'accuracy ([0-9.]+)' finds no number in any log"]
-    assert f"\n    noted: {record['left_out'][0]}\n" in done.stdout
+    assert f"\n    noted: {record['left_out'][0]}\n" in called.out
     assert record["collectives"][0]["count"] == 3
     assert all(link["theory_bytes"] > 1e6 for link in record["links"] if link["from"] != "s0")
     (wire,) = (check for check in record["fidelity"]["checks"] if check["name"] == "bytes on the wire")
@@ -182,19 +183,21 @@ model(torch.ones(2, 4)).sum().backward()
 
 
 @pytest.mark.lab
-def test_what_a_script_asks_for_and_no_rank_can_do_fails_the_trial_with_a_fix(folder: Path) -> None:
+def test_what_a_script_asks_for_and_no_rank_can_do_fails_the_trial_with_a_fix(
+    folder: Path, testbed: Callable[..., Called]
+) -> None:
     """Even within C++, where DDP calls a hook."""
     (folder / "rank.py").write_text(MISTAKEN)
     (folder / "spec.yaml").write_text(SPEC)
     one_arm = "arms=[{topology: star(hosts=2), scheme: ring}]"
-    done = call(folder, "run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", one_arm)
-    assert done.returncode == 1, done.stdout + done.stderr
+    called = testbed("run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", one_arm)
+    assert called.code == 1, called.out + called.err
     assert (
         "ring-star2: FAILED: rank 1 on h1 ended with exit status 1: a collective of 2,147,483,652 bytes, and one may "
         "have 2,147,483,648"
-    ) in done.stdout
+    ) in called.out
     log = folder / "out/logs/ring-star2/h1.log"
-    assert f"\n  fix: split it, as DDP does with bucket_cap_mb=25; all of its log: {log}\n" in done.stdout
+    assert f"\n  fix: split it, as DDP does with bucket_cap_mb=25; all of its log: {log}\n" in called.out
 
 
 SILENT = """
@@ -212,12 +215,12 @@ raise SystemExit("no such shard" if job["rank"] == 1 else "the others have left"
 
 
 @pytest.mark.lab
-def test_a_rank_that_ends_and_one_that_makes_no_group_are_named(folder: Path) -> None:
+def test_a_rank_that_ends_and_one_that_makes_no_group_are_named(folder: Path, testbed: Callable[..., Called]) -> None:
     """Ranks that miss another one say so, so the one that ended first is told even if it is noticed later."""
     (folder / "rank.py").write_text(SILENT)
     (folder / "spec.yaml").write_text(SPEC)
     arms = "arms=[{topology: star(hosts=2), scheme: ring}, {topology: star(hosts=3), scheme: ring}]"
-    done = call(folder, "run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", arms)
-    assert done.returncode == 1
-    assert "ring-star2: FAILED: h0 made no process group, so nothing of its script went along ring\n" in done.stdout
-    assert "ring-star3: FAILED: rank 1 on h1 ended with exit status 1\n    | no such shard\n" in done.stdout
+    called = testbed("run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--set", arms)
+    assert called.code == 1
+    assert "ring-star2: FAILED: h0 made no process group, so nothing of its script went along ring\n" in called.out
+    assert "ring-star3: FAILED: rank 1 on h1 ended with exit status 1\n    | no such shard\n" in called.out

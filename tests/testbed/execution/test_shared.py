@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from analysis.jobs import singly
@@ -82,13 +83,36 @@ def checks(job: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [check for check in job["fidelity"]["checks"] if check["name"] == name]
 
 
-def test_each_job_has_its_results_and_one_waits_for_hosts(bench: Bench, tmp_path: Path) -> None:
-    (outcome,) = bench.run(SPEC + STAR, tmp_path)
-    record = outcome.record
+def test_each_job_has_its_results_and_a_row_and_one_waits_for_hosts(
+    testbed: Callable[..., Called], tmp_path: Path
+) -> None:
+    """In a run, which can be gone on with."""
+    (tmp_path / "spec.yaml").write_text(SPEC + STAR)
+    out = tmp_path / "out"
+    called = testbed("run", "spec.yaml", "--out", str(out), "--json")
+    header, *rows = (out / "results.csv").read_text().splitlines()
+    assert len(rows) == 3, called.err
+    assert {"job", "queued_s"} <= {*header.split(",")}
+    assert [one["label"] for one in json.loads(called.out)["trials"]] == ["star: a", "star: b-1", "star: b-2"]
+    run = load(out)
+    assert run.labels == ("star: a", "star: b-1", "star: b-2")
+    samples = {trial.label: trial.samples for trial in run.trials if trial.samples is not None}
+    assert {label: len(table) for label, table in samples.items()} == dict.fromkeys(run.labels, 6)
+    records = stored.records(out)
+    assert [*records] == ["star-b16"]
+    _each_has_its_own(records["star-b16"], *(samples[label] for label in run.labels))
+    assert (out / "report.html").stat().st_size > 0
+    before = (out / "results.csv").read_text()
+    testbed("run", "--resume", str(out))
+    assert (out / "results.csv").read_text() == before, "nothing ran again"
+
+
+def _each_has_its_own(
+    record: dict[str, Any], of_a: pd.DataFrame, of_first: pd.DataFrame, of_second: pd.DataFrame
+) -> None:
     assert record["status"] == "done", record["error"]
     a, first, second = singly([record])
     assert (a["label"], first["label"], second["id"]) == ("star: a", "star: b-1", "star-b16+b-2")
-    assert {name: len(table) for name, table in outcome.jobs.items()} == {"a": 6, "b-1": 6, "b-2": 6}
     for job in (a, first, second):
         assert job["status"] == "done"
         assert job["sums"]["wrong_elements"] == 0
@@ -100,8 +124,8 @@ def test_each_job_has_its_results_and_one_waits_for_hosts(bench: Bench, tmp_path
     for job in (a, first, second):
         assert job["submitted_s"] <= job["started_s"] < job["begun_s"]
     assert second["started_s"] > first["begun_s"] + first["metrics"]["jct_s"]
-    assert outcome.jobs["b-2"]["start_s"].min() > outcome.jobs["b-1"]["end_s"].max()
-    assert outcome.jobs["a"]["start_s"].min() < outcome.jobs["b-1"]["end_s"].max(), "they ran at the same time"
+    assert of_second["start_s"].min() > of_first["end_s"].max()
+    assert of_a["start_s"].min() < of_first["end_s"].max(), "they ran at the same time"
     assert record["metrics"]["jct_s"] >= record["metrics"]["jct_bytes_s"]
 
 
@@ -166,21 +190,3 @@ def test_a_death_fails_its_own_job_alone(bench: Bench, tmp_path: Path) -> None:
     assert [*outcome.jobs] == ["b"]
     assert b["accuracy"]["weights_equal"]
     assert b["accuracy"]["training_error"] <= b["accuracy"]["training_allowed"]
-
-
-def test_a_run_has_a_row_a_job_and_can_be_gone_on_with(testbed: Callable[..., Called], tmp_path: Path) -> None:
-    (tmp_path / "spec.yaml").write_text(SPEC + STAR)
-    out = tmp_path / "out"
-    called = testbed("run", "spec.yaml", "--out", str(out), "--json")
-    header, *rows = (out / "results.csv").read_text().splitlines()
-    assert len(rows) == 3, called.err
-    assert {"job", "queued_s"} <= {*header.split(",")}
-    assert [one["label"] for one in json.loads(called.out)["trials"]] == ["star: a", "star: b-1", "star: b-2"]
-    run = load(out)
-    assert run.labels == ("star: a", "star: b-1", "star: b-2")
-    assert [len(trial.samples) for trial in run.trials if trial.samples is not None] == [6, 6, 6]
-    assert [*stored.records(out)] == ["star-b16"]
-    assert (out / "report.html").stat().st_size > 0
-    before = (out / "results.csv").read_text()
-    testbed("run", "--resume", str(out))
-    assert (out / "results.csv").read_text() == before, "nothing ran again"

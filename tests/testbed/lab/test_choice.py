@@ -17,7 +17,7 @@ from testbed.base.errors import UsageError
 from testbed.base.plugins import plugged
 from testbed.lab import BUILT_IN
 from testbed.lab.choice import DEFAULT, built_in, of_inventory, opener, place_of, places
-from tests.packages import install, python
+from tests.packages import commands, install, python
 
 ROOT = Path(testbed.__file__).parents[1]
 LABS = ROOT / "testbed" / "lab"
@@ -123,18 +123,18 @@ patient: {settle: 200 ms}
 links: {rate: 200 Mbit/s}
 workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: none}
 arms: [{topology: star(hosts=2), scheme: ring}]
+retries: 0
 quiet: 0
 """
 
 
 def test_a_lab_of_another_package_is_planned(example: Path) -> None:
     (example / "spec.yaml").write_text(SPEC)
-    done = _python(example, "-m", "testbed", "plan", str(example / "spec.yaml"))
-    assert "1 trial in lab patient" in done.stdout, done.stderr
-    done = _python(example, "-m", "testbed", "plan", str(example / "spec.yaml"), "--set", "patient.settle=2 min")
-    assert done.stderr == "error: spec.yaml: patient: 120 s is too long to wait\n  fix: give a minute at most\n"
-    done = _python(example, "-m", "testbed", "plan", str(example / "spec.yaml"), "--backend", "pateint")
-    assert "'pateint' is not one of: netns, mininet, docker, baremetal, patient" in done.stderr
+    asked: tuple[tuple[str, ...], ...] = ((), ("--set", "patient.settle=2 min"), ("--backend", "pateint"))
+    planned, too_long, misspelt = commands(example, *(("plan", "spec.yaml", *words) for words in asked))
+    assert "1 trial in lab patient" in planned.out, planned.err
+    assert too_long.err == "error: spec.yaml: patient: 120 s is too long to wait\n  fix: give a minute at most\n"
+    assert "'pateint' is not one of: netns, mininet, docker, baremetal, patient" in misspelt.err
 
 
 def test_a_lab_of_another_package_has_limits_of_its_own(example: Path) -> None:
@@ -142,11 +142,10 @@ def test_a_lab_of_another_package_has_limits_of_its_own(example: Path) -> None:
     with (example / "patient/place.py").open("a") as place:
         place.write(limits)
     (example / "spec.yaml").write_text(SPEC)
-    planned = ("-m", "testbed", "plan", str(example / "spec.yaml"), "--set")
-    done = _python(example, *planned, "perturb=[{kind: rate, share: 0.1 %}]")
-    assert "200 kbit/s cannot be emulated; the patient shaper does 1 Mbit/s to 1 Gbit/s" in done.stderr
-    done = _python(example, *planned, "links.rate=2 Gbit/s")
-    assert "2 Gbit/s cannot be emulated; the patient shaper does 1 Mbit/s to 1 Gbit/s" in done.stderr
+    asked = ("perturb=[{kind: rate, share: 0.1 %}]", "links.rate=2 Gbit/s")
+    slow, fast = commands(example, *(("plan", "spec.yaml", "--set", one) for one in asked))
+    assert "200 kbit/s cannot be emulated; the patient shaper does 1 Mbit/s to 1 Gbit/s" in slow.err
+    assert "2 Gbit/s cannot be emulated; the patient shaper does 1 Mbit/s to 1 Gbit/s" in fast.err
 
 
 @pytest.mark.lab

@@ -23,6 +23,8 @@ from topologies.addressing import plan
 from topologies.build import build
 from topologies.model import Topology
 
+from .conftest import Idle
+
 pytestmark = pytest.mark.lab
 
 RATE_BPS = 100_000_000
@@ -34,8 +36,8 @@ again."""
 
 
 @pytest.fixture
-def lab() -> Iterator[NetnsLab]:
-    with NetnsLab() as lab:
+def lab(idle: Idle) -> Iterator[NetnsLab]:
+    with idle.taken("netns", NetnsLab) as lab:
         if lab.impairs_by() is None:
             pytest.skip("this machine has neither netem nor iptables with NFQUEUE")
         yield lab

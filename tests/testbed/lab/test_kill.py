@@ -33,7 +33,7 @@ PRIVATE = [
     "--mount-proc",
 ]
 KILL = Path(__file__).with_name("kill.py")
-ROUNDS = 8
+ROUNDS = 4
 
 
 @pytest.mark.parametrize("victim", ["caller", "launcher", "sandbox"])

@@ -25,6 +25,8 @@ from tests.patience import until
 from topologies.build import build
 from topologies.model import Topology
 
+from .conftest import Idle
+
 pytestmark = pytest.mark.lab
 
 RATE_BPS = 100_000_000
@@ -33,8 +35,8 @@ SEND = Path(__file__).with_name("send.py")
 
 
 @pytest.fixture
-def lab() -> Iterator[NetnsLab]:
-    with NetnsLab(every_address=True) as lab:
+def lab(idle: Idle) -> Iterator[NetnsLab]:
+    with idle.taken("netns, every address", lambda: NetnsLab(every_address=True)) as lab:
         yield lab
 
 

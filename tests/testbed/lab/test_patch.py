@@ -20,14 +20,16 @@ from topologies.circuits import matchings
 from topologies.model import Topology
 from topologies.patch_panel import repatched
 
+from .conftest import Idle
+
 pytestmark = pytest.mark.lab
 
 RING, OTHER = (1,), ((0, 2, 4, 1, 3, 5),)
 
 
 @pytest.fixture
-def lab() -> Iterator[NetnsLab]:
-    with NetnsLab() as lab:
+def lab(idle: Idle) -> Iterator[NetnsLab]:
+    with idle.taken("netns", NetnsLab) as lab:
         yield lab
 
 

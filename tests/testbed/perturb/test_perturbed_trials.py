@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from testbed.experiment.expand import trials
+from testbed.spec import read
 from tests.testbed.bench import Bench
 from tests.testbed.records import check
 
@@ -18,7 +21,7 @@ pytestmark = pytest.mark.lab
 SPEC = """
 name: perturbed
 links: {rate: 200 Mbit/s}
-workload: {kind: profile, model: lenet5, batch: 32, iterations: 4, compute: {pace: {32: 0.4 s}}}
+workload: {kind: profile, model: lenet5, batch: 32, scale: 4, iterations: 4, compute: {pace: {32: 0.4 s}}}
 arms:
   - {topology: star(hosts=3), scheme: ps, perturb: [PERTURB]}
 timeout: 6 s
@@ -41,7 +44,10 @@ def run(bench: Bench, tmp_path: Path) -> Run:
 
 
 def test_a_slow_worker_takes_as_much_longer_as_it_should(run: Run) -> None:
-    _, samples = run("{kind: slow, workers: h1, slowdown: 2}")
+    """An event that never comes is recorded as such."""
+    record, samples = run("{kind: slow, workers: h1, slowdown: 2}, {kind: down, links: h0, at: 1000 s}")
+    (event,) = record["events"]
+    assert event["begun_s"] is None
     took = samples.assign(took=lambda frame: frame["ready_s"] - frame["start_s"])
     median = took.groupby("rank")["took"].median()
     assert 0.7 < median[1] < 1.3, "0.8 s, and what a busy machine adds"
@@ -50,38 +56,42 @@ def test_a_slow_worker_takes_as_much_longer_as_it_should(run: Run) -> None:
 
 
 def test_what_is_drawn_by_chance_is_the_same_again(run: Run) -> None:
+    """As when the spec is read anew."""
     chance = "{kind: straggle, probability: 50 %, slowdown: 1.5}, {kind: jitter, sigma: 50 ms}"
     spec = SPEC.replace("0.4 s", "0.1 s")
-    drawn = [run(chance, spec=spec)[1][["rank", "iteration", "factor", "extra_s"]] for _ in range(2)]
-    assert drawn[0].equals(drawn[1])
-    assert set(drawn[0]["factor"]) == {1.0, 1.5}
+    drawn = run(chance, spec=spec)[1].set_index(["rank", "iteration"])
+    (again,) = trials(read(spec.replace("PERTURB", chance), "spec.yaml", Path()))
+    stragglers = again.job.stragglers
+    assert stragglers is not None
+    for name, wanted in (("factor", stragglers.factor), ("extra_s", stragglers.extra_s)):
+        assert drawn[name].unstack().to_numpy() == pytest.approx(np.asarray(wanted)), name
+    assert set(drawn["factor"]) == {1.0, 1.5}
 
 
-def gst_of(record: dict[str, Any], samples: pd.DataFrame) -> tuple[list[float], list[float]]:
-    """GST of the iterations that a change lasted for and of those that it left alone; a busy machine makes it late."""
-    begin, end = record["events"]
-    assert [begin["error"], end["error"]] == [None, None]
-    assert all(event["begun_s"] >= event["planned_s"] for event in (begin, end))
-    last = samples.groupby("iteration")[["ready_s", "sum_s"]].max() - samples["start_s"].min()
-    gst_s = last["sum_s"] - last["ready_s"]
-    hit = (last["ready_s"] > begin["done_s"]) & (last["sum_s"] < end["begun_s"])
-    free = (last["sum_s"] < begin["begun_s"]) | (last["ready_s"] > end["done_s"])
-    return gst_s[hit].tolist(), gst_s[free].tolist()
-
-
-def test_a_slower_link_shows_in_the_synchronisations_that_it_hits(run: Run) -> None:
-    record, samples = run("{kind: rate, links: h0, share: 25 %, at: iteration 1, until: iteration 3}")
-    hit_s, free_s = gst_of(record, samples)
-    assert min(hit_s) > 1.8 * min(free_s)
-
-
-def test_a_delay_for_a_while_shows_in_the_synchronisations_that_it_hits(run: Run) -> None:
-    impaired = "{kind: impair, links: h0, delay: 100 ms, at: iteration 1, until: iteration 3}"
-    record, samples = run(impaired)
-    hit_s, free_s = gst_of(record, samples)
-    assert min(hit_s) > min(free_s) + 0.1
+def test_changes_for_a_while_show_in_the_synchronisations_that_they_hit(run: Run) -> None:
+    """A slower link, and later one with a delay."""
+    slower = "{kind: rate, links: h0, share: 25 %, at: iteration 1, until: iteration 3}"
+    delayed = "{kind: impair, links: h0, delay: 100 ms, at: iteration 4, until: iteration 6}"
+    record, samples = run(f"{slower}, {delayed}", spec=SPEC.replace("iterations: 4", "iterations: 7"))
+    rates, delays, free_s = gst_of(record, samples)
+    assert min(rates) > 1.8 * min(free_s)
+    assert min(delays) > min(free_s) + 0.1
     assert record["sums"]["wrong_elements"] == 0
     assert record["sums"]["checked_elements"] > 0
+
+
+def gst_of(record: dict[str, Any], samples: pd.DataFrame) -> tuple[list[float], list[float], list[float]]:
+    """GST of the iterations that each of two changes lasted for, and of those that they left alone; changes are late on
+    a busy machine."""
+    events = record["events"]
+    assert [event["error"] for event in events] == [None] * 4
+    assert all(event["begun_s"] >= event["planned_s"] for event in events)
+    last = samples.groupby("iteration")[["ready_s", "sum_s"]].max() - samples["start_s"].min()
+    gst_s, free, hits = last["sum_s"] - last["ready_s"], pd.Series(True, last.index), []
+    for begin, end in (events[:2], events[2:]):
+        hits.append(gst_s[(last["ready_s"] > begin["done_s"]) & (last["sum_s"] < end["begun_s"])].tolist())
+        free &= (last["sum_s"] < begin["begun_s"]) | (last["ready_s"] > end["done_s"])
+    return hits[0], hits[1], gst_s[free].tolist()
 
 
 def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(run: Run, tmp_path: Path) -> None:
@@ -90,7 +100,7 @@ def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(run: Run, 
     assert wire["ok"], wire
     (log,) = tmp_path.rglob("source0.log")
     sent = json.loads(log.read_text().splitlines()[-1])["sent_bytes"]
-    assert 0.4 < sent / (40e6 / 8 * 1.5) < 1.2, "on a busy machine less than it was asked for"
+    assert 0.4 < sent / (40e6 / 4 / 8 * 1.5) < 1.2, "on a busy machine less than it was asked for"
 
 
 def test_a_frozen_host_holds_all_up_and_nothing_is_lost(run: Run) -> None:
@@ -117,12 +127,6 @@ def test_who_is_frozen_for_good_is_named_within_the_timeout(run: Run) -> None:
     assert "\n  fix: let that end sooner (until), or give a longer timeout, or take a scheme that" in record["error"]
     assert record["by_perturb"]
     assert record["duration_s"] < 40
-
-
-def test_an_event_that_never_came_is_recorded_as_such(run: Run) -> None:
-    record, _ = run("{kind: down, links: h0, at: 1000 s}")
-    (event,) = record["events"]
-    assert event["begun_s"] is None
 
 
 def test_hogs_take_cpu_time(run: Run) -> None:

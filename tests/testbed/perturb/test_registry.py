@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packages import install, python
+from tests.packages import commands, install, python
 
 PAGE = Path(__file__).parents[3] / "docs/extend/perturbation.md"
 SPEC = "halved.yaml"
@@ -25,20 +25,15 @@ def package(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_spec_can_have_it(package: Path) -> None:
-    done = python(package, "-m", "testbed", "plan", SPEC)
-    assert done.returncode == 0, done.stderr
-    assert "ring-star3-b32" in done.stdout
-
-
-def test_messages_know_it_and_its_keys(package: Path) -> None:
-    spec = package / SPEC
-    written = spec.read_text()
-    spec.write_text(written.replace("kind: halve", "kind: halv"))
-    assert "fix: did you mean 'halve'?" in python(package, "-m", "testbed", "plan", SPEC).stderr
-    spec.write_text(written.replace("iteration 2", "iteration 7"))
-    done = python(package, "-m", "testbed", "plan", SPEC)
-    assert "perturb.0 (halve): there is no iteration 7: the workload has 6" in done.stderr
+def test_a_spec_can_have_it_and_messages_know_it_and_its_keys(package: Path) -> None:
+    written = (package / SPEC).read_text()
+    (package / "halv.yaml").write_text(written.replace("kind: halve", "kind: halv"))
+    (package / "late.yaml").write_text(written.replace("iteration 2", "iteration 7"))
+    right, misspelt, late = commands(package, *(("plan", name) for name in (SPEC, "halv.yaml", "late.yaml")))
+    assert right.code == 0, right.err
+    assert "ring-star3-b32" in right.out
+    assert "fix: did you mean 'halve'?" in misspelt.err
+    assert "perturb.0 (halve): there is no iteration 7: the workload has 6" in late.err
 
 
 @pytest.mark.lab

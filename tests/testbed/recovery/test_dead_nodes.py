@@ -29,7 +29,6 @@ start_timeout: {START_TIMEOUT_S} s
 """
 WHO = {
     "a worker of a ring": ("star(hosts=4)", "ring", "h2"),
-    "a worker of a colocated PS": ("star(hosts=4)", "ps", "h1"),
     "the only server": ("star(hosts=4)", "ps(colocated=false)", "h3"),
     "an aggregator": ("star(hosts=3,ina=all)", "switchml", "s0"),
 }

@@ -286,7 +286,7 @@ def test_what_makes_no_sense_fails_the_trial_and_not_the_harness(
         coordinator.look(Feed(dict.fromkeys(["h0", "h1", "h2"])))
 
 
-@pytest.mark.parametrize("name", ["h0", "h5", "leaf0"])
+@pytest.mark.parametrize("name", ["h0", "leaf0"])
 def test_one_dies_before_the_others_have_met_it(cluster: Callable[..., Cluster], name: str) -> None:
     run = cluster(BOTH)
     run.when(lambda: name in run.lab.pids, lambda: run.lab.signal(name, signal.SIGKILL))
@@ -297,14 +297,14 @@ def test_one_dies_before_the_others_have_met_it(cluster: Callable[..., Cluster],
     check(run, course)
 
 
-@pytest.mark.parametrize("name", ["h0", "h1"])
-def test_who_stands_still_has_died(cluster: Callable[..., Cluster], name: str) -> None:
+def test_who_stands_still_has_died(cluster: Callable[..., Cluster]) -> None:
+    """An agent; in ``test_nodes_die.py`` another worker."""
     run = cluster(BOTH, failover="1 s")
-    run.kill(name, 4, signal.SIGSTOP)
+    run.kill("h0", 4, signal.SIGSTOP)
     began = time.monotonic()
     course = run.run()
     assert time.monotonic() - began < 15
-    assert dead(run, course) == [name]
+    assert dead(run, course) == ["h0"]
     assert course.deaths[0].how == "did not check in for 1 s"
     check(run, course)
 
@@ -341,8 +341,7 @@ def test_however_gradients_come(cluster: Callable[..., Cluster], changes: dict[s
     check(run, course)
 
 
-@pytest.mark.parametrize("overlap", ["none", "both"])
-@pytest.mark.parametrize("topology", [BOTH, ONE])
+@pytest.mark.parametrize(("topology", "overlap"), [(BOTH, "none"), (ONE, "both")])
 def test_sums_of_a_profile_leave_the_dead_out(cluster: Callable[..., Cluster], topology: str, overlap: str) -> None:
     run = cluster(topology, PLAYED, workload__overlap=overlap)
     run.kill("h3", 4)
@@ -370,8 +369,10 @@ def lose_the_sum(monkeypatch: pytest.MonkeyPatch, names: set[str], iteration: in
     monkeypatch.setattr(Engine, "wait", losing)
 
 
-@pytest.mark.parametrize(("behind", "compute"), [({"h1"}, "real"), ({"h0", "h2", "h5"}, "real"), ({"h1"}, "none")])
-@pytest.mark.parametrize("iteration", [5, 11])  # one of many, and the last one
+@pytest.mark.parametrize(
+    ("behind", "compute", "iteration"),  # one of many, or the last one
+    [({"h1"}, "real", 5), ({"h0", "h2", "h5"}, "real", 11), ({"h1"}, "none", 11), ({"h0", "h2", "h5"}, "none", 5)],
+)
 def test_who_is_behind_takes_the_weights_of_who_is_not(
     cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, behind: set[str], compute: str, iteration: int
 ) -> None:

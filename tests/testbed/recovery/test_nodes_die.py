@@ -24,12 +24,12 @@ NETWORK = "spine_leaf(racks=2,hosts_per_rack=3,spines=1,ina=INA)"
 pytestmark = pytest.mark.lab
 
 
-def arm(label: str, *nodes: str, ina: str = "all", scheme: str = "rina", kind: str = "kill", first: int = 3) -> str:
+def arm(label: str, *nodes: str, ina: str = "all", kind: str = "kill", first: int = 3) -> str:
     """One in which nodes die, two iterations after each other."""
     key = "nodes" if kind == "kill" else "hosts"
     deaths = [f"{{kind: {kind}, {key}: [{name}], at: iteration {first + 2 * i}}}" for i, name in enumerate(nodes)]
     network = NETWORK.replace("INA", ina)
-    return f"  - {{label: {label}, scheme: {scheme}, topology: {network!r}, perturb: [{', '.join(deaths)}]}}\n"
+    return f"  - {{label: {label}, scheme: rina, topology: {network!r}, perturb: [{', '.join(deaths)}]}}\n"
 
 
 def run(bench: Bench, folder: Path, *arms: str) -> dict[str, dict[str, Any]]:
@@ -39,7 +39,6 @@ def run(bench: Bench, folder: Path, *arms: str) -> dict[str, dict[str, Any]]:
 
 def test_rina_goes_on(bench: Bench, tmp_path: Path) -> None:
     wanted = {
-        "worker": (arm("worker", "h1"), [6, 5], "rina, leaf0, leaf1 adding"),
         "autonomous": (arm("autonomous", "h1", ina="[leaf1]"), [6, 5], "rina, leaf1 adding"),
         "aggregator": (arm("aggregator", "leaf0"), [6, 6], "rina, leaf1 adding"),
         "both agents": (arm("both agents", "h0", "h3"), [6, 5, 4], "rina, a ring"),
@@ -71,14 +70,6 @@ def test_a_frozen_host_has_died_after_the_failover_time(bench: Bench, tmp_path: 
     assert record["status"] == "done", record["error"]
     assert [death["how"] for death in record["failover"]["deaths"]] == ["did not check in for 6 s"]
     assert record["accuracy"]["weights_equal"]
-
-
-def test_a_ring_fails_and_names_who_died(bench: Bench, tmp_path: Path) -> None:
-    records = run(bench, tmp_path, arm("ring", "h1", scheme="ring"), arm("rina", "h1"))
-    assert records["ring"]["status"] == "failed"
-    assert "the worker on h1 was killed by SIGKILL" in records["ring"]["error"]
-    assert records["ring"]["duration_s"] < 30
-    assert records["rina"]["status"] == "done"
 
 
 def test_one_dies_before_the_others_have_met_it(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
@@ -228,7 +228,6 @@ def test_a_point_that_is_left_out_may_be_impossible() -> None:
 values_of = st.lists(st.integers(1, 50), min_size=1, max_size=4, unique=True)
 
 
-@settings(max_examples=40, deadline=None)
 @given(values_of, values_of, values_of, st.integers(1, 60))
 def test_the_grid_is_every_combination_that_the_conditions_leave(
     rates: list[int], seeds: list[int], hosts: list[int], limit: int

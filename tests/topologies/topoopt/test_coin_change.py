@@ -30,7 +30,6 @@ def test_the_papers_twelve_servers_with_rings_1_and_5() -> None:
     assert first_coins(12, coins) == [0, 1, 1, 1, 5, 5, 1, 7, 1, 1, 5, 11]
 
 
-@settings(max_examples=40)
 @given(coprime())
 def test_hops_are_those_of_a_breadth_first_search(case: tuple[int, list[int]]) -> None:
     servers, strides = case

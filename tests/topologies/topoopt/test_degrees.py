@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
@@ -101,7 +101,6 @@ def test_without_a_group_of_all_servers_ring_1_over_all_comes_first() -> None:
     assert [(one.group, one.rings) for one in allot(job(6, ((0, 1, 2), 9)), 1)] == [(None, 1)], "no port is left"
 
 
-@settings(max_examples=40)
 @given(jobs(), st.integers(1, 6))
 def test_no_server_gives_more_ports_than_rings_may_have_and_no_group_more_than_its_share(
     job: Demand, rings: int

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -54,7 +54,6 @@ def cases(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[tuple[int, int], int
     return draw(matrices(servers)), joined, free
 
 
-@settings(max_examples=40)
 @given(cases())
 def test_no_matching_is_heavier(case: tuple[NDArray[np.int64], dict[tuple[int, int], int], list[set[int]]]) -> None:
     demand, joined, free = case

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
@@ -56,7 +56,6 @@ def test_two_paths_end_at_two_nics_with_half_of_the_bytes_each() -> None:
     ]
 
 
-@settings(max_examples=40)
 @given(jobs(9), st.integers(2, 5), st.integers(1, 3))
 def test_routes_follow_circuits_are_shortest_and_no_two_next_hops_contradict(
     job: Demand, degree: int, paths: int

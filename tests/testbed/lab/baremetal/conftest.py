@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from testbed.base.errors import TestbedError
 from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.rehearsal import Rehearsal, require
+from testbed.lab.baremetal.rehearsal import SUDOER, Rehearsal, require
 
 
 def skip_without_hosts() -> None:
@@ -40,14 +40,17 @@ def make(rehearsal: Rehearsal, *, prepared: bool) -> None:
     words = ["test", "-d", f"/var/lib/testbed/code-{digest}"]
     found = {subprocess.run(rehearsal.on(host, words)).returncode == 0 for host in range(len(rehearsal.names))}
     if found != {prepared}:
-        hosts(rehearsal, "prepare" if prepared else "reset")
+        action = "prepare" if prepared else "reset"
+        done = rehearsal.testbed("hosts", action, "--inventory", str(rehearsal.inventory))
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
-def hosts(rehearsal: Rehearsal, action: str) -> int:
-    """What a playbook of ours changes on all hosts together."""
-    done = rehearsal.testbed("hosts", action, "--inventory", str(rehearsal.inventory), "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return sum(json.loads(done.stdout)["changed"].values())
+def as_sudoer(hosts: Sequence[dict[str, Any]]) -> None:
+    """Have hosts be reached as an ordinary user with sudo; the first with a password for it, which sudo does not ask
+    for."""
+    for one in hosts:
+        one.update(ansible_user=SUDOER, ansible_become=True)
+    hosts[0]["ansible_become_password"] = "nobody asks for it"
 
 
 def run(rehearsal: Rehearsal, folder: Path, spec: str, *more: str) -> list[dict[str, Any]]:

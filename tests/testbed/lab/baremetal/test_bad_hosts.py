@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from testbed.lab.baremetal.rehearsal import NETWORK, USER, Rehearsal
+from testbed.lab.baremetal.snapshot import Snapshot
 
 from .conftest import make, skip_without_hosts
 
@@ -25,7 +26,7 @@ OLD_PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.10.*/bin/python3.10"))
 SPEC = """\
 name: small
 links: {rate: 200 Mbit/s}
-workload: {model: lenet5, dataset: digits, batch: [2], iterations: 3, compute: none}
+workload: {kind: profile, model: lenet5, batch: [2], iterations: 3, compute: none}
 arms: [{topology: star(hosts=3), scheme: ring}]
 retries: 0
 """
@@ -177,11 +178,22 @@ UNFIT: dict[str, Callable[[dict[str, Variables]], object]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def looks() -> dict[bool, list[Snapshot]]:
+    """What all hosts are like when they are prepared, and when not; looked at once, for they stay so."""
+    return {}
+
+
 @pytest.mark.parametrize("name", UNFIT)
-def test_hosts_on_which_nothing_can_run(rehearsal: Rehearsal, name: str, tmp_path: Path) -> None:
+def test_hosts_on_which_nothing_can_run(
+    rehearsal: Rehearsal, looks: dict[bool, list[Snapshot]], name: str, tmp_path: Path
+) -> None:
     rehearsal.write_inventory()
-    make(rehearsal, prepared=name != "not_prepared")
-    before = [rehearsal.snapshot(host) for host in range(3)]
+    is_prepared = name != "not_prepared"
+    make(rehearsal, prepared=is_prepared)
+    if is_prepared not in looks:
+        looks[is_prepared] = [rehearsal.snapshot(host) for host in range(3)]
+    before = looks[is_prepared]
     inventory = rehearsal.write_inventory(UNFIT[name])
     with surroundings(rehearsal, 1, name):
         said = run(rehearsal, inventory, tmp_path)

@@ -1,30 +1,20 @@
-"""Racks of an inventory as racks of a topology, and the network between them."""
+"""Racks of an inventory as racks of a topology, and the network between them; a trial is in ``test_rehearse.py``."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
-from testbed.fidelity import link_rate
 from testbed.lab.baremetal import crossings, network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
-from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.base import LinkSettings
-from tests.patience import until
-from tests.testbed.records import check
 from topologies import addressing
 from topologies.build import build
 from topologies.model import Topology
-from workloads.sync.cost import goodput
-
-from .conftest import run, skip_without_hosts
 
 MBIT = 10**6
 TWO_RACKS = "spine_leaf(racks=2,hosts_per_rack=2,spines=1,oversubscription=2)"
@@ -134,50 +124,3 @@ def test_rates_are_max_min_fair(loads: list[dict[int, float]]) -> None:
     for rate, one in zip(rates, loads, strict=True):
         full = [link for link in one if used[link] > 999.999]
         assert any(rate >= max(r for r, o in zip(rates, loads, strict=True) if link in o) - 1e-6 for link in full)
-
-
-SPEC = f"""\
-name: racks
-links: {{rate: 100 Mbit/s}}
-workload: {{kind: profile, model: lenet5, batch: 32, iterations: 2, compute: none}}
-arms: [{{topology: "{TWO_RACKS}", scheme: ring}}]
-timeout: 20 s
-retries: 0
-"""
-
-
-@pytest.fixture(scope="module")
-def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """Four hosts in two racks."""
-    skip_without_hosts()
-    with Rehearsal(tmp_path_factory.mktemp("racks"), hosts=4, racks=2, uplink_bps=100 * MBIT) as hosts:
-        yield hosts
-
-
-def measured(rehearsal: Rehearsal, folder: Path) -> tuple[dict[str, Any], float] | None:
-    """A trial's record, and the share of its rate that the way out of the first rack has, which is slower; None if that
-    or the way back, which is as asked, was not found so, because other tests held the cores during a burst."""
-    shutil.rmtree(folder / "run", ignore_errors=True)
-    (record,) = run(rehearsal, folder, SPEC)
-    between = [one for one in record["probes"] if not one["port_address"]]
-    ways = {one["name"]: one["rate_bps"] / one["asked_bps"] / goodput(1500) for one in between}
-    assert list(ways) == ["rack r0 (leaf0) to rack r1 (leaf1)", "rack r1 (leaf1) to rack r0 (leaf0)"]
-    out, back = ways.values()
-    return (record, out) if out < 0.65 and 0.75 < back <= 1 + link_rate.FASTER else None
-
-
-@pytest.mark.lab
-def test_a_link_between_racks_that_is_not_as_asked_is_found(rehearsal: Rehearsal, tmp_path: Path) -> None:
-    inventory = rehearsal.write_inventory()
-    assert rehearsal.testbed("hosts", "prepare", "--inventory", str(inventory)).returncode == 0
-    slower = ["rate", f"{60 * MBIT}bit", "burst", "100kb", "limit", "16mb"]
-    rehearsal.run(["tc", "qdisc", "replace", "dev", "up0", "root", "tbf", *slower], check=True)
-    record, out = until(lambda: measured(rehearsal, tmp_path), 180.0)
-    assert record["fidelity"]["verdict"] == "INVALID"
-    found = check(record, "link rate")
-    assert not found["ok"]
-    assert found["value"] == pytest.approx(out)
-    assert "rack r0 (leaf0) to rack r1 (leaf1)" in found["detail"]
-    uncounted = [link for link in record["links"] if link["bytes"] is None]
-    assert {(link["from"][:4], link["to"][:4]) for link in uncounted} == {("leaf", "spin"), ("spin", "leaf")}
-    assert "Links between switches, 4 of 12, are not counted" in (tmp_path / "run/report.html").read_text()

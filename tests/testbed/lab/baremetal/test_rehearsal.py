@@ -1,32 +1,32 @@
-"""An experiment on real SSH hosts, through the playbooks, from prepare to reset."""
+"""Runs on hosts that are prepared: what they are sent, and what is left of runs that are cut off."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from analysis.load import load
-from testbed.lab.baremetal.rehearsal import CLOCK_STEP_S, Rehearsal
-from testbed.lab.baremetal.rehearse import main
+from testbed.lab.baremetal.rehearsal import Rehearsal
 from tests import own
 from tests.patience import until
 
-from .conftest import run, skip_without_hosts
+from .conftest import as_sudoer, run
 
 pytestmark = pytest.mark.lab
 
 SPEC = """\
 name: small
 links: {rate: 200 Mbit/s}
-workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: none}
+workload: {kind: profile, model: lenet5, batch: 32, scale: 4, iterations: 3, compute: none}
 arms: [{topology: star(hosts=3), scheme: ps}]
 timeout: 20 s
 retries: 0
@@ -35,72 +35,27 @@ LONG = SPEC.replace("iterations: 3", "iterations: 2000")
 STARTED_S = 60.0
 LOOK_EVERY_S = 0.3
 """At hosts, on each of which a look starts three processes."""
-RING = '  - {label: "Ring on fat-tree", topology: "star(hosts=9)", scheme: ring}\n'
-PS = '  - {label: "PS on fat-tree", topology: "star(hosts=9)", scheme: ps}\n'
-FABRIC = '  - {topology: "star(hosts=4)", scheme: "mlfabric_a(delay_bound=100,aggregators=0)"}\n'
-BESIDE = "perturb: [{kind: background, from: h1, to: h0, rate: 100 Mbit/s, at: 0 s, until: 4 s}]\n"
-SMALLER = {
-    "kind: train": "kind: profile",
-    "  dataset: digits          # 1,797 real handwritten digits\n": "",
-    "  learning_rate: 0.01\n  momentum: 0.9\n": "",
-    "iterations: 14": "iterations: 3",
-    "[16, 64]": "[16]",
-    PS: "",
-    RING: FABRIC,
-    "n=3,k=2": "n=2,k=2",
-    "timeout:": f"{BESIDE}timeout:",
-}
-"""Of the demo. It plays gradients back: each agent would import PyTorch for each trial, as those of tests below do."""
-
-
-def test_from_prepare_to_reset_hosts_are_as_before_and_a_smaller_demo_has_run(
-    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """``make rehearse`` runs the whole one, on nine hosts."""
-    skip_without_hosts()
-    spec, out = (root / "experiments/quickstart.yaml").read_text(), tmp_path / "run"
-    for was, now in SMALLER.items():
-        assert was in spec
-        spec = spec.replace(was, now)
-    (tmp_path / "smaller.yaml").write_text(spec)
-    status = main([str(tmp_path / "smaller.yaml"), "--hosts", "4", "--out", str(out)])
-    said = capfd.readouterr().out
-    assert status == 0, said
-    assert "prepare, only looked at: exit status 0" in said
-    assert said.count(", 0 changed") == 2
-    assert said.count("4 of 4 hosts as before") == 2
-    run = load(out)
-    assert len(run.finished) == run.planned == 2
-    lab = json.loads((out / "env.json").read_text())["lab"]
-    for trial in run.trials:
-        assert trial.accuracy.wrong_elements == 0
-        assert trial.accuracy.checked_elements
-        assert next(check for check in trial.checks if check.name == "read back").ok
-        if trial.transfers is None:
-            assert trial.metrics.gst_uncertainty_s is not None
-            assert 0 < trial.metrics.gst_uncertainty_s < 1
-        for node, host in enumerate(lab[trial.id]["hosts"].values()):
-            assert host["host"] == f"node{node + 1}"
-            off_s = host["clock"]["offset_s"] + CLOCK_STEP_S * (node + 1)
-            assert abs(off_s) <= host["clock"]["uncertainty_s"], "a host's clock is an hour times its number ahead"
-    (moved,) = [one for trial in run.trials if (one := trial.transfers) is not None]
-    planned_s = (moved["end_s"] - moved["start_s"]).groupby([moved["from"], moved["to"]])
-    assert planned_s.max()[1, 2] > 1.5 * planned_s.median()[0, 2], "its scheduler heard of flows out of h1"
-    assert "by clocks" in (out / "report.html").read_text()
 
 
 OWN = SPEC.replace(
-    "kind: profile, model: lenet5, batch: 32",
+    "kind: profile, model: lenet5, batch: 32, scale: 4",
     'model: "./net.py:Net", dataset: "./data.py:load(count=200000)", batch: 8',
-).replace("star(hosts=3)", "star(hosts=2)")
+).replace("star(hosts=3), scheme: ps", "star(hosts=2), scheme: gloo")
 
 
 def test_a_model_and_data_of_ones_own_are_sent_to_hosts_that_can_be_reached(
     prepared: Rehearsal, tmp_path: Path
 ) -> None:
-    """In several pieces: the samples are 5 MB. A host that cannot be reached is left out, for that is allowed."""
+    """In several pieces: the samples are 5 MB. A host that cannot be reached is left out, for that is allowed. Ranks of
+    Gloo train, of which one is an ordinary user's where this machine has sudo."""
     own.write(tmp_path)
-    prepared.write_inventory(lambda hosts: hosts["node1"].update(ansible_port=2))
+
+    def change(hosts: dict[str, dict[str, Any]]) -> None:
+        hosts["node1"].update(ansible_port=2)
+        if shutil.which("sudo"):
+            as_sudoer([hosts["node2"]])
+
+    prepared.write_inventory(change)
     try:
         (record,) = run(prepared, tmp_path, OWN, "--allow-missing")
     finally:

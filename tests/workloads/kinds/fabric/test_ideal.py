@@ -83,7 +83,6 @@ def test_a_link_that_is_faster_than_told_is_not_used_more_than_planned() -> None
     aggregators=st.integers(0, 2),
     bound=st.sampled_from([{}, {"divergence_updates": 3}, {"delay_bound": 4}, {"divergence_bound": 2.0}]),
 )
-@settings(max_examples=40)
 def test_every_trial_ends_whatever_is_told_late(
     lag_s: float, shares: list[float], every_s: float, aggregators: int, bound: dict[str, float]
 ) -> None:
@@ -333,7 +332,6 @@ def test_every_trial_ends_and_its_journal_can_be(
     paces=st.lists(st.sampled_from([0.01, 0.1, 0.5, 2.0]), min_size=6, max_size=6),
     bound=st.sampled_from([{"divergence_updates": 1}, {"divergence_updates": 4}, *DISTANCES]),
 )
-@settings(max_examples=40)
 def test_the_replica_gets_all_and_is_never_further_behind_than_it_may_be(
     workers: int,
     sums: tuple[int, int],

@@ -95,7 +95,6 @@ NETWORKS = ("star(hosts={})", "patch_panel(servers={},degree=2,rings=[1])", "exp
 
 
 @given(strategies(TABLES), st.sampled_from(NETWORKS), st.sampled_from([0.0, 0.05, 2.0]))
-@settings(deadline=None, max_examples=40)
 def test_least_job_times_are_below_predicted_ones(strategy: Strategy, network: str, pace_s: float) -> None:
     """Of three iterations, each of which begins when the one before has ended everywhere."""
     if not gradients(TABLES, strategy) or strategy.servers < 4:

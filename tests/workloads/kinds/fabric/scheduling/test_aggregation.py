@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.workloads.kinds.fabric.scheduling import plain
 from tests.workloads.kinds.fabric.scheduling.networks import MBIT, SIZE_BYTES, batches, large, racks, star, updates
@@ -139,7 +139,6 @@ def check(updates: tuple[Update, ...], destination: Destination, network: Networ
 
 
 @given(batches())
-@settings(max_examples=40)
 def test_the_way_is_that_of_the_plain_algorithm(asked: tuple[Batch, Network]):
     batch, network = asked
     check(batch.updates, Destination(batch.servers, batch.aggregators, batch.momentum), network)

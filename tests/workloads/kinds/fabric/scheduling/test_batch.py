@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.workloads.kinds.fabric.scheduling.networks import batches, star, updates
 from workloads.kinds.fabric.scheduling.batch import schedule
@@ -33,7 +33,6 @@ def test_each_update_is_direct_in_a_group_or_dropped(asked: tuple[Batch, Network
 
 
 @given(batches())
-@settings(max_examples=40)
 def test_updates_arrive_in_their_order(asked: tuple[Batch, Network]):
     found = schedule(*asked)
     arrivals = [found.way.arrivals_s[one] for one in found.order]
@@ -42,7 +41,6 @@ def test_updates_arrive_in_their_order(asked: tuple[Batch, Network]):
 
 
 @given(batches())
-@settings(max_examples=40)
 def test_no_link_carries_more_than_its_rate_and_no_bottleneck_two_at_once(asked: tuple[Batch, Network]):
     batch, network = asked
     before = network.copy()
@@ -61,7 +59,6 @@ def test_no_link_carries_more_than_its_rate_and_no_bottleneck_two_at_once(asked:
 
 
 @given(batches())
-@settings(max_examples=40)
 def test_a_sum_leaves_once_all_of_its_members_are_there(asked: tuple[Batch, Network]):
     batch, network = asked
     found = schedule(batch, network)

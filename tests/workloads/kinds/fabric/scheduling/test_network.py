@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError
@@ -187,7 +187,6 @@ def link(known: list[tuple[float, float]]) -> Residual:
 
 
 @given(LINKS, st.lists(st.tuples(LINKS, st.sampled_from([1e6, 1e7, 3e7, 1e8 / 3]), MOMENTS), max_size=12))
-@settings(max_examples=40)
 def test_the_second_of_two_links_is_taken_in_place_as_any_other(
     known: list[tuple[float, float]], sent: list[tuple[list[tuple[float, float]], float, float]]
 ):

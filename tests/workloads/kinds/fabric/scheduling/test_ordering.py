@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workloads.kinds.fabric.scheduling import plain
@@ -30,7 +30,6 @@ def due(count: int, *deadlines: int) -> tuple[Update, ...]:
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=6))
-@settings(max_examples=40)
 def test_on_one_bottleneck_no_order_has_a_better_average(sizes_mbit: list[int]):
     waiting = updates(len(sizes_mbit), sizes_mbit)
     network = star(len(sizes_mbit) + 1)
@@ -130,7 +129,6 @@ def test_the_update_whose_slowest_component_ends_first_is_taken():
 
 
 @given(batches())
-@settings(max_examples=40)
 def test_the_order_is_that_of_the_plain_algorithm(asked: tuple[Batch, Network]):
     batch, network = asked
     before = [network.residual(link) for link in range(10)]
@@ -142,7 +140,6 @@ def test_the_order_is_that_of_the_plain_algorithm(asked: tuple[Batch, Network]):
 
 
 @given(batches())
-@settings(max_examples=40)
 def test_to_ask_few_updates_has_the_same_answer(asked: tuple[Batch, Network]):
     batch, network = asked
     with patch.object(picking, "MANY", 1), patch.object(picking, "MANY_PARTS", 1):
@@ -166,7 +163,6 @@ def test_the_order_of_many_components(seed: int):
 
 
 @given(batches())
-@settings(max_examples=40)
 def test_bounds_on_delay_hold_and_updates_arrive_in_their_order(asked: tuple[Batch, Network]):
     batch, network = asked
     found = order(batch, network)

@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).with_name("random_calls.py")
 )
 def test_random_collectives_give_what_they_must(topology: str, scheme: str, off: str, tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, topology, scheme, check=7)
-    for status, said in ranks.fork(SCRIPT, "150", "1", off):
+    for status, said in ranks.fork(SCRIPT, "80", "1", off):
         assert status == 0, said
     for rank in range(ranks.world):
         rows = rank_lines.rows(rank_lines.read(ranks.samples(f"h{rank}")), rank, rank)

@@ -1,0 +1,32 @@
+"""MLfabric's trials on an ideal network, played for a few rounds: what comes of them is shown beside what is measured,
+and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from analysis.papers.mlfabric import delay, ideals, replication, speed, sync, topics
+
+ROUNDS = 4
+
+
+@contextmanager
+def short_plays() -> Iterator[None]:
+    """Meanwhile, what is played of a whole trial has :data:`ROUNDS`; what is remembered without them is forgotten."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (delay, replication, topics):
+            patch.setattr(module, "IDEAL", replace(module.IDEAL, rounds=ROUNDS))
+        for module in (delay, ideals, speed, sync):
+            patch.setattr(module, "PAPERS", replace(module.PAPERS, rounds=ROUNDS))
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    delay.ideal_drops.cache_clear()
+    replication._played.cache_clear()
