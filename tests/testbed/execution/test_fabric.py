@@ -256,12 +256,19 @@ def test_a_synchronous_trial_goes_on_when_a_link_is_back(bench: Bench, tmp_path:
 
 
 def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Bench, tmp_path: Path) -> None:
-    """It takes about as long, on a busy machine, too. Links are almost idle here;
-    ``tests/workloads/kinds/fabric/test_ideal.py`` has links that are used, and takes exactly as long."""
-    scheduled, plain = (outcome.record for outcome in bench.run(PLAYED, tmp_path))
-    for record in (scheduled, plain):
-        assert (record["status"], record["error"]) == ("done", None)
-        assert record["sums"]["wrong_elements"] == 0
-        assert record["sums"]["checked_elements"] == plain["sums"]["checked_elements"]
-    assert scheduled["metrics"]["wire_bytes_theory"] == plain["metrics"]["wire_bytes_theory"]
-    assert 0.5 < scheduled["metrics"]["jct_s"] / plain["metrics"]["jct_s"] < 2
+    """It takes as long, in one pair of trials at least: on a busy machine one of a pair may be held up. Links are
+    almost idle here; ``tests/workloads/kinds/fabric/test_ideal.py`` has links that are used."""
+    ratios = []
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        scheduled, plain = (outcome.record for outcome in bench.run(PLAYED, folder))
+        for record in (scheduled, plain):
+            assert (record["status"], record["error"]) == ("done", None)
+            assert record["sums"]["wrong_elements"] == 0
+            assert record["sums"]["checked_elements"] == plain["sums"]["checked_elements"]
+        assert scheduled["metrics"]["wire_bytes_theory"] == plain["metrics"]["wire_bytes_theory"]
+        ratios.append(scheduled["metrics"]["jct_s"] / plain["metrics"]["jct_s"])
+        if ratios[-1] == pytest.approx(1.0, rel=0.1):
+            return
+    pytest.fail(f"JCT over that of async_ps: {ratios}")

@@ -124,8 +124,9 @@ def _each_has_its_own(
     for job in (a, first, second):
         assert job["submitted_s"] <= job["started_s"] < job["begun_s"]
     assert second["started_s"] > first["begun_s"] + first["metrics"]["jct_s"]
-    assert of_second["start_s"].min() > of_first["end_s"].max()
-    assert of_a["start_s"].min() < of_first["end_s"].max(), "they ran at the same time"
+    first_ended_s = first["begun_s"] + of_first["end_s"].max()  # samples count from where their own job begins
+    assert second["begun_s"] + of_second["start_s"].min() > first_ended_s
+    assert a["begun_s"] + of_a["start_s"].min() < first_ended_s, "they ran at the same time"
     assert record["metrics"]["jct_s"] >= record["metrics"]["jct_bytes_s"]
 
 
