@@ -112,9 +112,11 @@ def _chunk(scheme: str, network: str, rate: str) -> str:
 
 
 def _run(chosen: Sequence[tuple[str, str]], rate: str) -> list[dict[str, Any]]:
+    by_chunk: dict[str, list[tuple[str, str]]] = {}
+    for arm in chosen:
+        by_chunk.setdefault(_chunk(*arm, rate), []).append(arm)
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for chunk in dict.fromkeys(_chunk(*arm, rate) for arm in chosen):
-        some = [arm for arm in chosen if _chunk(*arm, rate) == chunk]
+    for chunk, some in by_chunk.items():
         found.update(zip(some, _run_with(chunk, some, rate), strict=True))
     return [found[arm] for arm in chosen]
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import TestbedError
 from testbed.capacity.load import Load
-from testbed.lab.base import LARGE_PACKET_BYTES
+from testbed.lab.base import allowed_packet_bytes
 
 PRICES = np.array([0.0725, 0.0166, 0.0164, 0.0116])
 """Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices
@@ -116,14 +116,12 @@ class Capacity:
 
 def _faster(load: Load, times: float) -> Load:
     """The same on links so many times as fast. Large packets grow with rates up to a limit; then there are more."""
-    least, most = LARGE_PACKET_BYTES
-    by_rates = load.packet_bytes_by_rates * times
-    packets_s = load.link_bytes_s * times / min(most, max(least, by_rates)) if load.large_packets_s else 0.0
+    link_bytes_s, by_rates = load.link_bytes_s * times, load.packet_bytes_by_rates * times
     return replace(
         load,
         sent_bytes_s=load.sent_bytes_s * times,
-        link_bytes_s=load.link_bytes_s * times,
-        large_packets_s=packets_s,
+        link_bytes_s=link_bytes_s,
+        large_packets_s=link_bytes_s / allowed_packet_bytes(by_rates),
         packet_bytes_by_rates=by_rates,
         chunks_s=load.chunks_s * times,
     )

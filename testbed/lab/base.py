@@ -142,8 +142,7 @@ class LinkSettings:
 
         Where links drop or mark packets, it is what every kernel hands down: a queue takes or refuses it as a whole.
         """
-        least, most = LARGE_PACKET_BYTES
-        return min(most, max(least, round(self.packet_bytes_by_rates(topology))))
+        return round(allowed_packet_bytes(self.packet_bytes_by_rates(topology)))
 
     def packet_bytes_by_rates(self, topology: Topology) -> float:
         """The same without its limits: in proportion to the links' rates. 0 where it is the least at any rate."""
@@ -160,6 +159,13 @@ class LinkSettings:
     @property
     def _slows_tcp_down(self) -> bool:
         return self.drops or self.loss > 0 or self.reorder > 0 or self.mark_at_bytes is not None
+
+
+def allowed_packet_bytes(by_rates: float) -> float:
+    """The size of a large packet that the links' rates ask for (:meth:`LinkSettings.packet_bytes_by_rates`), within
+    :data:`LARGE_PACKET_BYTES`."""
+    least, most = LARGE_PACKET_BYTES
+    return min(most, max(least, by_rates))
 
 
 @dataclass(frozen=True)

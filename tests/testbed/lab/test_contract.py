@@ -378,7 +378,6 @@ from testbed.lab.programs import Launch, Program
 from testbed.lab.base import LinkSettings
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.choice import opener
-from testbed.lab.docker.lab import DockerLab
 from topologies.build import build
 
 if __name__ == "__main__":

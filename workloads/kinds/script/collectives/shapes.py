@@ -24,7 +24,9 @@ from workloads.sync.plan import Plan, plan
 from workloads.sync.steps import idle_steps
 
 WAIT = 0.01
+"""Share of a call for which links may wait for the first chunks."""
 SMALL_BYTES = 32 * 2**10
+"""Of a chunk, however long links wait: smaller ones take more processor time than they save."""
 LEAST_BYTES = 2048
 """Of a chunk, where a call has as many."""
 EAGER_BYTES = 64 * 2**10
@@ -93,9 +95,7 @@ def _cut(forest: Forest, call: Call, chunk_bytes: int) -> ChunkTable:
 def _short(forest: Forest, call: Call, chunk_bytes: int) -> int:
     """``chunk_bytes``, or less where links would wait longer than ``WAIT`` says."""
     idle = idle_steps(forest)
-    if not idle or chunk_bytes <= SMALL_BYTES:
-        return chunk_bytes
-    return min(chunk_bytes, max(SMALL_BYTES, int(WAIT * call.nbytes / idle)))
+    return min(chunk_bytes, max(SMALL_BYTES, int(WAIT * call.nbytes / idle))) if idle else chunk_bytes
 
 
 def fewer(forest: Forest, call: Call) -> Forest:
