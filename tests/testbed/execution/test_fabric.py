@@ -65,7 +65,7 @@ arms:
 retries: 0
 quiet: 0 s
 """
-DOWN = "perturb: [{kind: down, links: [h1], at: 0.9 s, until: 1.9 s}]\n"
+DOWN = "perturb: [{kind: down, links: [h1], at: 0.9 s, until: 2.9 s}]\n"
 
 
 def check_transfers(outcome: Outcome) -> None:
