@@ -20,6 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 
 from testbed.base.errors import NeighbourError
 from workloads.kinds.script.backend.compare import Comparison
+from workloads.kinds.script.backend.finite import Look
 from workloads.kinds.script.backend.gloo import Gloo
 from workloads.kinds.script.backend.named import Named, Place, forked
 from workloads.kinds.script.backend.rows import Row, Rows
@@ -33,7 +34,6 @@ from workloads.kinds.script.backend.tensors import (
     divide,
     dtype_name,
     empty_array,
-    is_finite,
 )
 from workloads.kinds.script.backend.watch import Watch
 from workloads.kinds.script.backend.works import Ours, joined
@@ -399,28 +399,32 @@ class Group(Named):
 
     def _ask(self, call: Call, array: Array, found: Tensors, opts: Any, finish: Callable[[], None]) -> Ours:
         """Hand a collective to the engine."""
-        is_finite_here = not call.op or is_finite(array.memory)
         by = "scheme" if self._trees is None else self._who.engine.by(self._trees, call)
         more = {"root": call.root} if call.root >= 0 else {}
         nbytes = array.memory.numel() * array.memory.element_size()
         row = self._who.rows.call(
             call.what.name.lower(), array.dtype, nbytes, self.size(), group=self._number, by=by, **more
         )
-        if not is_finite_here:
-            self._who.rows.say("nonfinite", group=self._number, seq=row.sequence, where="input")
-        overflows = call.what == What.ALLREDUCE and array.dtype == "float16" and is_finite_here
+        look = Look(call, array.memory, lambda where: self._nonfinite(row, where))
+
+        def begun() -> None:
+            work.begun()
+            look.at_input()
 
         def end() -> None:
             finish()
-            if overflows and not is_finite(array.memory):
-                self._who.rows.say("nonfinite", group=self._number, seq=row.sequence, where="sum")
+            look.at_sum()
 
         work = Ours(row, found, self._failed, end)
         if self._trees is None or not array.numbers.size:
+            begun()
             work.complete(None)
             return work
-        operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, work.begun)
+        operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, begun)
         return self._watched(work, f"{call.describe()} in group {self._number}", opts, operation)
+
+    def _nonfinite(self, row: Row, where: str) -> None:
+        self._who.rows.say("nonfinite", group=self._number, seq=row.sequence, where=where)
 
     def _watched(self, work: Ours, what: str, opts: Any, operation: Any) -> Ours:
         given = getattr(opts, "timeout", None)

@@ -147,12 +147,3 @@ def _held(tensor: torch.Tensor) -> torch.Tensor:
 def divide(numbers: torch.Tensor, by: int) -> None:
     """In place; whole numbers as integers, as NCCL does."""
     numbers.div_(by, rounding_mode=None if numbers.is_floating_point() or numbers.is_complex() else "trunc")
-
-
-def is_finite(tensor: torch.Tensor) -> bool:
-    """Whether all its numbers are; others make their sum one that is not, which is looked at first."""
-    if not tensor.is_floating_point():
-        return True
-    return bool(
-        torch.isfinite(tensor.sum(dtype=torch.float64 if tensor.dtype == torch.float64 else torch.float32))
-    ) or bool(torch.isfinite(tensor).all())

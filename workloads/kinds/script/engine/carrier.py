@@ -265,7 +265,6 @@ class Carrier(Loop):
         if self.error is not None:
             op.ending.done(self.error)
             return
-        op.ending.begun()
         self._ops[op.key] = op
         signature = op.shape.call.encode()
         for node in op.shape.neighbours:
@@ -277,8 +276,17 @@ class Carrier(Loop):
             raise self._has_left(node, op)
         for node, phase, k in op.begin():
             self._send(op, node, phase, k)
+        self._fill(op)
+        op.ending.begun()
         self._note(op)
         self._take_early(op)
+
+    def _fill(self, op: Operation) -> None:
+        """Hand the kernel what it takes of a call that has just been made, so that links are busy meanwhile."""
+        for node in op.shape.neighbours:
+            connection = self._by_node.get(node)
+            while connection is not None and connection.writable and connection.sending:
+                self._flush(connection)
 
     def _answered(self, op: Operation, node: int, signature: bytes) -> None:
         """A neighbour has made the call, too: what waits for that may leave.

@@ -28,7 +28,8 @@ Message = tuple[int, int, int]
 
 @dataclass
 class Ending:
-    """What happens when a call is over: ``done`` is called on the engine's thread, with the error if there is one."""
+    """What happens to a call, told on the engine's thread: ``begun`` when its first bytes may have left and nothing has
+    been added to its array; ``done`` when it is over, with the error if there is one."""
 
     done: Callable[[BaseException | None], None]
     begun: Callable[[], None] = lambda: None

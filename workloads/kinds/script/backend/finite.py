@@ -1,0 +1,42 @@
+"""Where numbers arise that are not finite: in what a rank gives, or in a sum of halves that overflows.
+
+The engine's thread looks at what a rank gives once the first bytes of it are on their way. Before that, the look would
+make each call later by the time in which memory is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from workloads.kinds.script.collectives.calls import Call, What
+
+
+class Look:
+    """At the numbers of one call. Calls that add nothing are not looked at."""
+
+    def __init__(self, call: Call, numbers: torch.Tensor, tell: Callable[[str], None]) -> None:
+        """``numbers`` are what this rank gives, and later the sum; ``tell`` gets "input" or "sum"."""
+        self._call, self._numbers, self._tell = call, numbers, tell
+        self._is_well = True
+
+    def at_input(self) -> None:
+        """Before anything is added to it."""
+        if self._call.op and not is_finite(self._numbers):
+            self._is_well = False
+            self._tell("input")
+
+    def at_sum(self) -> None:
+        """Of float16, whose largest number is 65,504."""
+        overflows = self._call.what == What.ALLREDUCE and self._call.dtype == "float16" and self._is_well
+        if overflows and not is_finite(self._numbers):
+            self._tell("sum")
+
+
+def is_finite(tensor: torch.Tensor) -> bool:
+    """Whether all its numbers are; others make their sum one that is not, which is looked at first."""
+    if not tensor.is_floating_point():
+        return True
+    wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    return bool(torch.isfinite(tensor.sum(dtype=wide))) or bool(torch.isfinite(tensor).all())
