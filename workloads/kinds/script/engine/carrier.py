@@ -5,10 +5,11 @@ B sends for n + 1 in its connection, what B sends for n behind it would never co
 it, without bound.
 
 Chosen: a process tells each neighbour in a call that it has made it (*begin*, ahead of all that waits to be sent), and
-is sent the call's chunks only then. So whatever comes has a place. Small calls do not wait for that: their chunks leave
-at once, and are kept where they come early. No more than ``MOST_EARLY`` of them are unanswered at a neighbour. (MPI's
-rendezvous and eager protocols.) The same message has the call's signature, so ranks that disagree are told; and a
-parameter server or a switch, which makes no calls, learns of one this way.
+is sent the call's chunks only then. So whatever comes has a place. Small calls and the first chunk of others do not
+wait for that: they leave at once, and are kept where they come early. No more than ``MOST_EARLY`` calls are unanswered
+at a neighbour. (MPI's rendezvous and eager protocols.) So a link is busy while the news of a call is on its way. The
+same message has the call's signature, so ranks that disagree are told; and a parameter server or a switch, which makes
+no calls, learns of one this way.
 
 A message is a header of 20 bytes (group, number of the call in the group, word, length) and then ``length`` bytes. The
 word has 1 bit phase, 1 bit control, 30 bits chunk or kind. Numbers of groups are those of :mod:`.channels`.
@@ -34,7 +35,6 @@ import numpy as np
 
 from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
-from workloads.kinds.script.collectives.shapes import EAGER_BYTES
 from workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
 from workloads.kinds.script.engine.numbers import Numbers
 from workloads.kinds.script.engine.operation import SUM, Key, Operation
@@ -47,7 +47,9 @@ UNSENT_BYTES = 256 * 2**10
 """What the kernel may hold of a connection before it is on the wire: enough that two cores do not wake up for less, and
 little enough that the news of a call does not wait long behind a large one."""
 MOST_EARLY = 16
-"""Small calls, sent before the neighbour has made them, that it has not made yet."""
+"""Calls of which something was sent to a neighbour that has not made them yet."""
+EARLY_BYTES = 256 * 2**10
+"""Of a chunk that may be kept: more than a link carries of a call before the neighbour's news of it comes."""
 _MOST_KEPT = 4 * MOST_EARLY
 """Calls whose chunks are kept for one neighbour: more than it may send, and less than memory."""
 _CONTROL = 1 << 30
@@ -319,8 +321,8 @@ class Carrier(Loop):
         )
 
     def _send(self, op: Operation, node: int, phase: int, k: int) -> None:
-        """Queue a chunk, if the neighbour has made the call or the call is small; else park it."""
-        if node not in op.told and not self._may_be_early(op, node):
+        """Queue a chunk, if the neighbour has made the call or need not have made it yet; else park it."""
+        if node not in op.told and not self._may_be_early(op, node, k):
             op.parked[node].append((phase, k))
             return
         if node in self._said_bye:
@@ -329,13 +331,14 @@ class Carrier(Loop):
         op.unsent += 1
         self._push(node, self._word(op.key, phase | k, len(view)), view, turn=op.turn[k], left=op.has_left)
 
-    def _may_be_early(self, op: Operation, node: int) -> bool:
-        if not op.shape.is_eager:
+    def _may_be_early(self, op: Operation, node: int, k: int) -> bool:
+        if not op.shape.is_eager and (node in op.early or len(op.views[k]) > EARLY_BYTES):
             return False
         unanswered = self._unanswered.setdefault(node, set())
         if len(unanswered) >= MOST_EARLY and op.key not in unanswered:
             return False
         unanswered.add(op.key)
+        op.early.add(node)
         return True
 
     def _take_early(self, op: Operation) -> None:
@@ -481,8 +484,10 @@ class Carrier(Loop):
         if word & _CONTROL:
             return self._take_control(connection, key, word & ~_CONTROL)
         op = self._ops.get(key)
-        if op is None or key in self._early:
+        if op is None or connection in self._into or (key in self._early and op.shape.is_eager):
             return self._keep(connection, key, word)
+        if key in self._early:
+            return False  # what came before it has no room yet
         return self._take_chunk(connection, op, word)
 
     def _ended(self, connection: Connection) -> None:
@@ -566,11 +571,11 @@ class Carrier(Loop):
         return not connection.left
 
     def _keep(self, connection: Connection, key: Key, word: int) -> bool:
-        """A chunk of a small call that this process has not made yet."""
+        """A chunk of a call that this process has not made yet, or has no room for."""
         length = (connection.word or 0) & _LENGTH_MASK
         if connection not in self._into:
             others = sum(any(node == connection.node for node, _, _ in kept) for kept in self._early.values())
-            if length > EAGER_BYTES or (others >= _MOST_KEPT and key not in self._early):
+            if length > EARLY_BYTES or (others >= _MOST_KEPT and key not in self._early):
                 raise self._misfit(connection.name, key, word & ~SUM)
         if not self._read_whole(connection, length):
             return False

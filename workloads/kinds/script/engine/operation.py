@@ -42,6 +42,7 @@ class Operation:
         key: which call it is.
         shape: its plan.
         told: neighbours that have made the call, too.
+        early: neighbours that were sent something before they had.
         parked: by neighbour, the messages that wait until it has.
         turn: by chunk, what is to be done when its turn to be sent has come.
         unsent: messages that wait in connections.
@@ -53,6 +54,7 @@ class Operation:
         ``name`` is its node's."""
         self.key, self.shape, self.ending = key, shape, ending
         self.told: set[int] = set()
+        self.early: set[int] = set()
         self.parked: dict[int, list[tuple[int, int]]] = defaultdict(list)
         plan, forest = shape.plan, shape.forest
         self._plan = plan

@@ -419,6 +419,24 @@ def test_a_window_is_kept_of_calls_that_come_early(run: Run) -> None:
     assert run("ring", "star(hosts=4)", script) == [None] * 4
 
 
+@pytest.mark.parametrize(("scheme", "topology"), CASES)
+def test_the_first_chunks_of_large_calls_come_early(run: Run, scheme: str, topology: str) -> None:
+    """Ranks make two calls at once, each rank a little later than the last one; they find chunks whole, in part, or
+    none at all."""
+
+    def script(rank: Rank) -> None:
+        for n in range(6):
+            time.sleep((0, 0.0003, 0.003)[n % 3] * (rank.rank if n % 2 else rank.world - rank.rank))
+            arrays = [numbers(rank.rank, 200_000, "float32", seed) for seed in (n, n + 100)]
+            waits = [rank.ask(Call(What.ALLREDUCE, "float32", 200_000, "sum"), array) for array in arrays]
+            for wait in waits:
+                wait()
+            for array, seed in zip(arrays, (n, n + 100), strict=True):
+                assert (np.abs(array - total(rank.world, 200_000, "float32", seed)) <= 1e-3).all()
+
+    assert run(scheme, topology, script) == [None] * 4
+
+
 def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) -> None:
     """A server ends it; ranks look at the clock by themselves."""
 
