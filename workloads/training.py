@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
@@ -122,8 +122,10 @@ def data_of(training: Training, net: Model) -> Dataset:
 
 
 _made_before_the_fork: dict[tuple[str, int], Floats] = {}
-"""Initial weights by model and seed. A process forked after :func:`warm_up` takes them for its own: the kernel copies
+"""Initial weights by model and seed, see :func:`expect`. A forked process takes them for its own: the kernel copies
 their pages at the first step, not while 64 workers start at once."""
+_computed: set[tuple[str, str, int]] = set()
+"""Of what a gradient was computed in :func:`expect`."""
 
 
 def views(tensors: Iterable[tuple[str, tuple[int, ...]]], whole: Tensor) -> dict[str, Tensor]:
@@ -355,21 +357,46 @@ def _check_fit(net: Model, data: Dataset) -> None:
 
 
 def warm_up() -> None:
-    """Do once, in a process that will fork workers, what each worker would else do for itself.
-
-    Imports, data, and oneDNN's generated kernels are then shared. One thread only: a forked child has none of its
-    parent's threads, and would wait for them. Where PyTorch is built for GPUs, a backward pass would start a thread for
-    each that it finds, after which PyTorch refuses to compute in a child.
-    """
+    """Do once, in a process that will fork workers, what each worker would else do for itself: imports, and
+    :func:`expect` of the model that is trained most."""
     use_one_thread()
-    settings = Training("lenet5", "digits", batch=16, iterations=1, learning_rate=0.0, momentum=0.0, seed=1)
-    replica = Replica(settings)
-    if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
-        replica.evaluate()
-    else:
-        replica.compute(*replica.samples(0, 0, 1))
-    _made_before_the_fork[settings.model, settings.seed] = replica.weights
-    del replica
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # a child that reuses a freed block would first have to copy its pages
-    gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
+    expect([Training("lenet5", "digits", batch=16, iterations=1, learning_rate=0.0, momentum=0.0, seed=1)])
+
+
+def expect(works: Collection[Training]) -> None:
+    """Make once, in a process that will fork workers of these trainings, what each worker would else make for itself:
+    data, initial weights, and oneDNN's generated kernels. A user's own code runs in workers only.
+
+    One thread only: a forked child has none of its parent's threads, and would wait for them. Where PyTorch is built
+    for GPUs, a backward pass would start a thread for each that it finds, after which PyTorch refuses to compute in a
+    child.
+
+    Raises:
+        SpecError: unknown model or data set, or the two do not fit.
+    """
+    ours = [work for work in works if not is_own_model(work.model) and not is_own_data(work.dataset)]
+    for key in _made_before_the_fork.keys() - {(work.model, work.seed) for work in ours}:
+        del _made_before_the_fork[key]
+    missing = [work for work in ours if not _is_ready(work)]
+    for work in missing:
+        replica = Replica(work)
+        if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+            replica.evaluate()
+        elif _kernels(work) not in _computed:
+            replica.compute(*replica.samples(0, 0, 1))
+        _computed.add(_kernels(work))
+        _made_before_the_fork[work.model, work.seed] = replica.weights
+        del replica
+    if missing:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # a child that reuses a freed block would first have to copy its pages
+        gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
+
+
+def _is_ready(work: Training) -> bool:
+    return _kernels(work) in _computed and (work.model, work.seed) in _made_before_the_fork
+
+
+def _kernels(work: Training) -> tuple[str, str, int]:
+    """What oneDNN's kernels depend on."""
+    return work.model, work.dataset, work.batch

@@ -20,8 +20,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -73,6 +73,17 @@ def prepare(*, torch: bool) -> None:
 
         training.warm_up()
     gc.enable()
+
+
+def expect(jobs: Iterable[Path]) -> None:
+    """Make once what processes that are forked for these jobs would else make each. What is wrong with a job, its own
+    process tells."""
+    works = []
+    for path in jobs:
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            works.append(WorkerJob.load(path).training)
+    with suppress(TestbedError):
+        tasks.expect(works)
 
 
 def _said(error: Exception) -> dict[str, object]:

@@ -356,3 +356,41 @@ def test_weights_made_before_a_fork_are_taken_once(monkeypatch: pytest.MonkeyPat
         replica.step(1)
         assert not np.array_equal(replica.weights, fresh)
     assert np.array_equal(Replica(dataclasses.replace(job, seed=2)).weights, initial_weights(net, 2))
+
+
+@pytest.fixture
+def nothing_made(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], np.ndarray]:
+    """Initial weights by model and seed, of which there are none yet; the pages of this process stay as they are."""
+    made: dict[tuple[str, int], np.ndarray] = {}
+    monkeypatch.setattr(training, "_made_before_the_fork", made)
+    monkeypatch.setattr(training, "_computed", set())
+    monkeypatch.setattr(training.gc, "freeze", lambda: None)
+    return made
+
+
+def test_what_trainings_share_is_made_once(
+    nothing_made: dict[tuple[str, int], np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[Training] = []
+    monkeypatch.setattr(Replica, "compute", lambda replica, *_: computed.append(replica.training))
+    first = Training("resnet8", "digits", 4, 1, 0.1, 0.9, 5)
+    other, larger = dataclasses.replace(first, seed=6), dataclasses.replace(first, batch=8)
+    training.expect([first, other])
+    assert computed == [first]  # kernels do not depend on the seed
+    assert set(nothing_made) == {("resnet8", 5), ("resnet8", 6)}
+    for (name, seed), weights in nothing_made.items():
+        assert np.array_equal(weights, initial_weights(model(name), seed))
+    kept = nothing_made["resnet8", 5]
+    training.expect([first])
+    assert (computed, list(nothing_made.values())) == ([first], [kept])  # those of the other one are let go
+    training.expect([larger])
+    assert computed == [first, larger]
+
+
+def test_a_users_own_code_is_not_run_before_workers_are_forked(
+    nothing_made: dict[tuple[str, int], np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "Replica", lambda _work: pytest.fail("it was built"))
+    training.expect([Training("./net.py:Net", "digits", 4, 1, 0.1, 0.9, 1)])
+    training.expect([Training("resnet8", "./data.py:load", 4, 1, 0.1, 0.9, 1)])
+    assert not nothing_made

@@ -444,3 +444,23 @@ def test_reading_a_job_takes_no_torch(tmp_path: Path) -> None:
     words = [sys.executable, "-c", script, str(tmp_path / "job.json")]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_what_jobs_train_is_made_before_their_processes_are_forked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that is missing or broken, or trains what there is not, is an error of its own process alone."""
+    expected: list[Any] = []
+    cluster = Cluster(tmp_path)
+    cluster.write("star(hosts=2)", "ring")
+    paths = [tmp_path / f"{name}.json" for name in ("none", "cut", "h0", "h1")]
+    paths[1].write_text("{")
+    for job, path in zip(cluster.jobs, paths[2:], strict=True):
+        job.save(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "expect", expected.extend)
+        worker.expect(paths)
+    assert expected == [TRAINING, TRAINING]
+    dataclasses.replace(cluster.jobs[0], training=dataclasses.replace(TRAINING, model="lenet6")).save(paths[0])
+    worker.expect(paths[:1])
+    assert ("lenet6", TRAINING.seed) not in training._made_before_the_fork

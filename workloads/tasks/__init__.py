@@ -7,7 +7,7 @@ gradients up does with them (``served``). A task that leaves weights also says w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
@@ -57,6 +57,14 @@ class TaskModule(Protocol):
         """The weights of a server that has this span of them, and what that of a gradient does to them."""
 
 
+@runtime_checkable
+class Expecting(Protocol):
+    """One whose workers share what was made before they were forked."""
+
+    def expect(self, works: Collection[Task]) -> None:
+        """Make what workers on these tasks of its own would else make each; until the next call there are no others."""
+
+
 class JudgedModule(TaskModule, Protocol):
     """One whose weights depend on the sums, so that a process of the harness does the work again."""
 
@@ -92,6 +100,15 @@ def load(told: Mapping[str, Any]) -> Task:
     kind = told["kind"]
     task = BUILT_IN[kind][0] if kind in BUILT_IN else module(kind).TASK
     return task(**listed)
+
+
+def expect(works: Collection[Task]) -> None:
+    """Make once, in a process that will fork workers on these tasks, what each worker would else make for itself. What
+    other packages add is called in workers only."""
+    for kind in {work.kind for work in works} & BUILT_IN.keys():
+        found: Any = module(kind)
+        if isinstance(found, Expecting):
+            found.expect([work for work in works if work.kind == kind])
 
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Participant:

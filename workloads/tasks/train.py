@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,11 @@ TASK = Training
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG001 - a gradient is the same for all kinds
     """A worker with a replica of the model."""
     return Trainer(job, rank)
+
+
+def expect(works: Collection[Task]) -> None:
+    """As :func:`workloads.training.expect`."""
+    training.expect([work for work in works if isinstance(work, Training)])
 
 
 def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:

@@ -33,7 +33,7 @@ from testbed.lab.netns.netlink import NetlinkError
 from testbed.lab.netns.processes import Place, Processes, by_stream, run_program
 from testbed.lab.netns.queues import Sampler
 from testbed.lab.netns.streams import Meter
-from testbed.lab.netns.zygote import worker_body
+from testbed.lab.netns.zygote import expect, worker_body
 from testbed.lab.programs import Exit, Launch, need_torch
 from testbed.lab.requests import Requests, request
 
@@ -295,6 +295,7 @@ class Sandbox:
         torch = need_torch(workers)
         # All places first, so that all start at once.
         places = [self._enclosed(worker.node) for worker in workers]
+        expect(workers)
         for worker, place in zip(workers, places, strict=True):
             self._processes.launch(worker, place, run_program if worker.program else worker_body(torch=torch))
 

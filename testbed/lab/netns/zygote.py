@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 
 from testbed.lab.programs import Launch
 
@@ -27,3 +28,13 @@ def worker_body(*, torch: bool = True) -> Callable[[Launch], int]:
     if not torch:
         gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
     return lambda launch: worker.main([launch.job])
+
+
+def expect(workers: Sequence[Launch]) -> None:
+    """Before these are forked: make once what each of those that use PyTorch would else make for itself."""
+    jobs = [Path(one.job) for one in workers if one.torch and not one.program]
+    if jobs:
+        worker_body()
+        from workloads import worker
+
+        worker.expect(jobs)
