@@ -377,7 +377,7 @@ def expect(works: Collection[Training]) -> None:
     ours = [work for work in works if not is_own_model(work.model) and not is_own_data(work.dataset)]
     for key in _made_before_the_fork.keys() - {(work.model, work.seed) for work in ours}:
         del _made_before_the_fork[key]
-    missing = [work for work in ours if not _is_ready(work)]
+    missing = [work for work in dict.fromkeys(ours) if not _is_ready(work)]
     for work in missing:
         replica = Replica(work)
         if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,7 +26,7 @@ from workloads.reference import (
     relative_error,
     training_error,
 )
-from workloads.training import LAST_LAYER, Replica, global_batch, initial_weights, rank_batch
+from workloads.training import LAST_LAYER, Floats, Replica, global_batch, initial_weights, rank_batch
 
 SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.01, momentum=0.9, seed=7)
 
@@ -359,24 +360,31 @@ def test_weights_made_before_a_fork_are_taken_once(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def nothing_made(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], np.ndarray]:
+def nothing_made(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], Floats]:
     """Initial weights by model and seed, of which there are none yet; the pages of this process stay as they are."""
-    made: dict[tuple[str, int], np.ndarray] = {}
+    made: dict[tuple[str, int], Floats] = {}
     monkeypatch.setattr(training, "_made_before_the_fork", made)
     monkeypatch.setattr(training, "_computed", set())
-    monkeypatch.setattr(training.gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
     return made
 
 
 def test_what_trainings_share_is_made_once(
-    nothing_made: dict[tuple[str, int], np.ndarray], monkeypatch: pytest.MonkeyPatch
+    nothing_made: dict[tuple[str, int], Floats], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    built: list[Training] = []
     computed: list[Training] = []
+
+    def build(work: Training) -> Replica:
+        built.append(work)
+        return Replica(work)
+
+    monkeypatch.setattr(training, "Replica", build)
     monkeypatch.setattr(Replica, "compute", lambda replica, *_: computed.append(replica.training))
     first = Training("resnet8", "digits", 4, 1, 0.1, 0.9, 5)
     other, larger = dataclasses.replace(first, seed=6), dataclasses.replace(first, batch=8)
-    training.expect([first, other])
-    assert computed == [first]  # kernels do not depend on the seed
+    training.expect([first, other, first])
+    assert (built, computed) == ([first, other], [first])  # kernels do not depend on the seed
     assert set(nothing_made) == {("resnet8", 5), ("resnet8", 6)}
     for (name, seed), weights in nothing_made.items():
         assert np.array_equal(weights, initial_weights(model(name), seed))
@@ -388,7 +396,7 @@ def test_what_trainings_share_is_made_once(
 
 
 def test_a_users_own_code_is_not_run_before_workers_are_forked(
-    nothing_made: dict[tuple[str, int], np.ndarray], monkeypatch: pytest.MonkeyPatch
+    nothing_made: dict[tuple[str, int], Floats], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training, "Replica", lambda _work: pytest.fail("it was built"))
     training.expect([Training("./net.py:Net", "digits", 4, 1, 0.1, 0.9, 1)])
