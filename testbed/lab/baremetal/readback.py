@@ -56,7 +56,7 @@ def differs(
         if nic.address and (by_index[nic.name], nic.address) not in addresses:
             return f"{nic.name}: the address {nic.address} is gone"
         for address, _ in nic.peers:
-            if routes.get(address) != ((by_index[nic.name], None),):
+            if routes.get(address) != rtnetlink.Way(((by_index[nic.name], None),)):
                 return f"{nic.name}: the route to {address} is gone"
     return None
 

@@ -58,7 +58,7 @@ class BuiltNetwork:
             self._make_namespaces()
             self._link()
             self.on_every_node(lambda node, netlink: netlink.send(list(self._furnish(node))))
-            self.on_every_node(lambda node, netlink: netlink.send(_routes(node)))
+            self.on_every_node(lambda node, netlink: netlink.send(self._routes(node)))
         except NetlinkError as error:
             raise LabError(f"the kernel refused to {error.strerror}") from error
 
@@ -110,7 +110,11 @@ class BuiltNetwork:
         with self.inside(switch), RouteSocket() as netlink:
             sysctls.write(sysctls.FORWARDING)
             netlink.send([_tell(self.blueprint, plan, one) for one in self.blueprint.neighbours(plan)])
-            netlink.send(_routes(plan))
+            netlink.send(self._routes(plan))
+
+    def _routes(self, node: NodePlan) -> list[Request]:
+        first_segments = self.blueprint.settings.first_segments
+        return [rtnetlink.add_route(route.destination, route.hops, node.name, first_segments) for route in node.routes]
 
     def detour(self, directed_link: int) -> None:
         """Send what leaves by this link to the switch at its end, which then forwards it by address."""
@@ -257,7 +261,3 @@ def _veths(blueprint: Blueprint, namespaces: list[int]) -> Iterator[Request]:
 def _tell(blueprint: Blueprint, node: NodePlan, neighbour: Neighbour, *, anew: bool = False) -> Request:
     what = f"{node.name}:{blueprint.port(neighbour.index - FIRST_INDEX).name}"
     return rtnetlink.set_neighbour(neighbour.index, neighbour.address, neighbour.mac, what, anew=anew)
-
-
-def _routes(node: NodePlan) -> list[Request]:
-    return [rtnetlink.add_route(route.destination, route.hops, node.name) for route in node.routes]

@@ -205,10 +205,11 @@ class _Summary:
     def _check_routes(self, node: NodePlan, netlink: RouteSocket) -> None:
         listed = [rtnetlink.read_route(body) for body in netlink.dump(rtnetlink.list_routes())]
         found = dict(route for route in listed if route is not None)
+        first = (self.settings.first_segments,) * 2
         for route in node.routes:
-            _compare(
-                f"{node.name}, route to {route.destination}", "hops", route.hops, found.pop(route.destination, None)
-            )
+            where, way = f"{node.name}, route to {route.destination}", found.pop(route.destination, None)
+            _compare(where, "hops", route.hops, way and way.hops)
+            _compare(where, "segments with which a connection begins", first, way and way.first_segments)
         if found:
             _differs(node.name, "routes", "none but its own", sorted(found))
         self.routes += len(node.routes)

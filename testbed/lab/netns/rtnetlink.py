@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Request, attribute, attributes, text, u32
 
@@ -31,7 +32,8 @@ RTEXT_FILTER_SKIP_STATS = 8
 IF_OPER_UP = 6
 
 IFA_ADDRESS, IFA_LOCAL = 1, 2
-RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH = 1, 4, 5, 9
+RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_METRICS, RTA_MULTIPATH = 1, 4, 5, 8, 9
+RTAX_INITCWND, RTAX_INITRWND = 11, 14
 RT_TABLE_MAIN, RTPROT_STATIC, RTN_UNICAST = 254, 4, 1
 RTNH_F_ONLINK = 4
 RT_SCOPE_UNIVERSE, RT_SCOPE_LINK, RT_SCOPE_NOWHERE = 0, 253, 255  # to remove, nowhere stands for any
@@ -111,8 +113,9 @@ def add_address(index: int, address: str, prefix: int, what: str) -> Request:
     return Request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body, f"give {what} the address {address}/{prefix}")
 
 
-def add_route(destination: str, hops: Hops, what: str) -> Request:
-    """To one address, through one hop (interface index, gateway or None) or balanced over several."""
+def add_route(destination: str, hops: Hops, what: str, first_segments: int = 0) -> Request:
+    """To one address, through one hop (interface index, gateway or None) or balanced over several. Connections begin
+    with so many segments; 0 for as many as the kernel chooses."""
     scope = RT_SCOPE_UNIVERSE if any(gateway for _, gateway in hops) else RT_SCOPE_LINK
     body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST, 0)
     body += attribute(RTA_DST, socket.inet_aton(destination))
@@ -121,16 +124,18 @@ def add_route(destination: str, hops: Hops, what: str) -> Request:
         body += u32(RTA_OIF, index) + _gateway(gateway)
     else:
         body += attribute(RTA_MULTIPATH, b"".join(_next_hop(index, gateway) for index, gateway in hops))
+    body += _first(first_segments)
     return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, body, f"route at {what} to {destination}")
 
 
-def set_route(destination: str, hops: Hops, what: str) -> Request:
+def set_route(destination: str, hops: Hops, what: str, first_segments: int = 0) -> Request:
     """Through one hop, whatever the route was before, and even if the gateway still has a route of its own."""
     (index, gateway), *_ = hops
     flags = 0 if gateway is None else RTNH_F_ONLINK
     scope = RT_SCOPE_LINK if gateway is None else RT_SCOPE_UNIVERSE
     body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST, flags)
     body += attribute(RTA_DST, socket.inet_aton(destination)) + u32(RTA_OIF, index) + _gateway(gateway)
+    body += _first(first_segments)
     return Request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body, f"change the route at {what} to {destination}")
 
 
@@ -143,6 +148,12 @@ def remove_route(destination: str, what: str) -> Request:
 
 def _gateway(gateway: str | None) -> bytes:
     return b"" if gateway is None else attribute(RTA_GATEWAY, socket.inet_aton(gateway))
+
+
+def _first(segments: int) -> bytes:
+    """With how many a connection begins to send, and to receive."""
+    both = u32(RTAX_INITCWND, segments) + u32(RTAX_INITRWND, segments)
+    return attribute(RTA_METRICS, both) if segments else b""
 
 
 def _next_hop(index: int, gateway: str | None) -> bytes:
@@ -225,16 +236,26 @@ def read_address(body: bytes) -> tuple[int, str, int]:
     return index, socket.inet_ntoa(attributes(body, IFADDRMSG.size)[IFA_LOCAL]), prefix
 
 
-def read_route(body: bytes) -> tuple[str, Hops] | None:
-    """Destination and hops of one item of :func:`list_routes`; None for routes that are not ours."""
+class Way(NamedTuple):
+    """A route's hops, and with how many segments its connections begin to send, and to receive; 0 for the kernel's."""
+
+    hops: Hops
+    first_segments: tuple[int, int] = (0, 0)
+
+
+def read_route(body: bytes) -> tuple[str, Way] | None:
+    """Destination and way of one item of :func:`list_routes`; None for routes that are not ours."""
     _, length, _, _, table, protocol, _, _, _ = RTMSG.unpack_from(body)
     if length != 32 or table != RT_TABLE_MAIN or protocol != RTPROT_STATIC:
         return None
     found = attributes(body, RTMSG.size)
     destination = socket.inet_ntoa(found[RTA_DST])
+    metrics = attributes(found.get(RTA_METRICS, b""), 0)
+    first = tuple(_number(metrics, kind) if kind in metrics else 0 for kind in (RTAX_INITCWND, RTAX_INITRWND))
+    hops = ((_number(found, RTA_OIF), _read_gateway(found)),)
     if RTA_MULTIPATH in found:
-        return destination, tuple(_read_next_hops(found[RTA_MULTIPATH]))
-    return destination, ((_number(found, RTA_OIF), _read_gateway(found)),)
+        hops = tuple(_read_next_hops(found[RTA_MULTIPATH]))
+    return destination, Way(hops, first)
 
 
 def _read_next_hops(data: bytes) -> Sequence[tuple[int, str | None]]:

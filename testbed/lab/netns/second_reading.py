@@ -107,9 +107,12 @@ def _compare_all(
                 kernel.check_address(f"{node.name}:{port.name}", port.index, port.address, port.prefix)
         if index in routed:
             found = kernel.routes()
+            first, asked = kernel.first_segments(), (blueprint.settings.first_segments,) * 2
             for route in node.routes:
                 to = f"{route.destination}/32"
-                compare(f"{node.name}, route to {to}", "hops", list(route.hops), found.pop(to, None))
+                where = f"{node.name}, route to {to}"
+                compare(where, "hops", list(route.hops), found.pop(to, None))
+                compare(where, "segments with which a connection begins", asked, first.get(to))
             compare(node.name, "routes beyond its own", [], sorted(found))
 
 
@@ -177,13 +180,26 @@ class Kernel:
     def routes(self) -> dict[str, list[tuple[int, str | None]]]:
         """By destination, the (interface, gateway) of each hop of the routes that a program has stated."""
         found = {}
+        for to, one in self._stated():
+            several = one.get_attr("RTA_MULTIPATH")
+            hops = [(hop["oif"], hop.get_attr("RTA_GATEWAY")) for hop in several or ()]
+            found[to] = hops or [(one.get_attr("RTA_OIF"), one.get_attr("RTA_GATEWAY"))]
+        return found
+
+    def first_segments(self) -> dict[str, tuple[int, int]]:
+        """By destination of these routes, with how many segments a connection begins to send, and to receive; 0 for
+        the kernel's own."""
+        found = {}
+        for to, one in self._stated():
+            metrics = one.get_attr("RTA_METRICS")
+            both = ("RTAX_INITCWND", "RTAX_INITRWND")
+            found[to] = tuple(metrics.get_attr(name) or 0 for name in both) if metrics else (0, 0)
+        return found
+
+    def _stated(self) -> Iterator[tuple[str, Any]]:
         for one in _messages(self._said.routes):
             if one["table"] == MAIN_TABLE and one["proto"] == rt_proto["static"]:
-                several = one.get_attr("RTA_MULTIPATH")
-                hops = [(hop["oif"], hop.get_attr("RTA_GATEWAY")) for hop in several or ()]
-                to = f"{one.get_attr('RTA_DST')}/{one['dst_len']}"
-                found[to] = hops or [(one.get_attr("RTA_OIF"), one.get_attr("RTA_GATEWAY"))]
-        return found
+                yield f"{one.get_attr('RTA_DST')}/{one['dst_len']}", one
 
 
 def _messages(data: bytes) -> Iterator[Any]:

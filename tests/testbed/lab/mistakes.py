@@ -71,8 +71,8 @@ def address() -> None:
 def route() -> None:
     add, read = rtnetlink.add_route, rtnetlink.read_route
 
-    def wrong(destination: str, hops: rtnetlink.Hops, what: str) -> Any:
-        return add(other(destination), hops, what)
+    def wrong(destination: str, *more: Any) -> Any:
+        return add(other(destination), *more)
 
     def as_wrong(body: bytes) -> Any:
         found = read(body)
