@@ -36,7 +36,7 @@ from workloads.kinds.fabric.planning.commits import Commits
 from workloads.kinds.fabric.planning.copying import Copying
 from workloads.kinds.fabric.planning.giving import Branch, branches
 from workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
-from workloads.kinds.fabric.planning.traffic import Traffic, fastest_bps
+from workloads.kinds.fabric.planning.traffic import EXACT_S, Leg, Traffic, fastest_bps
 from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
 from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.messages import (
@@ -81,11 +81,12 @@ class Planner:
         batches: how often something was planned.
     """
 
-    def __init__(self, plan: Fabric, work: Work) -> None:
-        self._plan, self._work = plan, work
+    def __init__(self, plan: Fabric, work: Work, *, hears_nears: bool = False) -> None:
+        """``hears_nears`` says that :meth:`nears` is called of each transfer."""
+        self._plan, self._work, self._hears_nears = plan, work, hears_nears
         self._random = np.random.default_rng([work.seed, len(plan.workers)])
         self._turns = Turns(len(plan.workers), work.updates, plan.options.staleness)
-        self.traffic = Traffic(plan, work.goodput)
+        self.traffic = Traffic(plan, work.goodput, hears_nears=hears_nears)
         self.order: list[int] = []
         self.batches = 0
         count = len(plan.servers)
@@ -125,7 +126,7 @@ class Planner:
         """One that goes on with a server that was started again. Every worker has an update that is still to come, or
         computes it, or waits for weights."""
         world, known = len(self._plan.workers), {number for number, _ in told.entries[: told.kept]}
-        planner = Planner(self._plan, self._work)
+        planner = Planner(self._plan, self._work, hears_nears=self._hears_nears)
         planner.order = [number for number in self.order if number in known]
         planner.batches, planner._groups, planner._version = self.batches, self._groups, told.version
         planner.traffic.follow(self.traffic)
@@ -184,6 +185,17 @@ class Planner:
             self._copied += len(members)
         if target == self._plan.server:
             self._open = {number: one for number, one in self._open.items() if one.members != tuple(members)}
+
+    def nears(self, leg: Leg, end_s: float, now_s: float) -> None:
+        """A transfer is expected to be there at ``end_s``, which is soon. What waits for its links is planned again.
+
+        Raises:
+            ValueError: nobody was to send it.
+        """
+        change_s = self.traffic.nears(leg, end_s)
+        self._has_changed |= abs(change_s) > EXACT_S
+        if change_s < -EXACT_S:
+            self._again_s = min(self._again_s, now_s)
 
     def decided(self, entries: Sequence[Entry], version: int, now_s: float) -> None:
         """It is known what became of updates; the weights have this version.

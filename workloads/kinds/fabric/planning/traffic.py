@@ -4,6 +4,9 @@ A transfer that has begun is reserved until it is expected to end, at first as p
 of its links than planned, and so had those that were on these links with it: they are expected as much later. One that
 is not there when it was expected is thought to need a part of its time more. So delays do not add up: what is planned
 next begins when the links are expected to be free, and not when they were to be.
+
+Receivers say when the end of a transfer is near. Until then it is not expected sooner than that, so what comes next on
+its links is not told to begin.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.processes.messages import NEAR_S
 from workloads.kinds.fabric.scheduling.model import Transfer
 from workloads.kinds.fabric.scheduling.network import Network
 
@@ -23,6 +27,8 @@ LATE = 0.3
 """What a transfer that is not there when it was expected is thought to need still, as a share of its time."""
 EXACT_S = 0.001
 """A transfer that arrives within this of when it was expected changes nothing."""
+SURE_S = 0.012
+"""So long before a transfer ends it is known that its end is near, and so long after it was to begin it may not be."""
 
 
 class Leg(NamedTuple):
@@ -37,11 +43,12 @@ class Leg(NamedTuple):
 @dataclass
 class Moved:
     """A transfer that has begun: as it was planned, when it is expected, and when it was there; None while it is
-    not."""
+    not. And whether its end is near, as its receiver says."""
 
     planned: Transfer
     expected_s: float
     arrived_s: float | None = None
+    is_near: bool = False
 
 
 class Traffic:
@@ -52,8 +59,9 @@ class Traffic:
         rates_bps: of each directed link, headers included, as it was told last.
     """
 
-    def __init__(self, plan: Fabric, goodput: float) -> None:
-        self._plan, self._goodput = plan, goodput
+    def __init__(self, plan: Fabric, goodput: float, *, hears_nears: bool = False) -> None:
+        """``hears_nears`` says that :meth:`nears` is called of each transfer."""
+        self._plan, self._goodput, self._hears_nears = plan, goodput, hears_nears
         self.rates_bps = [float(rate_bps) for *_, rate_bps in plan.links for _ in range(2)]
         self.moved: list[Moved] = []
         self._running: dict[Leg, deque[Moved]] = defaultdict(deque)
@@ -80,17 +88,36 @@ class Traffic:
         moved = self._running.get(leg(transfer))
         return moved[-1].expected_s if moved else None
 
+    def nears(self, leg: Leg, end_s: float) -> float:
+        """A transfer is expected to end then; returns by how much that is later than it was expected so far.
+
+        Raises:
+            ValueError: nobody was to send it.
+        """
+        running = self._running.get(leg)
+        if not running:
+            self._refuse(leg)
+            return 0.0
+        moved, before_s = running[0], running[0].expected_s
+        moved.is_near, moved.expected_s = True, max(end_s, moved.planned.start_s)
+        return moved.expected_s - before_s
+
+    def _refuse(self, leg: Leg) -> None:
+        """Raise ValueError, unless it may have been given up when a process was lost, and come all the same."""
+        if not self._has_lost:
+            raise ValueError(f"updates {list(leg.members)} from node {leg.source} were not to go to node {leg.target}")
+
     def arrived(self, source: int, target: int, members: Sequence[int], now_s: float, shard: int = 0) -> bool:
         """A transfer is there; returns whether that was not expected now.
 
         Raises:
             ValueError: nobody was to send it.
         """
-        expected = self._running.get(Leg(source, target, tuple(members), shard))
+        its_leg = Leg(source, target, tuple(members), shard)
+        expected = self._running.get(its_leg)
         if not expected:
-            if self._has_lost:  # it was given up when a process was lost, and is there all the same
-                return False
-            raise ValueError(f"updates {list(members)} from node {source} were not to go to node {target}")
+            self._refuse(its_leg)
+            return False
         moved = expected.popleft()
         now_s = max(now_s, moved.planned.start_s)  # clocks are not known exactly
         moved.arrived_s = now_s
@@ -141,7 +168,15 @@ class Traffic:
 
     def is_late(self, now_s: float) -> bool:
         """Whether something is not there although it was expected a while ago."""
-        return any(now_s > one.expected_s + LATE * _takes_s(one.planned) for one in self._on_their_way)
+        return any(
+            now_s > one.expected_s + LATE * _takes_s(one.planned) or self._is_behind(one, now_s)
+            for one in self._on_their_way
+        )
+
+    def _is_behind(self, one: Moved, now_s: float) -> bool:
+        """Whether it ought to be near its end, and is not."""
+        due_s = max(one.expected_s - SURE_S, one.planned.start_s + SURE_S)
+        return self._hears_nears and not one.is_near and now_s > due_s
 
     def network(self, now_s: float) -> Network:
         """What is left for transfers that begin now."""
@@ -149,7 +184,9 @@ class Traffic:
         network = Network(self._plan.topology, rates)
         for moved in self._on_their_way:
             one = moved.planned
-            if moved.expected_s <= now_s:
+            if self._is_behind(moved, now_s):
+                moved.expected_s = now_s + NEAR_S
+            elif moved.expected_s <= now_s:
                 moved.expected_s = now_s + LATE * _takes_s(one)
             if moved.expected_s != one.end_s and one.rates:
                 one = replace(one, rates=_until(one.rates, now_s), end_s=moved.expected_s)

@@ -29,14 +29,18 @@ from numpy.typing import NDArray
 from testbed.base.errors import NeighbourError, SpecError, WorkerError
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.processes.clock import Clock
+from workloads.kinds.fabric.processes.coming import Coming
 from workloads.kinds.fabric.processes.messages import (
     LONGEST_BYTES,
     Arrived,
     Give,
+    Gradient,
+    Nears,
     Note,
     Pass,
     Send,
     SendSums,
+    Weights,
     decode,
     encode,
 )
@@ -122,12 +126,16 @@ def check_left(plan: Fabric, lost: Collection[int]) -> None:
 class Exchange(Framed):
     """Messages with neighbours, one connection each."""
 
+    _plan: Fabric
+
     def __init__(self, name: str, names: Mapping[int, str], sockets: Mapping[int, socket]) -> None:
         """``names`` are those of the processes at the other ends, by their node."""
         super().__init__(name, [Connection(peer, names[peer], sock) for peer, sock in sockets.items()])
         self._names = names
         self._by_node = {connection.node: connection for connection in self._connections}
         self._announced: dict[int, tuple[Note, Floats]] = {}
+        self._coming: dict[int, Coming] = {}
+        """By neighbour, the floats that are announced."""
         self._clock = Clock()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -314,6 +322,7 @@ class Exchange(Framed):
         connection.sock.close()
         del self._by_node[node]
         self._announced.pop(node, None)
+        self._coming.pop(node, None)
         self._into.pop(node, None)
         if is_loss:
             self._has_lost(node)
@@ -337,9 +346,27 @@ class Exchange(Framed):
     def _take(self, connection: Connection) -> bool:
         came = super()._take(connection)
         if came:
-            self._heard_s[connection.node] = time.monotonic()
+            now_s = time.monotonic()
+            self._heard_s[connection.node] = now_s
             self._has_come |= connection.left > 0
+            self._look_at_end(connection, now_s)
         return came
+
+    def _look_at_end(self, connection: Connection, now_s: float) -> None:
+        """Tell the scheduler if floats will soon be here."""
+        coming = self._coming.get(connection.node)
+        if coming is None or connection.word is None:
+            return
+        left_s = coming.ends_in_s(connection.left, now_s)
+        if left_s is not None:
+            self._nears(connection.node, self._announced[connection.node][0], left_s)
+
+    def _nears(self, source: int, note: Note, left_s: float) -> None:
+        """What is announced will be here in so long: tell the scheduler, if it has planned that."""
+        if isinstance(note, Gradient | Weights):
+            members = note.members if isinstance(note, Gradient) else ()
+            at_s = self._clock.told_s(time.monotonic())
+            self._say(self._plan.scheduler, Nears(members, source, left_s, note.shard, at_s))
 
     def _room_for(self, connection: Connection, kind: int, length: int) -> memoryview:
         announced = self._announced.get(connection.node)
@@ -356,6 +383,7 @@ class Exchange(Framed):
         elif kind == _ALIVE:
             return
         elif kind == _FLOATS:
+            self._coming.pop(connection.node, None)
             self._came(connection, *self._announced.pop(connection.node))
         else:
             try:
@@ -367,6 +395,7 @@ class Exchange(Framed):
                 self._came(connection, note, None)
             else:
                 self._announced[connection.node] = note, floats
+                self._coming[connection.node] = Coming(floats.nbytes, time.monotonic())
 
     def _misfit(self, connection: Connection, what: object) -> WorkerError:
         return WorkerError(

@@ -15,6 +15,9 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 LONGEST_BYTES = 1 << 24
 """Of a note; room is made for it before it is read."""
+NEAR_S = 0.025
+"""How long before a transfer ends its receiver says so: more than it takes the scheduler to hear that, and the sender
+of what comes next to hear from the scheduler."""
 _FAR = 2**63
 """Whole numbers of notes are below it."""
 
@@ -119,6 +122,18 @@ class Arrived:
 
     members: tuple[int, ...]
     source: int
+    shard: int = 0
+    at_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Nears:
+    """To the scheduler: what is as in :class:`Arrived` has come so far that the rest takes ``left_s``, which is
+    :data:`NEAR_S` or less, if it comes as fast."""
+
+    members: tuple[int, ...]
+    source: int
+    left_s: float
     shard: int = 0
     at_s: float | None = None
 
@@ -373,6 +388,7 @@ Note: TypeAlias = (
     | SendSums
     | Gradient
     | Arrived
+    | Nears
     | Order
     | Dropped
     | Commit

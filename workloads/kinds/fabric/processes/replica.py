@@ -155,6 +155,10 @@ class Replica(Server):
             super()._arrived(source, note, floats)
         self._say_held()
 
+    def _nears(self, source: int, note: Note, left_s: float) -> None:
+        if source != self._plan.server and not self._snapshots:
+            super()._nears(source, note, left_s)
+
     def _say_held(self) -> None:
         if not self._serves and self.journal.here > self._said_held:
             self._said_held = self.journal.here

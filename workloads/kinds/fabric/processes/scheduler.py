@@ -14,15 +14,18 @@ from testbed.base.errors import NeighbourError, WorkerError
 from workloads.kinds.fabric.plan import Fabric
 from workloads.kinds.fabric.planning.planner import Command, Planner
 from workloads.kinds.fabric.planning.takeover import Takeover
+from workloads.kinds.fabric.planning.traffic import Leg
 from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek, check_left
 from workloads.kinds.fabric.processes.messages import (
+    NEAR_S,
     Arrived,
     Back,
     Decided,
     End,
     Gone,
     Joined,
+    Nears,
     Note,
     Ready,
     Renewed,
@@ -54,7 +57,7 @@ class Scheduler(NoBuckets, Exchange):
         ``seek`` finds a server that is started again, where one is."""
         super().__init__(plan.nodes[plan.scheduler], dict(enumerate(plan.nodes)), sockets)
         self._plan = plan
-        self._planner, self._updates = Planner(plan, work), work.updates
+        self._planner, self._updates = Planner(plan, work, hears_nears=True), work.updates
         self._ended: set[int] = set()
         self._is_ending = False
         self._loses_after_s, self._seek = loss_s, seek
@@ -157,6 +160,10 @@ class Scheduler(NoBuckets, Exchange):
             elif isinstance(note, Arrived):
                 at_s = now_s if note.at_s is None else min(now_s, note.at_s)
                 self._planner.arrived(note.members, note.source, node, at_s, note.shard)
+            elif isinstance(note, Nears):
+                at_s = now_s if note.at_s is None else min(now_s, note.at_s)
+                end_s = at_s + min(max(0.0, note.left_s), NEAR_S)
+                self._planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
             elif isinstance(note, Decided) and node == self._teller(note):
                 self._planner.decided(note.entries, note.version, now_s)
                 if self._takeover:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import pytest
+
 from topologies.build import build
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.planning.planner import Planner
+from workloads.kinds.fabric.planning.traffic import Leg
 from workloads.kinds.fabric.planning.work import Work
 from workloads.kinds.fabric.processes.messages import Disband, Dropped, Gather, Give, Gone, Note, Order, Send
 from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
@@ -36,6 +39,22 @@ def test_a_link_that_comes_back_is_used_at_once() -> None:
 
 def told(planner: Planner, now_s: float) -> list[Note]:
     return [note for _, note in planner.tick(now_s)]
+
+
+def test_a_transfer_is_told_once_the_end_of_the_one_before_it_is_near() -> None:
+    """The first one takes 0.1 s, and is late."""
+    plan = mlfabric_a(build("star(hosts=4)", rate_bps=RATE_BPS), [1], aggregators=0, window=0)
+    planner = Planner(plan, Work(UPDATE_BYTES, 8, 0.0, 1, 1.0), hears_nears=True)
+    for number in range(2):
+        planner.ready(number, 0, 0.0, 0.0)
+    assert [one.update for one in told(planner, 0.0) if isinstance(one, Send)] == [0]
+    while planner.next_s < 0.15:
+        assert not [one for one in told(planner, planner.next_s) if isinstance(one, Send)]
+    leg = Leg(plan.workers[0], plan.server, (0,), 0)
+    planner.nears(leg, 0.17, 0.15)
+    (send,) = [one for one in told(planner, 0.161) if isinstance(one, Send)]
+    assert send.update == 1
+    assert send.wait_s == pytest.approx(0.009)
 
 
 def cut_off(delay_bound: int, window_s: float = 0.0) -> tuple[Planner, int]:

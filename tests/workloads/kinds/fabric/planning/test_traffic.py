@@ -7,7 +7,8 @@ import pytest
 from topologies.build import build
 from workloads.kinds.fabric.plan import Options, fabric
 from workloads.kinds.fabric.planning.settled import Settled, Unit
-from workloads.kinds.fabric.planning.traffic import Traffic
+from workloads.kinds.fabric.planning.traffic import Leg, Traffic
+from workloads.kinds.fabric.processes.messages import NEAR_S
 from workloads.kinds.fabric.scheduling.model import Group, Transfer
 from workloads.kinds.fabric.scheduling.network import Load
 
@@ -68,6 +69,29 @@ def test_what_arrives_as_expected_changes_nothing() -> None:
     assert traffic.arrived(0, SERVER, (0,), 0.1004) is False
     with pytest.raises(ValueError, match="were not to go to node 4"):
         traffic.arrived(0, SERVER, (0,), 0.2)
+
+
+def test_until_its_end_is_near_a_transfer_is_not_expected_to_end_soon() -> None:
+    traffic = Traffic(PLAN, 1.0, hears_nears=True)
+    begun(traffic, 0)
+    assert not traffic.is_late(0.08)
+    assert traffic.is_late(0.09)
+    assert next_s(traffic, 0.09) == pytest.approx(0.09 + NEAR_S)
+    assert not traffic.is_late(0.1)
+    assert traffic.nears(Leg(0, SERVER, (0,), 0), 0.105) == pytest.approx(-0.01)
+    assert next_s(traffic, 0.1) == pytest.approx(0.105)
+    assert not traffic.is_late(0.1)
+    with pytest.raises(ValueError, match="were not to go to node 4"):
+        traffic.nears(Leg(1, SERVER, (1,), 0), 0.105)
+
+
+def test_of_what_has_just_begun_the_end_need_not_be_near() -> None:
+    traffic = Traffic(PLAN, 1.0, hears_nears=True)
+    short = traffic.network(0.0).reserve(Load(0, SERVER, BYTES / 20, 0.0, (0,)))
+    traffic.begin(short)
+    assert not traffic.is_late(0.006)
+    assert next_s(traffic, 0.004) == pytest.approx(0.005)
+    assert traffic.is_late(0.013)
 
 
 def test_rates_are_those_told_last_less_headers() -> None:

@@ -15,6 +15,7 @@ from workloads.kinds.fabric.processes.messages import (
     End,
     Gather,
     Give,
+    Nears,
     Note,
     Order,
     Pass,
@@ -31,6 +32,7 @@ NOTES = [
     Give((((1, 0.5, 0.0), (2, 3)),), ((1, 0.0, True), (2, 1.5, False)), 7.5),
     Pass(2, 0.5, 1e6),
     Arrived((7, 9), 3, 0, 1.25),
+    Nears((7, 9), 3, 0.02, 0, 1.25),
     Weights(9, 4, 3, ((7, 0), (9, 2)), ((1, 0.0, True),), (2,)),
     End(),
 ]

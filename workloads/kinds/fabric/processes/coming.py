@@ -1,0 +1,29 @@
+"""When floats that come will all be here, as their receiver sees it. Pure logic, no I/O."""
+
+from __future__ import annotations
+
+from workloads.kinds.fabric.processes.messages import NEAR_S
+
+
+class Coming:
+    """Floats of one transfer.
+
+    What comes first may come faster than the rest, where links have been idle: a link saves some of what it did not
+    carry. So of a long transfer the second half tells how fast it comes.
+    """
+
+    def __init__(self, nbytes: int, now_s: float) -> None:
+        self._nbytes = nbytes
+        self._since_s, self._left_then = now_s, nbytes
+        self._is_told = False
+
+    def ends_in_s(self, left: int, now_s: float) -> float | None:
+        """In how long the ``left`` bytes will be here; told once, when that is :data:`NEAR_S` or less."""
+        if self._is_told or 2 * left > self._nbytes:
+            return None
+        if self._left_then == self._nbytes and now_s - self._since_s > NEAR_S:
+            self._since_s, self._left_then = now_s, left
+            return None
+        left_s = left * (now_s - self._since_s) / max(1, self._left_then - left)
+        self._is_told = left_s <= NEAR_S
+        return left_s if self._is_told else None
