@@ -185,12 +185,13 @@ def _updates_take_turns(moved: pd.DataFrame, server: int, rate_bps: float) -> No
 
 
 def _shared(moved: pd.DataFrame, node: int, rate_bps: float) -> pd.Series[float]:
-    """Of each transfer that was planned right behind another one: the share that has passed the node's link before that
-    one was there. All that passed it afterwards fits between both arrivals."""
+    """Of each transfer that was planned right behind another one, as that was planned or as it came: the share that has
+    passed the node's link before that one was there. All that passed it afterwards fits between both arrivals."""
     there = moved[moved["to"] == node].sort_values("arrived_s")
     alone_s = 8 * there["size_bytes"] / rate_bps
-    follows = (there["start_s"] - there["end_s"].shift()).abs() < 0.1 * alone_s
-    return (1 - there["arrived_s"].diff() / alone_s).clip(lower=0)[follows]
+    as_planned = (there["start_s"] - there["end_s"].shift()).abs() < 0.1 * alone_s
+    as_came = (there["start_s"] - there["arrived_s"].shift()).abs() < 0.1 * alone_s
+    return (1 - there["arrived_s"].diff() / alone_s).clip(lower=0)[as_planned | as_came]
 
 
 @pytest.mark.parametrize(("arrived_s", "shared"), [([1.0, 2.0, 3.0], [0, 0]), ([2.8, 2.9, 3.0], [0.9, 0.9])])

@@ -68,6 +68,21 @@ def address() -> None:
     mock.patch.multiple(rtnetlink, add_address=wrong, read_address=as_wrong).start()
 
 
+def first_segments() -> None:
+    add, read = rtnetlink.add_route, rtnetlink.read_route
+
+    def wrong(destination: str, hops: rtnetlink.Hops, what: str, first: int) -> Any:
+        return add(destination, hops, what, 2 * first)
+
+    def as_wrong(body: bytes) -> Any:
+        if (found := read(body)) is None:
+            return None
+        destination, way = found
+        return destination, way._replace(first_segments=tuple(one // 2 for one in way.first_segments))
+
+    mock.patch.multiple(rtnetlink, add_route=wrong, read_route=as_wrong).start()
+
+
 def route() -> None:
     add, read = rtnetlink.add_route, rtnetlink.read_route
 

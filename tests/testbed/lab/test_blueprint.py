@@ -52,6 +52,20 @@ def test_large_packets_grow_with_all_links_up_to_two_milliseconds_of_the_slowest
     assert plan(expression, settings, rate_bps).packet_bytes == size
 
 
+@pytest.mark.parametrize(
+    ("settings", "segments"),
+    [
+        (LinkSettings(), 128),
+        (LinkSettings(shaped=False), 0),
+        (LinkSettings(queue_bytes=10**6), 0),
+        (LinkSettings(loss=0.01), 0),
+        (LinkSettings(disturbed=True), 0),
+    ],
+)
+def test_connections_begin_faster_where_nothing_is_lost(settings: LinkSettings, segments: int) -> None:
+    assert settings.first_segments == segments
+
+
 def test_interfaces_are_unique_and_fit_the_kernel() -> None:
     made = plan("fat_tree(k=4)")
     ports = [port for node in made.nodes for port in node.ports]

@@ -38,6 +38,7 @@ def up(lab: NetnsLab, expression: str) -> None:
         ("burst", STAR, r"bucket of the rate \(ms\): asked for 1.0, the kernel has 8.0"),
         ("queue", STAR, r"queue \(bytes\): asked for 67108864, the kernel has 134217728"),
         ("address", STAR, r"h.:eth0: address: asked for 10.0.0.[12]/30, the kernel has \['10.0.0.6[56]/30'\]"),
+        ("first_segments", RACKS, r"connection begins: asked for \(128, 128\), the kernel has \(256, 256\)"),
         ("route", RACKS, r"route to .*/32: hops: asked for \[\(10.., .*\)\], the kernel has None"),
     ],
 )
