@@ -27,9 +27,11 @@ How late the timer may be without loss of rate. Measured on two virtual cores, 2
 """
 BUCKET_PACKETS = 2
 """The least depth in full packets, for slow links."""
-FIRST_SEGMENTS = 128
-"""With which a connection begins where nothing is lost: 0.19 MB, what a link of 100 Mbit/s carries in 15 ms. So long
-an acknowledgement may wait there, behind data in its direction."""
+FIRST_S = 0.03
+"""What the slowest link carries in this, a connection begins with where nothing is lost: acknowledgements may wait as
+long, behind data in their direction."""
+FIRST_SEGMENTS = (10, 128)
+"""The least and most of it, in segments; the least is the kernel's own."""
 LARGE_PACKET_S = 0.002
 """How long the slowest link may take for what the kernel hands down at once before it is cut (GSO).
 
@@ -154,10 +156,13 @@ class LinkSettings:
         rates_bps = [link.rate_bps for link in topology.links]
         return min(min(rates_bps) / 8 * LARGE_PACKET_S, sum(rates_bps) / LIGHT_BPS * LARGE_PACKET_BYTES[0])
 
-    @property
-    def first_segments(self) -> int:
+    def first_segments(self, topology: Topology) -> int:
         """With how many segments connections begin; 0 for as many as the kernel chooses."""
-        return FIRST_SEGMENTS if self.shaped and self.is_calm else 0
+        if not self.shaped or not self.is_calm or not topology.links:
+            return 0
+        least, most = FIRST_SEGMENTS
+        carried = int(min(link.rate_bps for link in topology.links) / 8 * FIRST_S / self.mtu)
+        return min(most, carried) if carried > least else 0
 
     @property
     def is_calm(self) -> bool:

@@ -104,6 +104,8 @@ class Blueprint:
     builder: Builder = "netns"
     packet_bytes: int = LARGE_PACKET_BYTES[0]
     """How much TCP may hand down at once before it is cut (GSO)."""
+    first_segments: int = 0
+    """With how many a connection begins; 0 for the kernel's."""
 
     def seed(self, directed_link: int) -> int:
         """Of what is drawn about a directed link's packets: its own, so that links do not lose the same ones."""
@@ -202,8 +204,8 @@ def blueprint(
     nodes = tuple(map(node_plan, range(len(topology.nodes))))
     circuits = topology.circuits
     hosts_file, ends = _hosts_file(nodes), _ends(topology)
-    packet_bytes = settings.packet_bytes(topology)
-    return Blueprint(nodes, ends, settings, hosts_file, circuits, impairments, by_netem, detours, builder, packet_bytes)
+    tcp = (settings.packet_bytes(topology), settings.first_segments(topology))
+    return Blueprint(nodes, ends, settings, hosts_file, circuits, impairments, by_netem, detours, builder, *tcp)
 
 
 def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:

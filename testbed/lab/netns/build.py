@@ -113,8 +113,8 @@ class BuiltNetwork:
             netlink.send(self._routes(plan))
 
     def _routes(self, node: NodePlan) -> list[Request]:
-        first_segments = self.blueprint.settings.first_segments
-        return [rtnetlink.add_route(route.destination, route.hops, node.name, first_segments) for route in node.routes]
+        first = self.blueprint.first_segments
+        return [rtnetlink.add_route(route.destination, route.hops, node.name, first) for route in node.routes]
 
     def detour(self, directed_link: int) -> None:
         """Send what leaves by this link to the switch at its end, which then forwards it by address."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from testbed.lab.base import LinkSettings
 from testbed.lab.netns import panel, rtnetlink
 from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
 from testbed.lab.netns.netlink import Request
@@ -44,8 +43,8 @@ def plan(before: Blueprint, after: Blueprint) -> Patch:
         steps[0][index] = list(_part(before, after, was))
         wanted = {route.destination for route in (*was.routes, *node.routes)}
         lost = {destination for destination in wanted if way.is_lost(index, destination)}
-        changed = [*_route(after.settings, was, node, wanted - lost)]
-        steps[1][index] = [*_meet(before, after, node), *_route(after.settings, was, node, lost)]
+        changed = [*_route(after, was, node, wanted - lost)]
+        steps[1][index] = [*_meet(before, after, node), *_route(after, was, node, lost)]
         steps[2][index] = [*_join(before, after, node), *changed, *_leave(before, after, was)]
     return Patch(before, after, *({index: step[index] for index in step if step[index]} for step in steps))
 
@@ -75,14 +74,14 @@ def _leave(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Reque
         yield rtnetlink.remove_neighbour(one.index, one.address, _name(before, one.index))
 
 
-def _route(settings: LinkSettings, was: NodePlan, node: NodePlan, destinations: Collection[str]) -> Iterator[Request]:
+def _route(after: Blueprint, was: NodePlan, node: NodePlan, destinations: Collection[str]) -> Iterator[Request]:
     """Change a node's routes to some destinations."""
     had, has = ({one.destination: one.hops for one in routes} for routes in (was.routes, node.routes))
     for destination in sorted(destinations):
         if destination not in has:
             yield rtnetlink.remove_route(destination, node.name)
         elif had.get(destination) != has[destination]:
-            yield rtnetlink.set_route(destination, has[destination], node.name, settings.first_segments)
+            yield rtnetlink.set_route(destination, has[destination], node.name, after.first_segments)
 
 
 def _name(blueprint: Blueprint, index: int) -> str:

@@ -205,7 +205,7 @@ class _Summary:
     def _check_routes(self, node: NodePlan, netlink: RouteSocket) -> None:
         listed = [rtnetlink.read_route(body) for body in netlink.dump(rtnetlink.list_routes())]
         found = dict(route for route in listed if route is not None)
-        first = (self.settings.first_segments,) * 2
+        first = (self.blueprint.first_segments,) * 2
         for route in node.routes:
             where, way = f"{node.name}, route to {route.destination}", found.pop(route.destination, None)
             _compare(where, "hops", route.hops, way and way.hops)

@@ -107,7 +107,7 @@ def _compare_all(
                 kernel.check_address(f"{node.name}:{port.name}", port.index, port.address, port.prefix)
         if index in routed:
             found = kernel.routes()
-            first, asked = kernel.first_segments(), (blueprint.settings.first_segments,) * 2
+            first, asked = kernel.first_segments(), (blueprint.first_segments,) * 2
             for route in node.routes:
                 to = f"{route.destination}/32"
                 where = f"{node.name}, route to {to}"

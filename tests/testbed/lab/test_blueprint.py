@@ -53,17 +53,21 @@ def test_large_packets_grow_with_all_links_up_to_two_milliseconds_of_the_slowest
 
 
 @pytest.mark.parametrize(
-    ("settings", "segments"),
+    ("settings", "rate_bps", "segments"),
     [
-        (LinkSettings(), 128),
-        (LinkSettings(shaped=False), 0),
-        (LinkSettings(queue_bytes=10**6), 0),
-        (LinkSettings(loss=0.01), 0),
-        (LinkSettings(disturbed=True), 0),
+        (LinkSettings(), 10**9, 128),
+        (LinkSettings(), 24 * 10**6, 60),
+        (LinkSettings(), 4 * 10**6, 0),
+        (LinkSettings(shaped=False), 10**9, 0),
+        (LinkSettings(queue_bytes=10**6), 10**9, 0),
+        (LinkSettings(loss=0.01), 10**9, 0),
+        (LinkSettings(disturbed=True), 10**9, 0),
     ],
 )
-def test_connections_begin_faster_where_nothing_is_lost(settings: LinkSettings, segments: int) -> None:
-    assert settings.first_segments == segments
+def test_connections_begin_with_what_the_slowest_link_carries_in_30_ms_where_nothing_is_lost(
+    settings: LinkSettings, rate_bps: int, segments: int
+) -> None:
+    assert plan("star(hosts=4)", settings, rate_bps).first_segments == segments
 
 
 def test_interfaces_are_unique_and_fit_the_kernel() -> None:
