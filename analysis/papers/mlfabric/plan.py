@@ -17,7 +17,9 @@ from analysis.recorded import Run, Trial
 from analysis.transfers import NEAR, late_shares, overtaken
 from workloads.catalogue import tensor_sizes
 
-PLAN = Experiment("mlfabric/plan.yaml", (), ("repeats=5", "workload.iterations=40"), evidence.GST)
+PLAN = Experiment(
+    "mlfabric/plan.yaml", ("workload.iterations=20",), ("repeats=5", "workload.iterations=40"), evidence.GST
+)
 PLANNED = "A-30"
 SCHEME_BOUND, PACE_S = 30, 0.1
 MOST_OVER = 1.10

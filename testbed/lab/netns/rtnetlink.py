@@ -251,11 +251,10 @@ def read_route(body: bytes) -> tuple[str, Way] | None:
     found = attributes(body, RTMSG.size)
     destination = socket.inet_ntoa(found[RTA_DST])
     metrics = attributes(found.get(RTA_METRICS, b""), 0)
-    first = tuple(_number(metrics, kind) if kind in metrics else 0 for kind in (RTAX_INITCWND, RTAX_INITRWND))
-    hops = ((_number(found, RTA_OIF), _read_gateway(found)),)
+    send, receive = (_number(metrics, kind) if kind in metrics else 0 for kind in (RTAX_INITCWND, RTAX_INITRWND))
     if RTA_MULTIPATH in found:
-        hops = tuple(_read_next_hops(found[RTA_MULTIPATH]))
-    return destination, Way(hops, first)
+        return destination, Way(tuple(_read_next_hops(found[RTA_MULTIPATH])), (send, receive))
+    return destination, Way(((_number(found, RTA_OIF), _read_gateway(found)),), (send, receive))
 
 
 def _read_next_hops(data: bytes) -> Sequence[tuple[int, str | None]]:

@@ -192,8 +192,8 @@ class Kernel:
         found = {}
         for to, one in self._stated():
             metrics = one.get_attr("RTA_METRICS")
-            both = ("RTAX_INITCWND", "RTAX_INITRWND")
-            found[to] = tuple(metrics.get_attr(name) or 0 for name in both) if metrics else (0, 0)
+            send, receive = (metrics and metrics.get_attr(f"RTAX_INIT{way}WND") for way in "CR")
+            found[to] = send or 0, receive or 0
         return found
 
     def _stated(self) -> Iterator[tuple[str, Any]]:

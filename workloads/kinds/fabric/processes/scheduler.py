@@ -37,6 +37,9 @@ from workloads.sync.cost import goodput
 from workloads.sync.framed import NoBuckets
 from workloads.sync.tcp_info import HEADERS_BYTES
 
+LAST_S = 0.002
+"""So much later than its receiver thinks a transfer ends, in the median: a link of 50 Mbit/s takes as long for a large
+packet, which a receiver sees once all of it is there."""
 LOOK_S = 0.02
 """How often it reads what the network monitor tells."""
 
@@ -162,7 +165,7 @@ class Scheduler(NoBuckets, Exchange):
                 self._planner.arrived(note.members, note.source, node, at_s, note.shard)
             elif isinstance(note, Nears):
                 at_s = now_s if note.at_s is None else min(now_s, note.at_s)
-                end_s = at_s + min(max(0.0, note.left_s), NEAR_S)
+                end_s = at_s + min(max(0.0, note.left_s), NEAR_S) + LAST_S
                 self._planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
             elif isinstance(note, Decided) and node == self._teller(note):
                 self._planner.decided(note.entries, note.version, now_s)
