@@ -14,16 +14,19 @@ from workloads.kinds.script.collectives.calls import Call, What
 
 
 class Look:
-    """At the numbers of one call. Calls that add nothing are not looked at."""
+    """At the numbers of one call. Calls that add nothing are not looked at, nor those whose numbers become integers:
+    what is not finite cannot, and ends them."""
 
-    def __init__(self, call: Call, numbers: torch.Tensor, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, call: Call, numbers: torch.Tensor, tell: Callable[[str], None], *, by_integers: bool = False
+    ) -> None:
         """``numbers`` are what this rank gives, and later the sum; ``tell`` gets "input" or "sum"."""
         self._call, self._numbers, self._tell = call, numbers, tell
-        self._is_well = True
+        self._is_looked_at, self._is_well = bool(call.op) and not by_integers, True
 
     def at_input(self) -> None:
         """Before anything is added to it."""
-        if self._call.op and not is_finite(self._numbers):
+        if self._is_looked_at and not is_finite(self._numbers):
             self._is_well = False
             self._tell("input")
 

@@ -405,7 +405,8 @@ class Group(Named):
         row = self._who.rows.call(
             call.what.name.lower(), array.dtype, nbytes, self.size(), group=self._number, by=by, **more
         )
-        look = Look(call, array.memory, lambda where: self._nonfinite(row, where))
+        by_integers = by == "scheme" and self._trees is not None and self._trees.forest.fixed is not None
+        look = Look(call, array.memory, lambda where: self._nonfinite(row, where), by_integers=by_integers)
 
         def begun() -> None:
             work.begun()
