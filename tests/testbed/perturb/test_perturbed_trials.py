@@ -75,7 +75,7 @@ def test_changes_for_a_while_show_in_the_synchronisations_that_they_hit(run: Run
     record, samples = run(f"{slower}, {delayed}", spec=SPEC.replace("iterations: 4", "iterations: 7"))
     rates, delays, free_s = gst_of(record, samples)
     assert min(rates) > 1.8 * min(free_s)
-    assert min(delays) > min(free_s) + 0.1
+    assert min(delays) > min(free_s) + 0.07, "100 ms, less what a busy machine adds to the others"
     assert record["sums"]["wrong_elements"] == 0
     assert record["sums"]["checked_elements"] > 0
 
