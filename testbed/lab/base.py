@@ -151,18 +151,20 @@ class LinkSettings:
 
     def packet_bytes_by_rates(self, topology: Topology) -> float:
         """The same without its limits: in proportion to the links' rates. 0 where it is the least at any rate."""
-        if not self.shaped or not self.is_calm or not topology.links:
+        rates_bps = self._calm_rates_bps(topology)
+        if not rates_bps:
             return 0.0
-        rates_bps = [link.rate_bps for link in topology.links]
         return min(min(rates_bps) / 8 * LARGE_PACKET_S, sum(rates_bps) / LIGHT_BPS * LARGE_PACKET_BYTES[0])
 
     def first_segments(self, topology: Topology) -> int:
         """With how many segments connections begin; 0 for as many as the kernel chooses."""
-        if not self.shaped or not self.is_calm or not topology.links:
-            return 0
         least, most = FIRST_SEGMENTS
-        carried = int(min(link.rate_bps for link in topology.links) / 8 * FIRST_S / self.mtu)
+        carried = int(min(self._calm_rates_bps(topology), default=0.0) / 8 * FIRST_S / self.mtu)
         return min(most, carried) if carried > least else 0
+
+    def _calm_rates_bps(self, topology: Topology) -> list[float]:
+        """Of all links; none where they are not shaped, or where a burst may cost packets."""
+        return [link.rate_bps for link in topology.links] if self.shaped and self.is_calm else []
 
     @property
     def is_calm(self) -> bool:

@@ -187,7 +187,8 @@ class Planner:
             self._open = {number: one for number, one in self._open.items() if one.members != tuple(members)}
 
     def nears(self, leg: Leg, end_s: float, now_s: float) -> None:
-        """A transfer is expected to be there at ``end_s``, which is soon. What waits for its links is planned again.
+        """A transfer is expected to be there at ``end_s``, which is soon. Transfers that wait for its links are planned
+        again.
 
         Raises:
             ValueError: nobody was to send it.
