@@ -26,6 +26,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
 
+from testbed.execution.scripts import CHUNK_BYTES
 from tests import ports
 from topologies.build import build as build_topology
 from workloads import kinds
@@ -40,7 +41,7 @@ RANKS, SIZES_BYTES = (2, 4, 8), (4096, 25_000_000)
 TARGETS = {4096: 1.5, 25_000_000: 1.0}
 ROUNDS = {4096: 60, 25_000_000: 15}
 IN_A_ROW = {4096: 20, 25_000_000: 1}
-CHUNK_BYTES = 131072
+STEPS = 60
 PATIENCE_S = 900
 _ports = ports.blocks(50)
 Times = dict[str, list[tuple[float, float, float]]]
@@ -137,7 +138,7 @@ def start_rank(
         plan=str(folder / "plan"),
         peers=peers,
         addresses=tuple(map(_address, forest.workers)),
-        chunk_bytes=CHUNK_BYTES,
+        chunk_bytes=CHUNK_BYTES[-1],  # loopback is as fast as memory
         congestion_control="reno",
         start_timeout_s=60.0,
         timeout_s=120.0,
@@ -225,7 +226,7 @@ def _steps(gloo: Any, *, overlap: bool) -> Times:
         models[name] = nn.parallel.DistributedDataParallel(model, process_group=group) if overlap else model
     tokens = torch.randint(words, (4, 64))
     times: Times = {name: [] for name in models}
-    for turn in range(14):
+    for turn in range(STEPS + 2):
         for name, model in models.items():
             chosen: Any = dist.group.WORLD if name == "ours" else gloo
             gloo.barrier().wait()

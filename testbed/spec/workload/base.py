@@ -40,14 +40,14 @@ class Reading:
 
     Attributes:
         warmup: iterations at the beginning that medians leave out.
-        chunk_bytes: the pieces in which arrays are sent.
+        chunk_bytes: the pieces in which arrays are sent; None for what suits the links.
         check: every so-many-th sum is held against Gloo's; 0 for none.
         pace_s: how long a backward pass takes at least; 0 for as long as it takes.
         metrics: by name, patterns that find numbers in logs.
     """
 
     warmup: int = 1
-    chunk_bytes: int = 128 * 2**10
+    chunk_bytes: int | None = None
     check: int = 0
     pace_s: float = 0.0
     metrics: Mapping[str, str] = field(default_factory=dict)

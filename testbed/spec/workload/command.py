@@ -76,9 +76,10 @@ class Command(Workload):
     one was changed. The default is all Python files there. Scripts that the command names always count."""
     warmup: Whole = Field(1, ge=0)
     """Of arms with a scheme: the number of iterations at the beginning that medians leave out. JCT includes them."""
-    chunk_bytes: Size = Field(128 * 2**10, alias="chunk", gt=0)
-    """Of arms with a scheme: the largest size of the pieces in which arrays are sent and summed. Where links would wait
-    for the first pieces, as under ATP, pieces are as small as 32 KiB."""
+    chunk_bytes: Annotated[Size, Field(gt=0)] | None = Field(None, alias="chunk", examples=["128 KiB"])
+    """Of arms with a scheme: the largest size of the pieces in which arrays are sent and summed. The default is what
+    the slowest link carries in 5 ms, from 128 KiB to 512 KiB. Where links would wait for the first pieces, as under
+    ATP, pieces are as small as 32 KiB."""
     check: Whole = Field(0, ge=0, examples=["50"])
     """Of arms with a scheme: of the sums over all ranks (all_reduce, reduce_scatter), each with a number that this
     divides is compared with Gloo's sum of the same arrays, outside of the measured time. The default, 0, compares
@@ -101,7 +102,7 @@ class Command(Workload):
 
     @model_validator(mode="after")
     def _whole_numbers_in_a_chunk(self) -> Self:
-        if self.chunk_bytes % 8:
+        if self.chunk_bytes is not None and self.chunk_bytes % 8:
             raise refuse(f"chunk of {self.chunk_bytes} bytes cuts a float64", "give a multiple of 8 B, such as 128 KiB")
         return self
 

@@ -111,6 +111,26 @@ def test_a_switch_that_adds_is_a_process_of_ours(folder: Path) -> None:
     assert {peer.node for peer in job.peers} == set(trial.topology.hosts)
 
 
+@pytest.mark.parametrize(
+    ("rate", "chunk", "chunk_bytes"),
+    [
+        ("100 Mbit/s", "", 128 * 2**10),
+        ("400 Mbit/s", "", 250_000),
+        ("10 Gbit/s", "", 512 * 2**10),
+        ("10 Gbit/s", "chunk: 64 KiB, ", 64 * 2**10),
+    ],
+)
+def test_chunks_suit_the_links_unless_a_size_is_asked_for(
+    folder: Path, rate: str, chunk: str, chunk_bytes: int
+) -> None:
+    text = SPEC.replace("100 Mbit/s", rate).replace("check: 3,", f"check: 3, {chunk}")
+    rank, server = trials(read(text, "spec.yaml", folder))[:2]
+    assert RankJob.load(written(rank, folder).job("h0")).chunk_bytes == chunk_bytes
+    files = scripts.later(Files(folder, folder, {"s0": "s0"}))
+    (told,) = scripts.write(server, files, "reno")
+    assert WorkerJob.load(Path(told.job)).chunk_bytes == chunk_bytes
+
+
 def test_servers_on_hosts_of_their_own_have_no_rank(folder: Path) -> None:
     served = SPEC.replace("star(hosts=3), scheme: ring", "star(hosts=3), scheme: ps(colocated=false)")
     trial = trials(read(served, "spec.yaml", folder))[0]
