@@ -15,7 +15,8 @@ role. A trial's processes have the roles of their schemes: worker, daemon, aggre
 - the records and samples of finished trials can be read, those of the arms with MLfabric, too, which go on when some
   processes are killed, a server included, once it has a checkpoint, or if it has a replica; and a trial that failed
   names the node that was hit;
-  With ``--roles`` that only processes of trials have, a scheduled trial is hit while it trains;
+  With ``--roles`` that only processes of trials have, a run has one scheduled trial that has such a process, and is hit
+  while that trains;
 - where a process was hit without which the others of its trial go on, while that trained, the trial is done, its record
   has the loss, and the run's exit code is 0. A trial of which anything had ended by then may fail all the same, as what
   had been decided may be lost then;
@@ -48,6 +49,7 @@ from pathlib import Path
 
 import leftovers
 import pandas as pd
+import yaml
 
 from testbed.base.columns import columns
 from testbed.experiment.expand import trials
@@ -96,6 +98,8 @@ FREED_S = 60.0
 """How long after that the last of its namespaces: one thread of the kernel's frees those of all users, in turn."""
 RESUMED_S = 400.0
 """How long a run that goes on may take: there, a trial that hangs ends by its own timeouts."""
+TRAINS_S = 0.6
+"""Less than the shortest trial trains."""
 FAILS_S = 2.0
 """How long a trial may go on without its only server."""
 SLACK_S = 20.0
@@ -144,7 +148,8 @@ class Started:
     """A run in progress, at a terminal of its own or with its output in a file."""
 
     def __init__(self, folder: Path, out: Path, terminal: bool) -> None:
-        self.output, self.out = b"", out
+        self.began_s = time.monotonic()
+        self.output, self.out, self.spec = b"", out, (folder / "spec.yaml").read_text()
         words = [*COMMAND, str(folder / "spec.yaml"), "--out", str(out)]
         environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "TERM": "xterm"}
         self._master = -1
@@ -175,6 +180,10 @@ class Started:
             time.sleep(0.01)
         return None
 
+    @property
+    def has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
     def type_ctrl_c(self) -> None:
         os.write(self._master, b"\x03")
 
@@ -193,13 +202,13 @@ class Started:
         roles: dict[str, list[int]] = defaultdict(list)
         for pid in sorted(found):
             with contextlib.suppress(OSError):  # it ended meanwhile
-                roles[role(pid, self.pid)].append(pid)
+                roles[role(pid, self)].append(pid)
         return {name: pids for name, pids in roles.items() if name in only}
 
 
-def role(pid: int, harness: int) -> str:
+def role(pid: int, run: Started) -> str:
     """What a process of a run is for."""
-    if pid == harness:
+    if pid == run.pid:
         return "harness"
     words = Path(f"/proc/{pid}/cmdline").read_text()
     status = dict(
@@ -213,19 +222,39 @@ def role(pid: int, harness: int) -> str:
     if "launcher" not in words:
         return "helper"
     log = Path(f"/proc/{pid}/fd/1").readlink()
-    return in_trials().get((log.parent.name, log.stem), "other")
+    return in_trials(run.spec).get((log.parent.name, log.stem), "other")
 
 
 @cache
-def in_trials() -> dict[tuple[str, str], str]:
+def in_trials(spec: str) -> dict[tuple[str, str], str]:
     """By a trial's id and the name of a process in it, its role. A process writes its log under these names."""
-    return {(trial.id, name): trial.job.role(name) for trial in planned() for name in trial.job.processes}
+    return {(trial.id, name): trial.job.role(name) for trial in planned(spec) for name in trial.job.processes}
 
 
 @cache
-def planned() -> tuple[Trial, ...]:
-    """The trials of all specs."""
-    return tuple(trial for spec in SPECS for trial in trials(read(spec, "spec.yaml", Path())))
+def planned(spec: str) -> tuple[Trial, ...]:
+    """The trials of a spec."""
+    return tuple(trials(read(spec, "spec.yaml", Path())))
+
+
+@cache
+def specs(only: Sequence[str]) -> tuple[str, ...]:
+    """What runs may run: all specs, or one for each scheduled trial that has a process of these roles."""
+    if not is_inner(only):
+        return SPECS
+    found = []
+    for spec in SPECS:
+        whole = yaml.safe_load(spec)
+        for arm, trial in zip(whole["arms"], planned(spec), strict=True):
+            roles = {trial.job.role(name) for name in trial.job.processes}
+            if isinstance(trial.job.plan, Fabric) and roles & {*only}:
+                found.append(yaml.safe_dump({**whole, "arms": [arm]}))
+    return tuple(found)
+
+
+def is_inner(only: Sequence[str]) -> bool:
+    """Whether these are roles that only processes of trials have."""
+    return {*only} <= {*ON_NODES}
 
 
 def node_of(pid: int) -> str:
@@ -246,7 +275,7 @@ def note_duty(hit: Hit, run: Started, pid: int) -> None:
     must fail at once. It must be in the middle: all workers have begun to train, and none has done its last but one
     iteration."""
     log = Path(f"/proc/{pid}/fd/1").readlink()
-    trial = next((one for one in planned() if one.id == log.parent.name), None)
+    trial = next((one for one in planned(run.spec) if one.id == log.parent.name), None)
     if trial is None or log.stem not in trial.processes or hit.event not in ("kill", "stop", "down"):
         return
     work = run.out / "work" / trial.id
@@ -282,7 +311,7 @@ def limit_s(hit: Hit, whole_s: float) -> float:
 def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequence[str]) -> None:
     """Do it."""
     if hit.event in ("kill", "stop", "pause", "down", "stop and Ctrl-C"):
-        roles = members_in_time(run, only)
+        roles = members_in_time(run, only, draw)
         if not roles:
             hit.victim = "too late"
             return
@@ -290,6 +319,7 @@ def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequen
             roles.pop("harness", None)
         hit.victim = draw.choice(sorted(roles))
         pid = draw.choice(roles[hit.victim])
+        hit.at_s = time.monotonic() - run.began_s
         with contextlib.suppress(OSError):
             hit.node = node_of(pid) if hit.victim in ON_NODES else ""
             if hit.node:
@@ -308,21 +338,21 @@ def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequen
             run.type_ctrl_c()
 
 
-def members_in_time(run: Started, only: Sequence[str]) -> dict[str, list[int]]:
-    """The run's processes of some roles, as soon as there are any; if only processes of trials are wanted, once a trial
-    that MLfabric schedules trains. None if the run ends before."""
-    inner = {*only} <= {*ON_NODES}
-
-    def there() -> dict[str, list[int]]:
-        scheduled = [one for one in planned() if isinstance(one.job.plan, Fabric)]
-        if inner and not any(trains(one, run.out / "work" / one.id) for one in scheduled):
-            return {}
-        return run.members(only)
-
-    roles = there()
-    while not roles and not os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+def members_in_time(run: Started, only: Sequence[str], draw: random.Random) -> dict[str, list[int]]:
+    """The run's processes of some roles, as soon as there are any; if only processes of trials are wanted, at a random
+    moment while its trial trains. None if the run ends before."""
+    while (
+        is_inner(only)
+        and not run.has_ended
+        and not any(trains(one, run.out / "work" / one.id) for one in planned(run.spec))
+    ):
         time.sleep(0.02)
-        roles = there()
+    if is_inner(only):
+        time.sleep(draw.uniform(0, TRAINS_S))
+    roles = run.members(only)
+    while not roles and not run.has_ended:
+        time.sleep(0.02)
+        roles = run.members(only)
     return roles
 
 
@@ -465,7 +495,7 @@ def place(spec: str, disk_bytes: int | None) -> Iterator[tuple[Path, Path]]:
 
 def once(event: str, whole_s: float, draw: random.Random, only: Sequence[str]) -> Hit:
     """One run, hit at a random moment, and everything that must hold afterwards."""
-    hit = Hit(event, draw.choice(SPECS), at_s=draw.uniform(0, whole_s))
+    hit = Hit(event, draw.choice(specs(only)), at_s=0.0 if is_inner(only) else draw.uniform(0, whole_s))
     before = leftovers.state()
     with place(hit.spec, DISK_BYTES if event == "disk full" else None) as (folder, disk):
         out = disk / "out"
@@ -497,9 +527,9 @@ def once(event: str, whole_s: float, draw: random.Random, only: Sequence[str]) -
     return hit
 
 
-def undisturbed_s() -> float:
-    """How long a run of the first spec takes if nothing happens to it."""
-    with place(SPECS[0], None) as (folder, disk):
+def undisturbed_s(spec: str) -> float:
+    """How long a run of a spec takes if nothing happens to it."""
+    with place(spec, None) as (folder, disk):
         began_s = time.monotonic()
         run = Started(folder, disk / "out", terminal=False)
         code = run.ended(120)
@@ -510,11 +540,11 @@ def undisturbed_s() -> float:
 def inside(chosen: argparse.Namespace) -> int:
     """All runs, in namespaces of our own; 1 if anything was not as it should be."""
     runs, draw = chosen.runs, random.Random(chosen.seed)
-    whole_s = chosen.whole or undisturbed_s()
+    whole_s = chosen.whole or undisturbed_s(specs(tuple(chosen.roles))[0])
     print(f"an undisturbed run takes {whole_s:.1f} s; {runs} runs, seed {chosen.seed}", flush=True)
     hits = []
     for number in range(runs):
-        hit = once(chosen.only[number % len(chosen.only)], whole_s, draw, chosen.roles)
+        hit = once(chosen.only[number % len(chosen.only)], whole_s, draw, tuple(chosen.roles))
         hits.append(hit)
         must = ", without which its trial goes on," if hit.survived_by else ""
         must = f", without which its trial failed after {hit.failed_s:.2f} s," if hit.failed_s is not None else must

@@ -138,7 +138,7 @@ def _saves(job: Job, rank: int | None) -> bool:
     """Whether a process saves the weights: the first worker, or, where that may be lost or has not all, all of them."""
     if rank is not None and job.kind.held(job.plan) is not None:
         return True
-    return rank == 0 or (rank is not None and bool(job.survives and job.network.perturbations))
+    return rank == 0 or (rank is not None and bool(job.survives))
 
 
 def _checkpoint(job: Job, node: int, rank: int | None, path: Path) -> Checkpoint | None:

@@ -101,6 +101,17 @@ def test_ranks_are_hosts_and_the_first_keeps_the_weights(written: list[WorkerJob
     assert {job.congestion_control for job in written} == {"reno"}
 
 
+def test_all_workers_keep_the_weights_where_the_first_may_be_lost(tmp_path: Path) -> None:
+    """Whatever it is lost by: nothing of the spec needs to do it."""
+    arms = "arms=[{topology: star(hosts=5), scheme: mlfabric_a(aggregators=1)}]"
+    paced = ["failover=2 s", "workload.compute={mode: paced, pace: {2: 50 ms}}"]
+    (trial,) = trials(read(SPEC, "spec.yaml", Path(), [arms, *paced]))
+    files = Files(tmp_path / "work", tmp_path / "logs")
+    files.work.mkdir()
+    jobs = [WorkerJob.load(Path(launch.job)) for launch in job_files.write(trial, files, "reno")]
+    assert {job.name for job in jobs if job.weights} == {*trial.job.workers}
+
+
 def test_routes_are_asked_for_both_ways_and_for_bursts(source: Source) -> None:
     ring = trials(source)[1]  # on three hosts
     assert job_files.host_pairs(ring) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
