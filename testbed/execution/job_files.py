@@ -113,7 +113,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             start_timeout_s=spec.start_timeout_s,
             timeout_s=spec.timeout_s,
             samples=str(files.samples(name)),
-            weights=str(files.weights(name)) if _saves(job, ranks.get(name)) else None,
+            weights=str(files.weights(name)) if name in job.savers else None,
             probes=probing.get(name, ()),
             failover=Failover(0, str(files.generation(0, job.name)), spec.silence_s) if job.goes_on else None,
             loss_s=spec.silence_s if job.survives else None,
@@ -132,13 +132,6 @@ def _gate(job: Job, files: Files) -> Gated | None:
         return None
     slowest_bps = min(link.rate_bps for link in job.network.topology.links)
     return Gated(str(files.gate), max(LEAST_KERNEL_BYTES, round(slowest_bps * KERNEL_S / 8)))
-
-
-def _saves(job: Job, rank: int | None) -> bool:
-    """Whether a process saves the weights: the first worker, or, where that may be lost or has not all, all of them."""
-    if rank is not None and job.kind.held(job.plan) is not None:
-        return True
-    return rank == 0 or (rank is not None and bool(job.survives))
 
 
 def _checkpoint(job: Job, node: int, rank: int | None, path: Path) -> Checkpoint | None:

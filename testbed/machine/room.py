@@ -24,7 +24,7 @@ def _needed_bytes(job: Job) -> int:
     own = 64 * 2**10 + line * job.iterations
     data = job.own.nbytes if job.own else 0
     kept = 2 * round(sum(job.checkpoints.values()))  # the last one stays until the next one is complete
-    return job.gradient_bytes + job.plan.nbytes + data + own * job.world + kept
+    return job.saved_bytes + job.plan.nbytes + data + own * job.world + kept
 
 
 def most_said_bytes(job: Job) -> int:

@@ -168,6 +168,21 @@ class Job:
         """Its workers' processes, by rank."""
         return [*self.processes][: self.world]
 
+    @property
+    def savers(self) -> list[str]:
+        """The workers that save their weights in the end: the first one, or, where that may be lost or has not all of
+        them, each."""
+        return self.workers if self.survives or self._held is not None else self.workers[:1]
+
+    @property
+    def saved_bytes(self) -> int:
+        """What they save together."""
+        return 4 * sum(self._held) if self._held is not None else self.gradient_bytes * len(self.savers)
+
+    @property
+    def _held(self) -> Sequence[int] | None:
+        return self.kind.held(self.plan) if self.is_synchronised else None
+
     # How long it takes
 
     @property
