@@ -26,13 +26,13 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
 
-from testbed.execution.scripts import CHUNK_BYTES
 from tests import ports
 from topologies.build import build as build_topology
 from workloads import kinds
 from workloads.job import Peer
 from workloads.kinds.script.plan import scripted
 from workloads.rank_job import VARIABLE, RankJob
+from workloads.sync.chunk_size import CHUNK_BYTES
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build

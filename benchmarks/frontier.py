@@ -3,8 +3,8 @@
     python benchmarks/frontier.py            # about five minutes; prints the table of docs/frontier.md
 
 For each network and scheme a ladder of rates is climbed as ``testbed doctor --capacity`` does, with finer steps: real
-trials, a profile scaled so that the links need a quarter of a second, chunks of 64 KiB. A rate counts if GST is at most
-3 % above the least that the links allow. Nothing else should use the machine.
+trials, a profile scaled so that the links need a quarter of a second, chunks of the size that a workload takes by
+itself. A rate counts if GST is at most 3 % above the least that the links allow. Nothing else should use the machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from testbed.evidence.referee import Referee
 from testbed.experiment.built import lab_rate_bps
 from testbed.lab.netns import NetnsLab
 
-CHUNK = "64 KiB"
 NETWORKS = {
     "star(hosts=4)": ("ring", "ps", "gloo", "openmpi(algorithm=ring)"),
     "star(hosts=9)": ("ring", "ps", "gloo", "openmpi(algorithm=ring)"),
@@ -42,7 +41,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, NetnsLab() as lab, Referee() as referee:
         for topology, schemes in NETWORKS.items():
             for scheme in schemes:
-                rung = Rung(topology, scheme, CHUNK)
+                rung = Rung(topology, scheme)
                 ratios: dict[float, float] = {}
 
                 def held(bps: float, rung: Rung = rung, ratios: dict[float, float] = ratios) -> bool:

@@ -8,9 +8,8 @@ together, as theory assumes. Reached when the trial is VALID and GST is at most 
 takes more than 16 hops.
 
 The bound is that of links alone and knows no hops: it counts the bytes on the busiest link, not the time until the
-first of them arrives there. With d hops a way and chunks of c bytes a scheme of one tree takes about 2(d - 1) c longer,
-so chunks are 32 KiB there (PHub's size of a key), 0.25 % of the gradient a hop, and 64 KiB at 400 Mbit/s, as smaller
-ones take more processor time. Where no link ever waits (``idle_steps``), they have a workload's default of 128 KiB.
+first of them arrives there. With d hops a way and chunks of c bytes a scheme of one tree takes about 2(d - 1) c longer.
+Chunks have the size that a workload takes by itself, which is smaller there (:mod:`workloads.sync.chunk_size`).
 """
 
 from __future__ import annotations
@@ -34,10 +33,8 @@ from topologies.build import build as build_topology
 from workloads.sync.cost import cost
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build, build_plan, schemes
-from workloads.sync.steps import idle_steps
 
 RATES = ("100 Mbit/s", "200 Mbit/s", "400 Mbit/s")
-FASTEST = RATES[-1]
 RETRIES = 2
 """Enough for a machine that others use now and then, too few to hide one that cannot keep up."""
 LIMIT, LONG_LIMIT, LONG_HOPS = 1.05, 1.10, 16
@@ -60,7 +57,7 @@ SPEC = """
 name: schemes-gst
 links: {{rate: 100 Mbit/s}}
 workload:
-  {{model: lenet5, dataset: digits, batch: 2, iterations: 4, chunk: {chunk},
+  {{model: lenet5, dataset: digits, batch: 2, iterations: 4,
     compute: {{mode: paced, pace: {{2: 0.5 s}}}}}}
 arms:
 {arms}
@@ -104,26 +101,9 @@ def measure(chosen: Sequence[tuple[str, str]], rate: str) -> list[dict[str, Any]
     return list(records.values())
 
 
-def _chunk(scheme: str, network: str, rate: str) -> str:
-    waits = idle_steps(build(scheme, build_topology(network, rate_bps=10**8), [1000]))
-    if not waits:
-        return "128 KiB"
-    return "64 KiB" if rate == FASTEST else "32 KiB"
-
-
-def _run(chosen: Sequence[tuple[str, str]], rate: str) -> list[dict[str, Any]]:
-    by_chunk: dict[str, list[tuple[str, str]]] = {}
-    for arm in chosen:
-        by_chunk.setdefault(_chunk(*arm, rate), []).append(arm)
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for chunk, some in by_chunk.items():
-        found.update(zip(some, _run_with(chunk, some, rate), strict=True))
-    return [found[arm] for arm in chosen]
-
-
-def _run_with(chunk: str, chosen: Sequence[tuple[str, str]], rate: str) -> Sequence[dict[str, Any]]:
+def _run(chosen: Sequence[tuple[str, str]], rate: str) -> Sequence[dict[str, Any]]:
     arms = "\n".join(f'  - {{scheme: "{scheme}", topology: "{network}"}}' for scheme, network in chosen)
-    text = SPEC.format(chunk=chunk, arms=arms)
+    text = SPEC.format(arms=arms)
     with tempfile.TemporaryDirectory() as folder:
         source = read(text, "schemes-gst", Path(), [f"links.rate={rate}"])
         with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:

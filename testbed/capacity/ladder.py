@@ -53,12 +53,13 @@ class Rung:
 
     topology: str
     scheme: str
-    chunk: str
+    chunk: str = ""
+    """Empty for the size that a workload takes by itself."""
 
     @property
     def name(self) -> str:
         """For people."""
-        return f"{self.scheme} on {self.topology}, chunks of {self.chunk}"
+        return f"{self.scheme} on {self.topology}{f', chunks of {self.chunk}' if self.chunk else ''}"
 
 
 RUNGS = (
@@ -76,7 +77,7 @@ workload:
   batch: {batch}
   scale: {scale}
   iterations: {iterations}
-  chunk: {chunk}
+  {chunk}
   compute: {{mode: paced, pace: {{{batch}: {pace_s} s}}}}
 arms: [{{topology: "{topology}", scheme: "{scheme}"}}]
 """
@@ -138,7 +139,7 @@ def trial_of(rung: Rung, wanted_bps: float, gst_s: float = GST_S) -> Trial:
             batch=BATCH,
             scale=scale,
             iterations=ITERATIONS,
-            chunk=rung.chunk,
+            chunk=f"chunk: {rung.chunk}" if rung.chunk else "",
             pace_s=round(pace_s, 3),
             topology=rung.topology,
             scheme=rung.scheme,

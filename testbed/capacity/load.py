@@ -91,7 +91,7 @@ def _jitter_s(job: Job) -> float:
 
 def chunks_of(job: Job) -> int:
     """Chunks that all processes send in one synchronisation."""
-    return job.kind.chunks(job.plan, job.gradient, job.work.chunk_bytes)
+    return job.kind.chunks(job.plan, job.gradient, job.chunk_bytes)
 
 
 def not_known(trial: Trial) -> str | None:

@@ -62,7 +62,7 @@ def _reached_s(curve: Sequence[Sequence[float]] | None, samples: pd.DataFrame) -
 
 def added(job: Job, course: Course, done: Lines) -> sum_check.Checked:
     """What became of the sums of a job that trained."""
-    return sum_check.checked(done, course.phases, job.floats, job.work.chunk_bytes)
+    return sum_check.checked(done, course.phases, job.floats, job.chunk_bytes)
 
 
 def expected_sums(job: Job, course: Course) -> int:

@@ -108,7 +108,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             overlap=job.work.overlap,
             buckets=job.gradient.buckets,
             priority=job.work.priority == "layer",
-            chunk_bytes=job.work.chunk_bytes,
+            chunk_bytes=job.chunk_bytes,
             congestion_control=congestion_control,
             start_timeout_s=spec.start_timeout_s,
             timeout_s=spec.timeout_s,

@@ -27,10 +27,6 @@ STAGE = "rank"
 """What tells the files of ranks from those of the processes that measure links before."""
 NO_TASK = Replay(0, 0, ())
 """What a process without a rank does between collectives."""
-CHUNK_S = 0.005
-CHUNK_BYTES = (128 * 2**10, 512 * 2**10)
-"""Chunks are what a link carries in ``CHUNK_S``, within these limits. Large ones take less processor time, but the
-link waits longer for the last one to be added."""
 
 
 def later(files: Files) -> Files:
@@ -43,16 +39,6 @@ def reading(trial: Trial) -> Reading:
     found = trial.spec.workload.reading
     assert found is not None  # or arms could have no scheme
     return found
-
-
-def chunk_bytes(trial: Trial) -> int:
-    """Of which size the chunks are at most: as asked for, or what suits the links."""
-    asked = reading(trial).chunk_bytes
-    if asked is not None:
-        return asked
-    least, most = CHUNK_BYTES
-    slowest_bps = min(link.rate_bps for link in trial.topology.links)
-    return min(most, max(least, int(slowest_bps / 8 * CHUNK_S) // 8 * 8))
 
 
 # Before
@@ -92,7 +78,7 @@ def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Ad
         addresses=tuple(
             addresses.of(node, 0) if other == node else addresses.flow(node, other)[1] for other in job.plan.workers
         ),
-        chunk_bytes=chunk_bytes(trial),
+        chunk_bytes=job.chunk_bytes,
         congestion_control=congestion_control,
         start_timeout_s=spec.start_timeout_s,
         timeout_s=spec.timeout_s,
@@ -120,7 +106,7 @@ def _server_job(trial: Trial, files: Files, congestion_control: str, addresses: 
         compute=Compute(mode="none"),
         overlap="none",
         buckets=(),
-        chunk_bytes=chunk_bytes(trial),
+        chunk_bytes=job.chunk_bytes,
         congestion_control=congestion_control,
         start_timeout_s=spec.start_timeout_s,
         timeout_s=spec.timeout_s,

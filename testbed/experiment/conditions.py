@@ -37,7 +37,7 @@ def met(trial: Trial) -> dict[str, Any]:
         "queue_bytes": links.queue_bytes,
         "congestion_control": links.congestion_control or congestion_control(trial.spec),
         "mtu": links.mtu,
-        "chunk_bytes": job.work.chunk_bytes if known else None,
+        "chunk_bytes": job.chunk_bytes if known else None,
     }
 
 
@@ -110,7 +110,7 @@ def _has_few_chunks(trial: Trial) -> bool:
 def _leaves_circuits_idle(job: Job, topology: Topology) -> bool:
     circuits = max(len(topology.connections(*pair)) for pair in job.kind.pairs(job.plan))
     as_few = job.kind.chunks(job.plan, job.gradient, _WHOLE_BYTES)
-    return job.kind.chunks(job.plan, job.gradient, job.work.chunk_bytes) < circuits * as_few
+    return job.kind.chunks(job.plan, job.gradient, job.chunk_bytes) < circuits * as_few
 
 
 def _computing(trial: Trial) -> int:

@@ -177,7 +177,7 @@ def _check_plan(job: Job, own: Prepared | None) -> None:
     work.refuse(own, len(plan.workers))
     job.kind.refuse(plan, network.topology, _asked(network.spec, work, own))
     _check_connections(plan, network.topology)
-    job.kind.chunks(plan, job.gradient, work.chunk_bytes)  # refused where some have nothing
+    job.kind.chunks(plan, job.gradient, job.chunk_bytes)  # refused where some have nothing
 
 
 def _check_several(plan: Plan, arm: Arm) -> None:

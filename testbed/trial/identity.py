@@ -54,6 +54,8 @@ def _settings(trial: Trial) -> dict[str, Any]:
     if not arm.schemes:
         for key in spec.workload.of_schemes:
             del settings["workload"][key]
+    if "chunk_bytes" in settings["workload"]:  # whether it was asked for or not
+        settings["workload"]["chunk_bytes"] = trial.jobs[0].chunk_bytes
     settings["perturb"] = [one.model_dump() for one in trial.network.perturbations]
     if arm.checkpoint:
         settings["checkpoint"] = arm.checkpoint.model_dump()

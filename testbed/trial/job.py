@@ -21,6 +21,7 @@ from workloads.kinds.asked import Change
 from workloads.kinds.base import AnyKind, Demand, Stage
 from workloads.own.prepared import Prepared
 from workloads.plan import Plan
+from workloads.sync.chunk_size import suiting
 from workloads.sync.cost import Cost
 
 
@@ -87,6 +88,13 @@ class Job:
     def gradient_bytes(self) -> int:
         """Size of one gradient."""
         return 4 * self.floats
+
+    @cached_property
+    def chunk_bytes(self) -> int:
+        """The size of the pieces in which the gradient is sent: as asked for, or what suits the links and the plan."""
+        asked = self.workload.chunk_bytes
+        largest = suiting(self.network.slowest_bps)
+        return self.kind.chunk_bytes(self.plan, self.gradient_bytes, largest) if asked is None else asked
 
     @property
     def world(self) -> int:

@@ -60,6 +60,11 @@ class Network:
         return shaper(link_settings(self.spec), self.topology)
 
     @property
+    def slowest_bps(self) -> float:
+        """The rate of its slowest link."""
+        return min(link.rate_bps for link in self.topology.links)
+
+    @property
     def goodput(self) -> float:
         """Share of a link's rate that is payload."""
         return goodput(self.spec.links.mtu)

@@ -271,6 +271,10 @@ class Kind(Generic[P]):
         """What decides the time of :meth:`iteration_s`, from its start to its end; empty where nobody predicts it."""
         return ()
 
+    def chunk_bytes(self, plan: P, gradient_bytes: float, largest_bytes: int) -> int:
+        """The size of chunks where none is asked for, and the links suit chunks of ``largest_bytes``."""
+        return largest_bytes
+
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
         """How many chunks all processes send in one synchronisation.
 

@@ -47,6 +47,18 @@ def idle_steps(forest: Forest) -> int:
     return len(set.union(*some)) - min(map(len, some)) if some else 0
 
 
+def are_even(forest: Forest) -> bool:
+    """Whether every node sends as much in each step as every other one in each other step, as in a ring."""
+    up, down = _all_steps(forest)
+    sent = np.zeros((len(forest.nodes), 1 + max(up.max(), down.max())), np.int64)
+    for trees, step in ((forest.reduce, up), (forest.broadcast, down)):
+        classes, inner = np.nonzero(trees >= 0)
+        senders = inner if trees is forest.reduce else trees[classes, inner]
+        np.add.at(sent, (senders, step[classes, senders]), forest.share[classes])
+    some = sent[sent.any(axis=1)][:, sent.any(axis=0)]
+    return bool((some == some.flat[0]).all()) if some.size else True
+
+
 def _all_steps(forest: Forest) -> tuple[Steps, Steps]:
     """int64[C, V] each, as :func:`steps`."""
     height = _height(forest.reduce)
@@ -55,28 +67,25 @@ def _all_steps(forest: Forest) -> tuple[Steps, Steps]:
 
 def _height(trees: Parents) -> Steps:
     """int64[C, V]: edges from each node down to its deepest leaf."""
-    height = np.zeros(trees.shape, np.int64)
+    height, depth = np.zeros(trees.shape, np.int64), _depth(trees)
     classes, inner = np.nonzero(trees >= 0)
-    parents = trees[classes, inner]
-    for _ in range(trees.shape[1]):
-        before = height.copy()
-        np.maximum.at(height, (classes, parents), before[classes, inner] + 1)
-        if (before == height).all():
-            break
+    order = np.argsort(-depth[classes, inner], kind="stable")
+    classes, inner = classes[order], inner[order]
+    ends = np.flatnonzero(np.diff(depth[classes, inner])) + 1
+    for some, nodes in zip(np.split(classes, ends), np.split(inner, ends), strict=True):  # the deepest ones first
+        np.maximum.at(height, (some, trees[some, nodes]), height[some, nodes] + 1)
     return height
 
 
 def _depth(trees: Parents) -> Steps:
     """int64[C, V]: edges from each tree's root to each node."""
-    depth = np.zeros(trees.shape, np.int64)
-    at = np.tile(np.arange(trees.shape[1]), (len(trees), 1))
-    while True:
-        parents = np.take_along_axis(trees, at, axis=1)
-        inner = parents >= 0
-        if not inner.any():
-            return depth
-        depth += inner
-        at = np.where(inner, parents, at)
+    inner = trees >= 0
+    depth = inner.astype(np.int64)
+    ancestors = np.where(inner, trees, np.arange(trees.shape[1]))
+    while (further := np.take_along_axis(depth, ancestors, axis=1)).any():  # twice as far each time
+        depth += further
+        ancestors = np.take_along_axis(ancestors, ancestors, axis=1)
+    return depth
 
 
 class Jitter:

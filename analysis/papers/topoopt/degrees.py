@@ -7,10 +7,13 @@ from analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, iterat
 from analysis.papers.judging import falling, near
 from analysis.recorded import Trial
 
-DEGREES = Experiment("topoopt/figure16.yaml", ("workload.iterations=4",), ("repeats=5", "workload.iterations=20"), GST)
+DEGREES = Experiment("topoopt/figure16.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20"), GST)
 ITERATIONS = {
     model: Experiment(
-        f"topoopt/figure16_{model.lower()}.yaml", (), ("repeats=5", "workload.iterations=20"), ITERATION_TIMES
+        f"topoopt/figure16_{model.lower()}.yaml",
+        ("workload.iterations=2",),
+        ("repeats=5", "workload.iterations=20"),
+        ITERATION_TIMES,
     )
     for model in ("CANDLE", "DLRM")
 }

@@ -8,9 +8,11 @@ from analysis.papers.judging import near, within
 from analysis.recorded import Trial
 
 PERMS = Experiment(
-    "topoopt/perms.yaml", ("workload.iterations=5",), ("repeats=5", "workload.iterations=40"), ITERATION_TIMES
+    "topoopt/perms.yaml", ("workload.iterations=4",), ("repeats=5", "workload.iterations=40"), ITERATION_TIMES
 )
-PERMS_CANDLE = Experiment("topoopt/perms_candle.yaml", (), ("repeats=5", "workload.iterations=20"), ITERATION_TIMES)
+PERMS_CANDLE = Experiment(
+    "topoopt/perms_candle.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20"), ITERATION_TIMES
+)
 ALONE = ("p = 1", "p = 3", "p = 7")
 FOUND = "found"
 ABOUT = 0.05

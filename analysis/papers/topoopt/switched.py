@@ -6,7 +6,7 @@ from analysis.papers.claim import Experiment, Finding, Row, Runs
 from analysis.papers.evidence import ITERATION_TIMES, measure, speed_up
 from analysis.papers.judging import within
 
-QUICK = ("workload.iterations=5",)
+QUICK = ("workload.iterations=4",)
 FULL = ("repeats=5", "workload.iterations=20")
 MODELS = {
     "ResNet-50": Experiment("topoopt/figure18_resnet50.yaml", QUICK, FULL, ITERATION_TIMES),

@@ -19,13 +19,13 @@ from .made_up import known
 FAST = """\
 name: fast
 links: {rate: 4 Gbit/s}
-workload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 2}
+workload: {kind: profile, model: vgg19, batch: 32, iterations: 3, scale: 2, chunk: 128 KiB}
 arms: [{topology: "bcube(n=3,k=2)", scheme: bml}]
 """
 SEVERAL = """\
 name: several
 links: {rate: 2 Gbit/s}
-workload: {model: lenet5, dataset: digits, batch: [2, 4], iterations: 3, compute: none}
+workload: {model: lenet5, dataset: digits, batch: [2, 4], iterations: 3, chunk: 128 KiB, compute: none}
 arms:
   - {label: ring, topology: star(hosts=4), scheme: ring}
   - {label: BML, topology: "bcube(n=3,k=2)", scheme: bml}

@@ -15,6 +15,7 @@ from topologies.part import Part
 from workloads.job import LARGEST, Replay
 from workloads.kinds.base import Asked, Floats, KindOfForests, Told
 from workloads.kinds.script.plan import scripted
+from workloads.sync.chunk_size import shortened
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, Releases, Shaper, cost
 from workloads.sync.fixed_point import furthest, least_scale, sum_error
@@ -92,6 +93,9 @@ class ForestKind(KindOfForests):
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         together = np.add if overlap == "none" else np.maximum
         return float(together(pace_s.max(axis=0), cost.bound_s(shaper)).sum())
+
+    def chunk_bytes(self, plan: Forest, gradient_bytes: float, largest_bytes: int) -> int:
+        return largest_bytes if plan.run_by else shortened(plan, gradient_bytes, largest_bytes)
 
     def chunks(self, plan: Forest, gradient: Gradient, chunk_bytes: int) -> int:
         table = cut(plan, gradient.floats, gradient.buckets, chunk_bytes)

@@ -134,6 +134,9 @@ class HybridKind(Kind[Plan]):
         own = Part(topology, plan.workers).topology
         return predict(plan.model, plan.strategy, Network(own, plan.rings, goodput), machine)
 
+    def chunk_bytes(self, plan: Plan, gradient_bytes: float, largest_bytes: int) -> int:
+        return FOREST.chunk_bytes(plan.forest, gradient_bytes, largest_bytes)
+
     def chunks(self, plan: Plan, gradient: Gradient, chunk_bytes: int) -> int:
         messages = sum(not one.is_local for one in plan.messages)
         return messages + FOREST.chunks(plan.forest, gradient, chunk_bytes)

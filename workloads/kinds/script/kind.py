@@ -76,6 +76,9 @@ class ScriptKind(ForestKind):
     def unknown_load(self, plan: Forest) -> str:
         return "what a script computes and asks for is known only when it runs"
 
+    def chunk_bytes(self, plan: Forest, gradient_bytes: float, largest_bytes: int) -> int:
+        return largest_bytes  # ranks shorten them for each call
+
     def chunks(self, plan: Forest, gradient: Any, chunk_bytes: int) -> int:
         return 0
 

@@ -1,9 +1,8 @@
 """The plan of a call: its trees, the cut into chunks, and what one process does with each chunk. Made once a shape.
 
 Small calls take fewer classes of the scheme, so that no chunk is smaller than ``LEAST_BYTES``: a message costs as much
-as some thousand bytes on a fast link, and a process handles one after the other. Where links wait for the first chunks
-(:func:`workloads.sync.steps.idle_steps`), chunks are so small that the wait is 1 % of the call, if that leaves them
-``SMALL_BYTES``.
+as some thousand bytes on a fast link, and a process handles one after the other. Where links wait for the first chunks,
+chunks are smaller (:mod:`workloads.sync.chunk_size`).
 """
 
 from __future__ import annotations
@@ -17,16 +16,12 @@ import numpy as np
 from testbed.base.errors import SchemeError
 from workloads.kinds.script.collectives.calls import Call, What
 from workloads.kinds.script.collectives.trees import delivers, trees
+from workloads.sync.chunk_size import shortened
 from workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
 from workloads.sync.flows import neighbours
 from workloads.sync.forest import ABSENT, ROOT, Forest
 from workloads.sync.plan import Plan, plan
-from workloads.sync.steps import idle_steps
 
-WAIT = 0.01
-"""Share of a call for which links may wait for the first chunks."""
-SMALL_BYTES = 32 * 2**10
-"""Of a chunk, however long links wait: smaller ones take more processor time than they save."""
 LEAST_BYTES = 2048
 """Of a chunk, where a call has as many."""
 EAGER_BYTES = 64 * 2**10
@@ -69,7 +64,7 @@ def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
         made = replace(made, fixed=None)  # switches add whole numbers as they are
     if wrong := delivers(made, call):
         raise SchemeError(f"scheme {forest.scheme}, {call.describe()}: {wrong}", fix="report it: this is a mistake")
-    table = _cut(made, call, _short(made, call, chunk_bytes))
+    table = _cut(made, call, shortened(made, call.nbytes, chunk_bytes))
     return Shape(
         call, made, table, plan(node, made, table), neighbours(made, node), is_eager=call.nbytes <= EAGER_BYTES
     )
@@ -90,12 +85,6 @@ def direct(names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes:
 
 def _cut(forest: Forest, call: Call, chunk_bytes: int) -> ChunkTable:
     return cut(forest, call.count, [(0, call.count)], max(1, chunk_bytes // call.itemsize) * FLOAT_BYTES)
-
-
-def _short(forest: Forest, call: Call, chunk_bytes: int) -> int:
-    """``chunk_bytes``, or less where links would wait longer than ``WAIT`` says."""
-    idle = idle_steps(forest)
-    return min(chunk_bytes, max(SMALL_BYTES, int(WAIT * call.nbytes / idle))) if idle else chunk_bytes
 
 
 def fewer(forest: Forest, call: Call) -> Forest:

@@ -6,7 +6,8 @@ import pytest
 
 from topologies.build import build as build_topology
 from workloads.kinds.script.collectives.calls import Call, What
-from workloads.kinds.script.collectives.shapes import SMALL_BYTES, shape
+from workloads.kinds.script.collectives.shapes import shape
+from workloads.sync.chunk_size import SMALL_BYTES
 from workloads.sync.schemes import build
 
 ADDING = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)"
