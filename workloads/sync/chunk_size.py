@@ -19,7 +19,7 @@ SMALL_BYTES = 32 * 2**10
 """Of a chunk, however long links wait: smaller ones take more processor time than they save."""
 LEAST_SHARE = 4
 """Chunks are not divided by more, for the same reason: on faster links as many chunks come in less time."""
-OF_A_CLASS = 4
+OF_A_CLASS = 8
 """So many chunks at least has a class on average where steps differ in what nodes send, if that leaves them the least
 of ``CHUNK_BYTES``: with fewer, nodes wait for whole classes of each other."""
 

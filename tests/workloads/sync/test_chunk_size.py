@@ -24,7 +24,7 @@ def test_a_link_carries_a_chunk_in_5_ms_within_limits(rate_bps: float, chunk_byt
     [
         ("ring", "star(hosts=8)", 10**6, MOST, MOST),  # whole classes are no longer than these
         ("ps", "star(hosts=8)", 10**6, MOST, MOST),
-        ("halving_doubling", "star(hosts=8)", 12_500_000, MOST, 12_500_000 // 32 // 8 * 8),  # of 8 classes, four each
+        ("halving_doubling", "star(hosts=8)", 20_000_000, MOST, 20_000_000 // 64 // 8 * 8),  # of 8 classes, eight each
         ("halving_doubling", "star(hosts=8)", 10**6, MOST, LEAST),
         ("halving_doubling", "star(hosts=8)", 10**6, LEAST, LEAST),
         ("bml", "bcube(n=3,k=2)", 10**9, MOST, MOST),
