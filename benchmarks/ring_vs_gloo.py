@@ -3,8 +3,8 @@
     python benchmarks/ring_vs_gloo.py                             # every place and size; about fifteen minutes
     python benchmarks/ring_vs_gloo.py --place shaped --hosts 8
 
-Ours is the faster of two chunk sizes: a workload's default of 128 KiB, and 1 MiB, the most that Gloo's segments have.
-See ``side_by_side.py`` for the places and for what is measured. Shaped links have 200 Mbit/s.
+Ours is the faster of two chunk sizes: 128 KiB, a workload's default up to 200 Mbit/s, and 1 MiB, the most that Gloo's
+segments have. See ``side_by_side.py`` for the places and for what is measured. Shaped links have 200 Mbit/s.
 """
 
 from __future__ import annotations

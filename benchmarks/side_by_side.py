@@ -3,7 +3,7 @@
 Every worker opens all contenders once; then each sums in turn, round after round, from the same barrier, and every sum
 is checked. The time of one all-reduce is GST: from the moment the last worker is ready to the moment the last worker
 has the sum. All use the same congestion control. The first round is warm-up. A contender is a scheme's expression, in
-chunks of ``CHUNK_BYTES`` as a workload's default is, or of as many as follow an ``@``: ``ring@524288``.
+chunks of ``CHUNK_BYTES``, a workload's default up to 200 Mbit/s, or of as many as follow an ``@``: ``ring@524288``.
 
 Places: ``loopback`` (all workers on one host of a lab), ``unshaped`` and ``shaped`` (a host each on ``star(hosts=N)``;
 links as fast as the machine moves packets, or of ``RATE_BPS``).
