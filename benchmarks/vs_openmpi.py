@@ -5,7 +5,8 @@
 
 Open MPI chooses its algorithm by itself (``openmpi``) and, in runs of their own, is told to take its ring. Ours is the
 fastest of ``ring`` and ``halving_doubling``, in chunks of 128 KiB (a workload's default up to 200 Mbit/s) and of
-512 KiB, which on links that are as fast as memory cost less. See ``side_by_side.py`` for what is measured. Shaped links have 200 Mbit/s.
+512 KiB, which on links that are as fast as memory cost less. See ``side_by_side.py`` for what is measured. Shaped links
+have 200 Mbit/s.
 """
 
 from __future__ import annotations
