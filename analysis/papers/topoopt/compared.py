@@ -7,7 +7,7 @@ from analysis.papers.evidence import ITERATION_TIMES, measure, speed_up
 from analysis.papers.judging import near, rising, within
 
 FULL = ("repeats=5", "workload.iterations=12")
-CANDLE = Experiment("topoopt/figure12.yaml", ("workload.iterations=2",), FULL, ITERATION_TIMES)
+CANDLE = Experiment("topoopt/figure12.yaml", ("workload.iterations=3",), FULL, ITERATION_TIMES)
 CANDLE_D8 = Experiment("topoopt/figure12_d8.yaml", ("workload.iterations=3",), FULL, ITERATION_TIMES)
 DLRM_D4 = Experiment("topoopt/figure12_dlrm.yaml", ("workload.iterations=3",), FULL, ITERATION_TIMES)
 TOPOOPT, IDEAL, EQUIVALENT, EXPANDER = "TopoOpt", "ideal", "cost-equivalent", "expander"

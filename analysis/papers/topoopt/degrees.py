@@ -11,7 +11,7 @@ DEGREES = Experiment("topoopt/figure16.yaml", ("workload.iterations=3",), ("repe
 ITERATIONS = {
     model: Experiment(
         f"topoopt/figure16_{model.lower()}.yaml",
-        ("workload.iterations=2",),
+        (),
         ("repeats=5", "workload.iterations=20"),
         ITERATION_TIMES,
     )

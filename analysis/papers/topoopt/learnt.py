@@ -12,7 +12,7 @@ from analysis.papers.judging import within
 from analysis.recorded import Trial
 
 LEARNT = Experiment(
-    "topoopt/figure19.yaml", ("workload.iterations=18",), ("repeats=5", "workload.iterations=120"), ITERATION_TIMES
+    "topoopt/figure19.yaml", ("workload.iterations=15",), ("repeats=5", "workload.iterations=120"), ITERATION_TIMES
 )
 TOPOOPT, IDEAL, ONE = "TopoOpt", "ideal", "one interface"
 ABOUT = 0.05

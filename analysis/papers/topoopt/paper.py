@@ -146,7 +146,7 @@ PAPER = Paper(
             "section 5.5, figure 16",
             degrees,
             (DEGREES, *ITERATIONS.values()),
-            ("22 servers, the fewest that have five rings; links have a two-hundredth of the paper's 100 Gbit/s.",),
+            ("22 servers, the fewest that have five rings; links have 0.65 % of the paper's 100 Gbit/s.",),
         ),
     ),
     prefix="topo",

@@ -12,7 +12,7 @@ from analysis.papers.judging import near, within
 from analysis.recorded import Run, Trial
 
 SHARED = Experiment(
-    "topoopt/figure14.yaml", ("workload.iterations=4",), ("repeats=5", "workload.iterations=12"), ITERATION_TIMES
+    "topoopt/figure14.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=12"), ITERATION_TIMES
 )
 TOPOOPT = "TopoOpt"
 JOBS = {
