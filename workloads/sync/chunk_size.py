@@ -1,8 +1,8 @@
 """How large the chunks of a gradient are where nobody asks for a size.
 
-A chunk costs about as much processor time as some ten thousand bytes. A link, however, waits until the last chunk has
-come to the last node and is added. Where nodes have nothing to send before the first chunks have come as far as to
-them, their links wait for these, too.
+A chunk costs about as much processor time as some ten thousand bytes. Large chunks, however, make links wait: a
+synchronisation ends only when the last chunk has reached the last node and is added. Where a node has nothing to send
+until the first chunks reach it, its links wait for those chunks, too.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ WAIT = 0.01
 SMALL_BYTES = 32 * 2**10
 """Of a chunk, however long links wait: smaller ones take more processor time than they save."""
 LEAST_SHARE = 4
-"""Chunks are not divided by more, for the same reason: on faster links as many chunks come in less time."""
+"""Where links wait, chunks are not cut below ``chunk_bytes`` divided by this number. On fast links, smaller ones would
+follow each other so quickly that they take too much processor time."""
 OF_A_CLASS = 8
-"""So many chunks at least has a class on average where steps differ in what nodes send, if that leaves them the least
-of ``CHUNK_BYTES``: with fewer, nodes wait for whole classes of each other."""
+"""Where nodes send different amounts in different steps, a class has at least this many chunks on average, unless they
+would be smaller than the lower limit of ``CHUNK_BYTES``. With fewer, nodes wait for whole classes of each other."""
 
 
 def suiting(slowest_bps: float) -> int:

@@ -48,7 +48,7 @@ def idle_steps(forest: Forest) -> int:
 
 
 def are_even(forest: Forest) -> bool:
-    """Whether every node sends as much in each step as every other one in each other step, as in a ring."""
+    """Whether all nodes that send anything send the same amount in every step, as in a ring."""
     up, down = _all_steps(forest)
     sent = np.zeros((len(forest.nodes), 1 + max(up.max(), down.max())), np.int64)
     for trees, step in ((forest.reduce, up), (forest.broadcast, down)):

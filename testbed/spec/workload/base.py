@@ -131,8 +131,9 @@ class Synchronised(Workload):
     chunk_bytes: Size | None = Field(None, alias="chunk", examples=["128 KiB"])
     """The size of the pieces in which the gradient is sent and summed. Smaller chunks take more processor time. Larger
     chunks reach the next node later. ``scale`` does not change it. The default is what the slowest link carries in
-    5 ms, from 128 KiB to 512 KiB. Where links would wait for the first pieces, as under trees, it is down to a quarter
-    of that."""
+    5 ms, from 128 KiB to 512 KiB. Where links would wait for the first pieces, as under trees, it may be as small as a
+    quarter of that. Where nodes send different amounts in different steps, as under halving-doubling, it may be as
+    small as 128 KiB."""
 
     def layers(self) -> list[list[int]]:
         """Floats of each tensor, by layer, in the order in which gradients become ready.

@@ -160,13 +160,8 @@ class Scheduler(NoBuckets, Exchange):
             elif isinstance(note, Ready):
                 self._check_own(note.update, node)
                 self._planner.ready(note.update, note.version, note.norm, now_s)
-            elif isinstance(note, Arrived):
-                at_s = now_s if note.at_s is None else min(now_s, note.at_s)
-                self._planner.arrived(note.members, note.source, node, at_s, note.shard)
-            elif isinstance(note, Nears):
-                at_s = now_s if note.at_s is None else min(now_s, note.at_s)
-                end_s = at_s + min(max(0.0, note.left_s), NEAR_S) + LAST_S
-                self._planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
+            elif isinstance(note, Arrived | Nears):
+                self._moves(connection, note, now_s)
             elif isinstance(note, Decided) and node == self._teller(note):
                 self._planner.decided(note.entries, note.version, now_s)
                 if self._takeover:
@@ -182,6 +177,40 @@ class Scheduler(NoBuckets, Exchange):
                 self._check_none_has_ended()
             else:
                 raise self._misfit(connection, note)
+        except ValueError as error:
+            raise self._misfit(connection, f"{note}: {error}") from error
+
+    def _moves(self, connection: Connection, note: Arrived | Nears, now_s: float) -> None:
+        """A transfer is there, or nearly. A server that lost a node sends what was to go over that straight, and this
+        process may hear of the loss a little later.
+
+        Raises:
+            ValueError: nobody was to send it, and nobody may be lost.
+        """
+        try:
+            self._hear_move(connection.node, note, now_s)
+        except ValueError:
+            if self._loses_after_s is None:
+                raise
+            self._at(now_s + self._loses_after_s, partial(self._hear_late, connection, note))
+
+    def _hear_move(self, node: int, note: Arrived | Nears, now_s: float) -> None:
+        at_s = now_s if note.at_s is None else min(now_s, note.at_s)
+        if isinstance(note, Arrived):
+            self._planner.arrived(note.members, note.source, node, at_s, note.shard)
+        else:
+            end_s = at_s + min(max(0.0, note.left_s), NEAR_S) + LAST_S
+            self._planner.nears(Leg(note.source, node, note.members, note.shard), end_s, now_s)
+
+    def _hear_late(self, connection: Connection, note: Arrived | Nears) -> None:
+        """
+        Raises:
+            WorkerError: nobody was to send it, and nobody was lost.
+        """
+        if connection.node in self._former or connection.node in self._outdated:
+            return
+        try:
+            self._hear_move(connection.node, note, time.monotonic())
         except ValueError as error:
             raise self._misfit(connection, f"{note}: {error}") from error
 

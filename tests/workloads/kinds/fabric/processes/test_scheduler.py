@@ -23,6 +23,7 @@ from workloads.kinds.fabric.processes.messages import (
     Give,
     Gone,
     Joined,
+    Nears,
     Note,
     Ready,
     Renewed,
@@ -231,6 +232,24 @@ def test_of_two_that_have_lost_each_other_the_first_one_to_say_so_stays(trial: T
     trial.run()
     assert trial._former.keys() == {second}
     assert Gone(second, ()) in [note for node, note in trial.told if node == first]
+
+
+@pytest.mark.parametrize("note", [Arrived((), SERVER), Nears((), SERVER, 0.01)])
+def test_what_a_server_sends_that_has_noticed_a_loss_first_is_taken(trial: Trial, note: Arrived | Nears) -> None:
+    """It sends weights straight that were to go over the node that is lost."""
+    first, second = PLAN.workers
+    trial._watch((*PLAN.workers, SERVER, REPLICA), 60.0)
+    trial._came(trial._by_node[first], note, None)
+    trial._came(trial._by_node[SERVER], Gone(second, ()), None)
+    trial.run()
+    assert trial._former.keys() == {second}
+
+
+def test_what_nobody_was_to_send_is_an_error_if_no_loss_explains_it(trial: Trial) -> None:
+    trial._loses_after_s = 0.0
+    trial._came(trial._by_node[PLAN.workers[0]], Arrived((), SERVER), None)
+    with pytest.raises(WorkerError, match="h0, and does not expect it"):
+        trial._move()
 
 
 def test_who_is_lost_after_its_stand_in_is_named(trial: Trial) -> None:
