@@ -11,7 +11,7 @@ import pytest
 from topologies.build import build as build_topology
 from workloads.sync.forest import ABSENT
 from workloads.sync.schemes import build
-from workloads.sync.steps import Jitter, idle_steps, steps
+from workloads.sync.steps import Jitter, are_even, idle_steps, steps
 
 
 def count(scheme: str, topology: str = "star(hosts=8)") -> int:
@@ -59,6 +59,27 @@ def jitter(sigma_s: float = 0.01) -> Jitter:
 )
 def test_steps_in_which_a_link_rests(scheme: str, topology: str, idle: int) -> None:
     assert idle_steps(build(scheme, build_topology(topology, rate_bps=10**9), [])) == idle
+
+
+@pytest.mark.parametrize(
+    ("scheme", "topology", "even"),
+    [
+        ("ring", "star(hosts=8)", True),
+        ("multi_ring(strides=[1,3])", "star(hosts=8)", True),
+        ("ps", "star(hosts=8)", True),
+        ("halving_doubling", "star(hosts=8)", False),  # a half, a quarter, an eighth
+        ("bml", "bcube(n=3,k=2)", False),
+        ("tree", "star(hosts=8)", False),
+    ],
+)
+def test_whether_nodes_send_the_same_in_every_step(scheme: str, topology: str, even: bool) -> None:
+    assert are_even(build(scheme, build_topology(topology, rate_bps=10**9), [])) == even
+
+
+def test_a_long_rings_steps_are_found_without_going_round_it_for_each_node() -> None:
+    up, down = steps(build("ring", build_topology("star(hosts=200)", rate_bps=10**9), []), 0)
+    assert sorted(up) == [*range(200)]
+    assert sorted(down) == [*range(199, 399)]
 
 
 def test_messages_of_one_step_wait_for_the_same_moment_and_the_next_step_for_longer() -> None:
