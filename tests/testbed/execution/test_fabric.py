@@ -180,7 +180,7 @@ take turns. Moments are known to some ms, on a busy machine to tens of them, and
 def _updates_take_turns(moved: pd.DataFrame, server: int, rate_bps: float) -> None:
     """Section 3.1.1: transfers do not overlap on a bottleneck, which is the server's link here."""
     shared = _shared(moved[moved["purpose"] == Purpose.UPDATE], server, rate_bps)
-    assert len(shared) >= 8, "workers are ready together, so updates were to follow each other"
+    assert len(shared) >= 6, "workers are ready together, so updates were to follow each other"
     assert shared.median() <= SHARED, shared.tolist()
 
 
@@ -189,8 +189,8 @@ def _shared(moved: pd.DataFrame, node: int, rate_bps: float) -> pd.Series[float]
     passed the node's link before that one was there. All that passed it afterwards fits between both arrivals."""
     there = moved[moved["to"] == node].sort_values("arrived_s")
     alone_s = 8 * there["size_bytes"] / rate_bps
-    as_planned = (there["start_s"] - there["end_s"].shift()).abs() < 0.1 * alone_s
-    as_came = (there["start_s"] - there["arrived_s"].shift()).abs() < 0.1 * alone_s
+    as_planned = (there["start_s"] - there["end_s"].shift()).abs() < 0.3 * alone_s
+    as_came = (there["start_s"] - there["arrived_s"].shift()).abs() < 0.3 * alone_s
     return (1 - there["arrived_s"].diff() / alone_s).clip(lower=0)[as_planned | as_came]
 
 
