@@ -121,6 +121,9 @@ EVENTS = (
     "SIGTERM",
 )
 
+TO_A_PROCESS = ("kill", "stop", "pause", "down", "stop and Ctrl-C")
+"""Events that happen to one process of a run, and not to the whole of it."""
+
 
 @dataclass
 class Hit:
@@ -310,7 +313,7 @@ def limit_s(hit: Hit, whole_s: float) -> float:
 
 def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequence[str]) -> None:
     """Do it."""
-    if hit.event in ("kill", "stop", "pause", "down", "stop and Ctrl-C"):
+    if hit.event in TO_A_PROCESS:
         roles = members_in_time(run, only, draw)
         if not roles:
             hit.victim = "too late"
@@ -341,18 +344,13 @@ def strike(hit: Hit, run: Started, disk: Path, draw: random.Random, only: Sequen
 def members_in_time(run: Started, only: Sequence[str], draw: random.Random) -> dict[str, list[int]]:
     """The run's processes of some roles, as soon as there are any; if only processes of trials are wanted, at a random
     moment while its trial trains. None if the run ends before."""
-    while (
-        is_inner(only)
-        and not run.has_ended
-        and not any(trains(one, run.out / "work" / one.id) for one in planned(run.spec))
-    ):
-        time.sleep(0.02)
     if is_inner(only):
+        (trial,) = planned(run.spec)
+        while not trains(trial, run.out / "work" / trial.id) and not run.has_ended:
+            time.sleep(0.02)
         time.sleep(draw.uniform(0, TRAINS_S))
-    roles = run.members(only)
-    while not roles and not run.has_ended:
+    while not (roles := run.members(only)) and not run.has_ended:
         time.sleep(0.02)
-        roles = run.members(only)
     return roles
 
 
@@ -495,7 +493,8 @@ def place(spec: str, disk_bytes: int | None) -> Iterator[tuple[Path, Path]]:
 
 def once(event: str, whole_s: float, draw: random.Random, only: Sequence[str]) -> Hit:
     """One run, hit at a random moment, and everything that must hold afterwards."""
-    hit = Hit(event, draw.choice(specs(only)), at_s=0.0 if is_inner(only) else draw.uniform(0, whole_s))
+    waits_for_training = event in TO_A_PROCESS and is_inner(only)
+    hit = Hit(event, draw.choice(specs(only)), at_s=0.0 if waits_for_training else draw.uniform(0, whole_s))
     before = leftovers.state()
     with place(hit.spec, DISK_BYTES if event == "disk full" else None) as (folder, disk):
         out = disk / "out"

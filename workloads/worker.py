@@ -76,8 +76,8 @@ def prepare(*, torch: bool) -> None:
 
 
 def expect(jobs: Iterable[Path]) -> None:
-    """Make once what processes that are forked for these jobs would else make each. The process of
-    a job tells what is wrong with it."""
+    """Make once what processes that are forked for these jobs would else make each. The process of a job tells what is
+    wrong with it."""
     works = []
     for path in jobs:
         with suppress(OSError, ValueError, LookupError, TypeError):

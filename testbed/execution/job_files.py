@@ -94,7 +94,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
     """What each process of a job is to do: workers, then those that only pass chunks on."""
     forest, kind, spec = job.plan, job.kind, job.network.spec
     addresses, port = plan(job.network.topology), kind.meeting_port(forest)
-    ranks = {name: rank for rank, name in enumerate(job.workers)}
+    ranks, savers = {name: rank for rank, name in enumerate(job.workers)}, {*job.savers}
     for process, (name, node) in zip(kind.processes(forest), job.processes.items(), strict=True):
         yield WorkerJob(
             node=node,
@@ -113,7 +113,7 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
             start_timeout_s=spec.start_timeout_s,
             timeout_s=spec.timeout_s,
             samples=str(files.samples(name)),
-            weights=str(files.weights(name)) if name in job.savers else None,
+            weights=str(files.weights(name)) if name in savers else None,
             probes=probing.get(name, ()),
             failover=Failover(0, str(files.generation(0, job.name)), spec.silence_s) if job.goes_on else None,
             loss_s=spec.silence_s if job.survives else None,
@@ -130,8 +130,7 @@ def _gate(job: Job, files: Files) -> Gated | None:
     what a link takes a few milliseconds for."""
     if not any(one.reconfiguration for one in job.network.perturbations):
         return None
-    slowest_bps = min(link.rate_bps for link in job.network.topology.links)
-    return Gated(str(files.gate), max(LEAST_KERNEL_BYTES, round(slowest_bps * KERNEL_S / 8)))
+    return Gated(str(files.gate), max(LEAST_KERNEL_BYTES, round(job.network.slowest_bps * KERNEL_S / 8)))
 
 
 def _checkpoint(job: Job, node: int, rank: int | None, path: Path) -> Checkpoint | None:

@@ -92,9 +92,9 @@ class Job:
     @cached_property
     def chunk_bytes(self) -> int:
         """The size of the pieces in which the gradient is sent: as asked for, or what suits the links and the plan."""
-        asked = self.workload.chunk_bytes
-        largest = suiting(self.network.slowest_bps)
-        return self.kind.chunk_bytes(self.plan, self.gradient_bytes, largest) if asked is None else asked
+        if self.workload.chunk_bytes is not None:
+            return self.workload.chunk_bytes
+        return self.kind.chunk_bytes(self.plan, self.gradient_bytes, suiting(self.network.slowest_bps))
 
     @property
     def world(self) -> int:

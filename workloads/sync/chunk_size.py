@@ -35,8 +35,9 @@ def shortened(forest: Forest, nbytes: float, chunk_bytes: int) -> int:
     """``chunk_bytes``, or less where links would wait longer than ``WAIT`` says in a synchronisation of ``nbytes``, or
     classes would have too few."""
     found = chunk_bytes
-    if not are_even(forest):
-        found = min(found, max(CHUNK_BYTES[0], int(nbytes / (OF_A_CLASS * forest.classes))))
+    of_a_class = max(CHUNK_BYTES[0], int(nbytes / (OF_A_CLASS * forest.classes)))
+    if of_a_class < found and not are_even(forest):
+        found = of_a_class
     if idle := idle_steps(forest):
         found = min(found, max(SMALL_BYTES, chunk_bytes // LEAST_SHARE, int(WAIT * nbytes / idle)))
     return found if found == chunk_bytes else found // 8 * 8

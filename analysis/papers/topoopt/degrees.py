@@ -10,10 +10,7 @@ from analysis.recorded import Trial
 DEGREES = Experiment("topoopt/figure16.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20"), GST)
 ITERATIONS = {
     model: Experiment(
-        f"topoopt/figure16_{model.lower()}.yaml",
-        (),
-        ("repeats=5", "workload.iterations=20"),
-        ITERATION_TIMES,
+        f"topoopt/figure16_{model.lower()}.yaml", (), ("repeats=5", "workload.iterations=20"), ITERATION_TIMES
     )
     for model in ("CANDLE", "DLRM")
 }
