@@ -10,7 +10,7 @@ from analysis.papers.topoopt.hops import hops
 from analysis.papers.topoopt.learnt import LEARNT, learnt
 from analysis.papers.topoopt.look_ahead import LOOK_AHEAD, look_ahead
 from analysis.papers.topoopt.permutations import permutations
-from analysis.papers.topoopt.permuted import PERMS, PERMS_CANDLE, permuted
+from analysis.papers.topoopt.permuted import PERMS, PERMS_ALLREDUCE, PERMS_CANDLE, permuted
 from analysis.papers.topoopt.predicted import EXPERIMENTS, predicted
 from analysis.papers.topoopt.reconfigured import RECONFIGURED, reconfigured
 from analysis.papers.topoopt.shared import SHARED, shared
@@ -39,8 +39,11 @@ PAPER = Paper(
             "figure 9 the AllReduce takes as long as with any of them alone, and MP transfers take fewer hops.",
             "sections 2.2 and 3.3, figures 4, 5, 6 and 9",
             permuted,
-            (PERMS, PERMS_CANDLE),
-            ("Computing takes 0.1 s a batch; the paper gives no time. All times are five times as long.",),
+            (PERMS_ALLREDUCE, PERMS, PERMS_CANDLE),
+            (
+                "Computing takes 0.1 s a batch; the paper gives no time. DLRM's iterations are played five times as "
+                "long, and CANDLE's two and a half times.",
+            ),
         ),
         Claim(
             "topo.dlrm",

@@ -16,7 +16,7 @@ from analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
 from analysis.papers.topoopt.learnt import LEARNT
 from analysis.papers.topoopt.look_ahead import LOOK_AHEAD, RECONFIGURATION_S, SECOND
 from analysis.papers.topoopt.paper import PAPER
-from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_CANDLE
+from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
 from analysis.papers.topoopt.predicted import EXPERIMENTS
 from analysis.papers.topoopt.reconfigured import DARK_MS, ONESHOT, RECONFIGURED
 from analysis.papers.topoopt.reconfigured import arm as dark
@@ -125,7 +125,7 @@ def test_compared() -> None:
 def test_permuted() -> None:
     def runs(**found: float) -> dict[str, Run]:
         times = dict.fromkeys(ALONE, Times(0.2, 0.4)) | {"found": Times(**found)}
-        return {PERMS.spec: arms(times), PERMS_CANDLE.spec: arms(times)}
+        return {one.spec: arms(times) for one in (PERMS_ALLREDUCE, PERMS, PERMS_CANDLE)}
 
     decide = CLAIMS["topo.permuted"].decide
     assert decide(runs(gst_s=0.2, pace_s=0.3)).verdict == HOLDS
