@@ -51,7 +51,7 @@ SPEC = """
 name: fast-links
 links: {{rate: 200 Mbit/s}}
 workload:
-  {{kind: profile, model: lenet5, batch: 2, iterations: 8, chunk: 128 KiB,
+  {{kind: profile, model: lenet5, batch: 2, iterations: 8,
     compute: {{mode: paced, pace: {{2: 0.3 s}}}}}}
 arms:
 {arms}

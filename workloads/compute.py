@@ -48,8 +48,10 @@ class Model(Protocol):
         buckets: spans (start, stop) of it, in the order in which they become ready.
         on_ready: called with a bucket's index, while the gradient is computed, as soon as that bucket and those before
             it are complete. A model without layers calls it for none.
+        is_warm: a process that this one was forked from has computed such a gradient, so only memory is new here.
     """
 
+    is_warm: bool
     on_ready: Callable[[int], None]
 
     @property
@@ -84,12 +86,16 @@ class Accelerator:
         release: Callable[[int], None],
         poll: Callable[[float], None],
     ) -> None:
-        """Computes once: what ``none`` repeats, and so that page faults, or the start of a GPU, are of no iteration."""
+        """Computes once, which is what ``none`` repeats, so that the start of a GPU is of no iteration, nor are page
+        faults where a pace is to be kept. In real time, a model that is warm does not: 64 workers on two cores would
+        compute for a second before they begin."""
         self._replica, self._compute, self._rank, self._world = replica, compute, rank, world
         self._layered, self._release = layered, release
         self._wait = poll if layered else time.sleep
         replica.on_ready = lambda _bucket: None  # that of an earlier generation's may be there still
-        self._loss = replica.compute(*replica.samples(0, rank, world))
+        self._loss = 0.0
+        if compute.mode != "real" or not replica.is_warm:
+            self._loss = replica.compute(*replica.samples(0, rank, world))
         self._repeated = replica.gradient.copy() if compute.mode == "none" else None
         self._due = np.ones(1)
         if layered:

@@ -146,6 +146,7 @@ class Replica:
         buckets: spans (start, stop) of ``gradient``, of whole layers, in the order in which they become ready.
         shift: samples that earlier iterations took beyond those of this world, see :func:`global_batch`.
         sketch: of the gradient that :meth:`compute` makes, if somebody wants one.
+        is_warm: as :attr:`workloads.compute.Model.is_warm`.
         on_ready: called with a bucket's index, during :meth:`compute`, as soon as that bucket and those before it are
             complete.
     """
@@ -166,6 +167,7 @@ class Replica:
         self.weights = first_weights(training) if known is None else known
         self.gradient = self._room(net.floats())
         self.velocity: Floats = np.zeros(net.floats(), np.float32)  # costs no memory until the first step
+        self.is_warm = self._device.type == "cpu" and not _starts_gpus() and _kernels(training) in _computed
         self.shift = 0
         self.buckets = net.buckets() if buckets is None else list(buckets)
         self.sketch: Sketch | None = None
@@ -380,7 +382,7 @@ def expect(works: Collection[Training]) -> None:
     missing = [work for work in dict.fromkeys(ours) if not _is_ready(work)]
     for work in missing:
         replica = Replica(work)
-        if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        if _starts_gpus():
             replica.evaluate()
         elif _kernels(work) not in _computed:
             replica.compute(*replica.samples(0, 0, 1))
@@ -391,6 +393,11 @@ def expect(works: Collection[Training]) -> None:
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)  # a child that reuses a freed block would first have to copy its pages
         gc.freeze()  # so that a child's collector does not write to, and thereby copy, the pages shared with us
+
+
+def _starts_gpus() -> bool:
+    """Whether a backward pass starts a thread for each GPU that PyTorch finds."""
+    return bool(torch.backends.cuda.is_built())  # type: ignore[no-untyped-call]
 
 
 def _is_ready(work: Training) -> bool:

@@ -31,6 +31,7 @@ class Machine:
         self.computed: list[int] = []
         self.gradient = np.zeros(3, np.float32)
         self.buckets = [(0, 1)] * len(BACKWARD_S)
+        self.is_warm = False
         self.on_ready = lambda _bucket: None
         monkeypatch.setattr(
             compute, "time", SimpleNamespace(monotonic=self.clock, thread_time=self.clock, sleep=self._sleep)
@@ -101,6 +102,16 @@ def test_real_layers_leave_as_they_come(machine: Machine) -> None:
     assert machine.since(start) == pytest.approx(READY + 0.001 * np.arange(4))
     assert computed.compute_s == pytest.approx(0.5)  # without the engine's time
     assert computed.overrun_s == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_warm", "computes"),
+    [("real", False, 1), ("real", True, 0), ("paced", True, 1), ("none", True, 1)],
+)
+def test_what_is_computed_before_the_first_iteration(machine: Machine, mode: str, is_warm: bool, computes: int) -> None:
+    machine.is_warm = is_warm
+    machine.accelerator(mode, 1.0, layered=False)
+    assert machine.computed == [0] * computes
 
 
 def test_a_pace_is_slept_out(machine: Machine) -> None:

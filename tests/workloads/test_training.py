@@ -391,6 +391,7 @@ def test_what_trainings_share_is_made_once(
     kept = nothing_made["resnet8", 5]
     training.expect([first])
     assert (computed, list(nothing_made.values())) == ([first], [kept])  # those of the other one are let go
+    assert [Replica(work).is_warm for work in (first, other, larger)] == [True, True, False]
     training.expect([larger])
     assert computed == [first, larger]
 

@@ -78,6 +78,8 @@ class Counts:
         is_dropped: whether the update that was sent last is in no counts that come.
     """
 
+    is_warm = False
+
     def __init__(self, model: TopicModel, rank: int, world: int) -> None:
         shards = reference.shards(model, world)
         self.weights: Floats = first_counts(shards, model.floats)

@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import testbed
 from testbed.base.errors import LabError
@@ -84,33 +84,47 @@ class View:
 class Enclosure:
     """A node's first process and the namespaces that it keeps, ``namespace`` being the node's network.
 
-    ``line`` brings the calls of its programs (:func:`testbed.lab.netns.calls.take`), if the view lets them call.
-
-    Raises:
-        LabError: the kernel refuses something; it is named.
+    The process makes what the others see once this is there, and :meth:`furnished` waits for it: so those of many nodes
+    work at the same time.
     """
 
+    line: socket.socket | None = None
+    """Brings the calls of its programs (:func:`testbed.lab.netns.calls.take`), if the view lets them call."""
+    _root: int | None = None
+
     def __init__(self, name: str, namespace: int, view: View) -> None:
-        self._name = name
+        """
+        Raises:
+            OSError: the kernel has no process for it.
+        """
+        self._name, self._calls = name, view.agent
         with ExitStack() as undo:
             self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
             undo.callback(os.close, self._outside)
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            undo.callback(ours.close)
+            self._said, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            undo.callback(self._said.close)
             with theirs:
                 kernel.unshare(kernel.CLONE_NEWPID)
                 self.pid = self._fork()
                 if self.pid == 0:
                     _first_process(name, namespace, view, theirs)
                 undo.callback(os.kill, self.pid, signal.SIGKILL)
-            _await(name, ours)
-            self.line = ours if view.agent else None
             self._there = os.pidfd_open(self.pid)
-            undo.callback(os.close, self._there)
-            self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.pop_all()
-        if self.line is None:
-            ours.close()
+
+    def furnished(self) -> Self:
+        """This, once the first process has made all that the others see.
+
+        Raises:
+            LabError: the kernel refuses something, which is named, or it takes too long.
+        """
+        _await(self._name, self._said)
+        self._root = os.open(f"/proc/{self.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        if self._calls:
+            self.line = self._said
+        else:
+            self._said.close()
+        return self
 
     def fork(self) -> int:
         """As :func:`os.fork`, with a child that is among the node's processes; it has to :meth:`enter` the rest.
@@ -141,6 +155,7 @@ class Enclosure:
         capabilities: without them, others on the node may look into this process."""
         folder = Path.cwd()
         kernel.setns(self._there, NAMESPACES | kernel.CLONE_NEWNET)
+        assert self._root is not None  # as it is furnished
         os.fchdir(self._root)
         os.chroot(".")  # the lab may be in a chroot, which the kernel leaves at setns
         with suppress(OSError):  # of a folder that is hidden here
@@ -154,9 +169,9 @@ class Enclosure:
     def close(self) -> None:
         """Let go of what is needed to enter."""
         for fd in (self._outside, self._there, self._root):
-            os.close(fd)
-        if self.line is not None:
-            self.line.close()
+            if fd is not None:
+                os.close(fd)
+        self._said.close()
 
 
 def _await(name: str, line: socket.socket) -> None:

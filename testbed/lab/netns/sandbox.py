@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -294,6 +294,7 @@ class Sandbox:
         """Fork the workers, or start the programs that run in their place."""
         torch = need_torch(workers)
         # All places first, so that all start at once.
+        self._enclose([worker.node for worker in workers])
         places = [self._enclosed(worker.node) for worker in workers]
         expect(workers)
         for worker, place in zip(workers, places, strict=True):
@@ -396,8 +397,11 @@ class Sandbox:
         namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
         try:
             found = Enclosure("a node", namespace, View(copies=(Path(sys.prefix),)))
-            found.end()
-            found.close()
+            try:
+                found.furnished()
+            finally:
+                found.end()
+                found.close()
         finally:
             os.close(namespace)
 
@@ -425,14 +429,31 @@ class Sandbox:
 
     def _enclosed(self, node: int) -> Place:
         """Where workers and programs of a spec run on a node."""
-        place = self._place(node)
+        self._enclose([node])
+        return replace(self._place(node), enclosure=self._enclosures[node])
+
+    def _enclose(self, nodes: Iterable[int]) -> None:
+        """Have an enclosure on each of these nodes; those that are new are furnished at the same time."""
+        new: dict[int, Enclosure] = {}
+        try:
+            for node in nodes:
+                if node not in self._enclosures and node not in new:
+                    new[node] = self._begun_enclosure(self._place(node))
+            for one in new.values():
+                one.furnished()
+        except BaseException:
+            for one in new.values():
+                one.end()
+                one.close()
+            raise
+        self._enclosures |= new
+
+    def _begun_enclosure(self, place: Place) -> Enclosure:
         assert place.namespace is not None
-        if node not in self._enclosures:
-            own = None if self._work is None else self._work / place.name
-            own = own if own is not None and own.is_dir() else None
-            view = View(self._work, own, self._copies, self._services, agent=bool(self._hosts))
-            self._enclosures[node] = Enclosure(place.name, place.namespace, view)
-        return replace(place, enclosure=self._enclosures[node])
+        own = None if self._work is None else self._work / place.name
+        own = own if own is not None and own.is_dir() else None
+        view = View(self._work, own, self._copies, self._services, agent=bool(self._hosts))
+        return Enclosure(place.name, place.namespace, view)
 
     def _place(self, node: int) -> Place:
         network = self._up()

@@ -279,3 +279,33 @@ def test_folders_of_services_are_emptied_where_they_are_links(target: str, tmp_p
     inner = [] if target == "elsewhere" else ["inner"]
     assert json.loads(done.stdout) == [inner, ["needed", "new"], ["module.py"], ["module.py"]]
     assert sorted(one.name for one in place.iterdir()) == ["needed", "service"]
+
+
+REFUSED = """\
+import os, sys
+from testbed.base.errors import LabError
+from testbed.lab.netns.enclosure import Enclosure, View
+network = os.open("/proc/self/ns/net", os.O_RDONLY)
+nothing = os.open("/dev/null", os.O_RDONLY)
+fine, refused = Enclosure("h0", network, View()), Enclosure("h1", nothing, View())
+fine.furnished()
+try:
+    refused.furnished()
+except LabError as error:
+    print(error)
+for one in (fine, refused):
+    one.end()
+    one.close()
+print(*(os.waitstatus_to_exitcode(os.waitpid(one.pid, 0)[1]) for one in (fine, refused)))
+"""
+
+
+def test_a_node_that_the_kernel_refuses_to_furnish_is_named_and_others_are_not_disturbed() -> None:
+    words = [sys.executable, "-P", "-c", REFUSED]
+    done = subprocess.run([*PRIVATE, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "h1: its workers cannot be kept apart from the machine: [Errno 22] setns: Invalid argument",
+        "  fix: see what testbed doctor says of enclosures",
+        "-9 1",
+    ]
