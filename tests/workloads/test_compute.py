@@ -123,6 +123,32 @@ def test_a_pace_is_slept_out(machine: Machine) -> None:
     assert (computed.compute_s, computed.overrun_s) == (pytest.approx(0.5), 0)
 
 
+def test_a_pace_leaves_time_to_rest(machine: Machine) -> None:
+    """Half of the least that was left of a pace so far; no iteration is longer for it."""
+    accelerator = machine.accelerator("paced", 0.54, layered=False)
+    accelerator.run(0, machine.now)
+    for load, rest_s in ((1.0, 0.02), (1.04, 0.02), (1.0, 0.01)):
+        sum_s, machine.load = machine.now, load
+        assert accelerator.rest() == pytest.approx(rest_s)
+        assert accelerator.run(1, machine.now, sum_s).overrun_s == 0
+        assert machine.released[-1][1] - sum_s == pytest.approx(0.54)
+
+
+def test_a_rest_is_short(machine: Machine) -> None:
+    accelerator = machine.accelerator("paced", 9.0, layered=False)
+    accelerator.run(0, machine.now)
+    assert accelerator.rest() == compute.REST_S
+
+
+@pytest.mark.parametrize(("mode", "pace_s"), [("real", 0.0), ("none", 0.0), ("paced", 0.5), ("paced", 0.3)])
+def test_where_nothing_is_left_of_a_pace_nobody_rests(machine: Machine, mode: str, pace_s: float) -> None:
+    accelerator = machine.accelerator(mode, pace_s, layered=False)
+    accelerator.run(0, machine.now)
+    before = machine.now
+    assert accelerator.rest() == pytest.approx(0, abs=1e-9)
+    assert machine.now == pytest.approx(before)
+
+
 def test_layers_divide_the_pace_as_they_divide_the_real_time(machine: Machine) -> None:
     accelerator = machine.accelerator("paced", 2.0, layered=True)
     computed = accelerator.run(0, start := machine.now)

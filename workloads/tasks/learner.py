@@ -69,10 +69,12 @@ class Learner(Participant):
             computed = accelerator.run(i, start_s, sum_s)
             sum_s = session.wait(job.silence_s)
             used = release.meter.now().since(release.ready)
+            rested_s = accelerator.rest()
             onlooker.synchronised(i)
             if not once:
                 session.step(model, job.world)
-            notes.iteration(job, session, i, (start_s, release.ready.time_s, sum_s, time.monotonic()), computed, used)
+            end_s = time.monotonic() - rested_s  # on a machine of its own it would not rest
+            notes.iteration(job, session, i, (start_s, release.ready.time_s, sum_s, end_s), computed, used)
         onlooker.before_computing()
         if once:
             model.step(job.world)  # so that the weights tell whether the last sum was right
