@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
+from itertools import permutations as permutations_of
 from typing import Any
 
 import numpy as np
@@ -17,15 +20,18 @@ from analysis.papers.topoopt.learnt import LEARNT
 from analysis.papers.topoopt.look_ahead import LOOK_AHEAD, RECONFIGURATION_S, SECOND
 from analysis.papers.topoopt.paper import PAPER
 from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
-from analysis.papers.topoopt.predicted import EXPERIMENTS
+from analysis.papers.topoopt.predicted import EXPERIMENTS, STAYS
 from analysis.papers.topoopt.reconfigured import DARK_MS, ONESHOT, RECONFIGURED
 from analysis.papers.topoopt.reconfigured import arm as dark
 from analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
 from analysis.papers.topoopt.switched import MODELS
 from analysis.papers.topoopt.trained import DLRM
-from analysis.recorded import Accuracy, Run, Slot
+from analysis.recorded import Accuracy, Run, Slot, Trial
 from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
+from testbed.experiment.expand import trials
+from testbed.spec import read
 from topologies.call import parse
+from topologies.model import Topology
 from topologies.topoopt.demand import Demand, Group
 from topologies.topoopt.finder import find
 
@@ -188,6 +194,59 @@ def test_predictions_count_where_there_are_some() -> None:
     assert [row.name for row in near.rows] == ["predicted over measured, dlrm: a"]
     assert (near.verdict, far.verdict) == (HOLDS, FAILS)
     assert decide(runs(None)).verdict == decide({}).verdict == UNDECIDED
+
+
+def _predicted(label: str, predicted_s: float, slot: Slot | None = None) -> Trial:
+    """It takes a second for an iteration."""
+    made = trial(label, 1, Times(0.1, 0.9))
+    return replace(made, slot=slot, metrics=replace(made.metrics, iteration_predicted_s=predicted_s))
+
+
+def test_predictions_of_copies_of_a_job_share_a_row_and_none_is_forgotten() -> None:
+    def runs(third_s: float) -> dict[str, Run]:
+        """The prediction of the third copy."""
+        copies = [_predicted(f"a: bert-{i}", s, Slot(f"bert-{i}")) for i, s in enumerate((1.0, 1.0, third_s), 1)]
+        return {SHARED.spec: run([*copies, _predicted("b: bert", 1.0, Slot("bert"))])}
+
+    decide = CLAIMS["topo.predicted"].decide
+    found = decide(runs(1.0))
+    assert [row.name for row in found.rows] == [f"predicted over measured, figure14: {arm}: bert" for arm in ("a", "b")]
+    assert found.rows[0].ours is not None
+    assert (found.rows[0].ours.trials, len(found.rows[0].ours.samples)) == (3, 15)
+    assert (found.verdict, decide(runs(2.0)).verdict) == (HOLDS, UNDECIDED)
+
+
+def test_a_label_that_ends_with_a_number_is_a_copy_only_if_it_is_a_jobs() -> None:
+    found = CLAIMS["topo.predicted"].decide({DLRM.spec: run([_predicted("d-4", 1.0), _predicted("d-6", 1.0)])})
+    assert [row.name for row in found.rows] == [f"predicted over measured, dlrm: {label}" for label in ("d-4", "d-6")]
+
+
+def test_predictions_are_for_circuits_that_stay() -> None:
+    labels = [ONESHOT, *map(dark, DARK_MS)]
+    found = CLAIMS["topo.predicted"].decide({RECONFIGURED.spec: run([_predicted(one, 1.0) for one in labels])})
+    assert [row.name for row in found.rows] == [f"predicted over measured, figure15: {ONESHOT}"]
+    moving = {one["label"] for one in _spec(RECONFIGURED.spec)["arms"] if "perturb" in one}
+    assert moving == {*labels} - {*STAYS[RECONFIGURED.spec]}, "and all of them move"
+
+
+def test_all_specs_with_a_strategy_are_predicted() -> None:
+    measured = {experiment.spec for claim in PAPER.claims for experiment in claim.experiments}
+    with_one = {spec for spec in measured if "strategy:" in (FOLDER / spec).read_text()}
+    assert {one.spec for one in EXPERIMENTS} == with_one
+
+
+def test_jobs_of_figure_14_share_no_links_with_others() -> None:
+    """So a prediction of a job alone applies to it."""
+    path = FOLDER / SHARED.spec
+    for one in trials(read(path.read_text(), path.name, path.parent)):
+        links = {job.slot.hosts: _among(job.network.topology, job.slot.hosts) for job in one.jobs if job.slot}
+        assert len(links) in (2, 4)
+        assert not any(some & others for some, others in combinations(links.values(), 2)), one.name
+
+
+def _among(topology: Topology, hosts: Sequence[int]) -> set[int]:
+    """The links that any two hosts reach each other over."""
+    return {link for pair in permutations_of(hosts, 2) for path in topology.paths(*pair) for link in path.links}
 
 
 def test_shared() -> None:
