@@ -291,6 +291,8 @@ def test_reconfigured() -> None:
     assert decide(runs(0.9, 0.9, 1.4)).verdict == HOLDS
     assert len(failing(decide(runs(0.3, 0.3, 1.4)))) == 2
     assert failing(decide(runs(0.9, 0.9, 1.0))) == ["iteration, dark 100 ms over oneshot: at least 3"]
+    assert not any(row.paper for row in decide({}).rows), "the paper has no numbers"
+    assert any("at least 3 times" in one for one in CLAIMS["topo.fig15"].assumes)
     assert decide({}).verdict == UNDECIDED
 
 
