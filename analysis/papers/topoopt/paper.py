@@ -142,7 +142,7 @@ PAPER = Paper(
             (
                 "A small DLRM that is trained on 12 servers, in place of the paper's on 128. Times are ten times as "
                 "long: dark 100 ms are the paper's 10 ms, and circuits move every 500 ms in place of 50.",
-                f"By far is at least {BY_FAR:g} times: the paper's text has no number, and its figure's values are lost.",
+                f"By far is at least {BY_FAR:g} times. The text has no number, and the values of the figure are lost.",
             ),
         ),
         Claim(

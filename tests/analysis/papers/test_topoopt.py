@@ -99,6 +99,7 @@ def test_panels_against_switches() -> None:
     assert len(failing(decide(runs(0.3)))) == 3
     assert len(failing(decide(runs(0.6)))) == 6
     assert decide({}).verdict == UNDECIDED
+    assert [row.theory for row in decide({}).rows] == [1.0, None] * 3
 
 
 def test_compared() -> None:
