@@ -27,13 +27,16 @@ from analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
 from analysis.papers.topoopt.switched import MODELS
 from analysis.papers.topoopt.trained import DLRM
 from analysis.recorded import Accuracy, Run, Slot, Trial
+from testbed.base.units import rate_bps
 from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from topologies.call import parse
 from topologies.model import Topology
+from topologies.topoopt.degrees import rings_that_fit
 from topologies.topoopt.demand import Demand, Group
 from topologies.topoopt.finder import find
+from topologies.topoopt.totient import rings as rings_of
 
 from .made_up import Times, arms, run, trial
 
@@ -157,6 +160,18 @@ def test_degrees() -> None:
     assert failing(degrees(runs(0.5))) == ["GST is in proportion to the interfaces, within 10%"]
     assert len(failing(degrees(runs(-1.0)))) == 4
     assert degrees({}).verdict == UNDECIDED
+
+
+def test_degrees_are_of_the_smallest_even_number_of_servers_with_five_rings() -> None:
+    most = max(COUNTS) // 2
+    assert [n for n in range(4, 23) if n % 2 == 0 and len(rings_of(n)) >= most] == [22]
+    assert rings_that_fit(11, max(COUNTS)) < most <= len(rings_of(11)), "ten interfaces do not carry them"
+
+
+def test_rates_of_figure_16_are_as_the_claim_says() -> None:
+    _, rates = CLAIMS["topo.fig16"].assumes
+    for one in (DEGREES, *ITERATIONS.values()):
+        assert f"{rate_bps(_spec(one.spec)['links']['rate']) / 1e9:g} %" in rates, one.spec
 
 
 def test_a_trained_dlrm() -> None:
