@@ -373,6 +373,15 @@ def _written(spec: str) -> list[tuple[int, int, list[int]]]:
     return found
 
 
+@pytest.mark.parametrize("one", [PERMS, PERMS_ALLREDUCE, PERMS_CANDLE], ids=lambda one: one.spec)
+def test_arms_of_written_rings_use_both_directions(one: Experiment) -> None:
+    """As those of found rings do; else they would be slower for that alone."""
+    schemes = [arm["scheme"] for arm in _spec(one.spec)["arms"] if "patch_panel" in arm["topology"]]
+    for scheme, (servers, _, written) in zip(schemes, _written(one.spec), strict=True):
+        strides = {int(str(stride)) for stride in parse(scheme, "ring").arguments["strides"]}  # type: ignore[union-attr]
+        assert strides == {stride for ring in written for stride in (ring, servers - ring)}
+
+
 @pytest.mark.parametrize("one", [CANDLE, CANDLE_D8, DEGREES, *MODELS.values()], ids=lambda one: one.spec)
 def test_rings_that_specs_have_written_are_the_finders(one: Experiment) -> None:
     """All of data-parallel jobs."""
