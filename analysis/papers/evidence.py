@@ -101,6 +101,20 @@ def _mean(values: Sequence[Values], *, of_two: bool) -> Interval:
     return mean_ratio(*values) if of_two else mean(*values)
 
 
+def mean_of(parts: Sequence[Measured]) -> Measured:
+    """The mean of numbers from several runs, each of the same weight.
+
+    The ends of its interval are the means of their ends: wider than the interval of a mean of independent numbers.
+    """
+    samples = tuple(one for part in parts for one in part.samples)
+    doubts = tuple(one for part in parts for one in part.doubts)
+    told = (sum(part.valid for part in parts), sum(part.trials for part in parts), doubts)
+    known = [(one.value, one.low, one.high) for part in parts if (one := part.interval)]
+    if len(known) < len(parts):
+        return Measured((), parts[0].of, *told)
+    return Measured(samples, parts[0].of, *told, Interval(*np.mean(known, axis=0).tolist()))
+
+
 @dataclass(frozen=True)
 class _Counted:
     """What counts: for each repeat in which all arms do, a trial of each; and, of those that were asked for, how many

@@ -8,7 +8,8 @@ are done.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -61,15 +62,28 @@ def found(source: Source, most_steps: int | None = None) -> Source:
         return source
     _check_one_point(source)
     trials = {cell.number: one for cell, one in zip(source.grid.cells, first_trials(source), strict=True)}
-    limited = {number: _effort(one, most_steps) for number, one in source.sought.items()}
-    work = {number: partial(_found, trials[number], one, limited[number]) for number, one in source.sought.items()}
+    limited = {}
+    for number, one in source.sought.items():  # of all arms, before the first search
+        with _in_arm(source, number):
+            limited[number] = _effort(one, most_steps)
     made = {}
-    for number, make in work.items():
-        try:
-            made[number] = make()
-        except SpecError as error:
-            raise SpecError(f"{source.name}: arms.{number}: {error.problem}", fix=error.fix) from None
+    for number, one in source.sought.items():
+        with _in_arm(source, number):
+            made[number] = _found(trials[number], one, limited[number])
     return source.with_found(made)
+
+
+@contextmanager
+def _in_arm(source: Source, number: int) -> Iterator[None]:
+    """Errors name the file and the arm.
+
+    Raises:
+        SpecError: the one that was raised within.
+    """
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError(f"{source.name}: arms.{number}: {error.problem}", fix=error.fix) from None
 
 
 def _check_one_point(source: Source) -> None:
@@ -89,7 +103,7 @@ def _check_one_point(source: Source) -> None:
 def _effort(wanted: Sought, most_steps: int | None) -> Effort | None:
     """
     Raises:
-        SpecError: too many steps.
+        SpecError: too many steps, or a seed below 0.
     """
     search = wanted.search
     if search is None:

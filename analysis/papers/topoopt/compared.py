@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, measure, speed_up
+from analysis.papers.evidence import ITERATION_TIMES, mean_of, measure, speed_up
 from analysis.papers.judging import near, rising, within
 
 FULL = ("repeats=5", "workload.iterations=12")
@@ -19,24 +19,33 @@ OTHERS = {
 NAMES = {CANDLE: "CANDLE, d = 4", CANDLE_D8: "CANDLE, d = 8", DLRM_D4: "DLRM, d = 4"}
 PAPER = {(CANDLE, IDEAL): 1.0, (CANDLE, EQUIVALENT): 2.8}
 """How many times as long as TopoOpt it takes (section 5.3), where the text has a number."""
+MEAN = 2.2
+"""The same of the cost-equivalent network, over all models, rates and degrees of figures 12 and 13."""
 SAME, ABOUT = 0.05, 0.1
 
 
 def compared(runs: Runs) -> Finding:
     """Each network's iteration time over TopoOpt's."""
-    rows = {
-        (experiment, label): Row(
-            f"{NAMES[experiment]}: iteration, {label} over {TOPOOPT}",
-            "x",
-            PAPER.get((experiment, label)),
-            None,
-            measure(runs.get(experiment.spec), [label, TOPOOPT], speed_up, number=ITERATION_TIMES),
-        )
+    ours = {
+        (experiment, label): measure(runs.get(experiment.spec), [label, TOPOOPT], speed_up, number=ITERATION_TIMES)
         for experiment, labels in OTHERS.items()
         for label in labels
     }
+    rows = {
+        (experiment, label): Row(
+            f"{NAMES[experiment]}: iteration, {label} over {TOPOOPT}", "x", PAPER.get((experiment, label)), None, found
+        )
+        for (experiment, label), found in ours.items()
+    }
+    mean = Row(
+        f"mean of CANDLE and DLRM, d = 4: iteration, {EQUIVALENT} over {TOPOOPT}",
+        "x",
+        MEAN,
+        None,
+        mean_of([ours[one, EQUIVALENT] for one in (CANDLE, DLRM_D4)]),
+    )
     return Finding(
-        tuple(rows.values()),
+        (*rows.values(), mean),
         (
             *(
                 within(f"{NAMES[one]}: the ideal network is at most {SAME:.0%} faster", rows[one, IDEAL], low=1 - SAME)
@@ -47,6 +56,7 @@ def compared(runs: Runs) -> Finding:
                 rows[CANDLE, EQUIVALENT],
                 ABOUT,
             ),
+            near(f"{mean.name}: as the paper says, within {ABOUT:.0%}", mean, ABOUT),
             *(
                 rising(f"{NAMES[one]}: the expander is worst: {label}", [rows[one, label], rows[one, EXPANDER]])
                 for one, labels in OTHERS.items()
@@ -59,7 +69,9 @@ def compared(runs: Runs) -> Finding:
             "gradients are there, so networks differ less.",
             "For DLRM each network has the strategy that a search finds for its own links.",
             "The spine-leaf network sums by rings within and across racks (H-AR).",
-            "By Table 3 the cost-equivalent switch has 55 % of the ideal one's rate, so no job could take 2.8 "
-            "times as long.",
+            "By Table 3 the cost-equivalent switch has 55 % of the ideal one's rate, so no job takes 2.8 or 2.2 "
+            "times as long as on that one.",
+            "The paper's 2.2 is a mean over three models, five rates of links, and four and eight interfaces. Here it "
+            "is a mean of two models, each of the same weight, at one rate.",
         ),
     )

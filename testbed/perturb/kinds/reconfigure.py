@@ -15,7 +15,7 @@ from topologies.topoopt.reconfigure import Discount
 
 
 class Reconfigure(Perturbation):
-    """Circuits move within iterations, to the servers with most bytes to send (TopoOpt sections 5.1 and 5.7, and
+    """Circuits move within iterations, to the servers with most bytes to send (TopoOpt sections 5.1 and 5.5, and
     Appendix D)."""
 
     kind: Literal["reconfigure"]

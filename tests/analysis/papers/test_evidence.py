@@ -7,8 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.papers.evidence import GST, ITERATION_TIMES, gst_s, iteration_s, measure, reduction, speed_up
+from analysis.papers.evidence import (
+    GST,
+    ITERATION_TIMES,
+    gst_s,
+    iteration_s,
+    mean_of,
+    measure,
+    reduction,
+    speed_up,
+)
 from analysis.recorded import RecordedCheck
+from analysis.statistics import Interval
 
 from .made_up import ITERATIONS, WARMUP, Times, run, trial
 
@@ -89,3 +99,27 @@ def test_a_trial_counts_for_the_numbers_in_which_it_is_valid() -> None:
     found = measure(run([late]), ["a"], iteration_s, number=ITERATION_TIMES)
     assert (found.valid, found.samples) == (0, ())
     assert found.doubts == ("a: INVALID in iteration times (pacing)",)
+
+
+def test_a_mean_of_several_runs_has_the_mean_of_their_intervals() -> None:
+    fast, slow = (
+        measure(run([trial("a", 1, times), trial("b", 1, SLOW)]), ["b", "a"], speed_up, number=ITERATION_TIMES)
+        for times in (FAST, SLOW)
+    )
+    found = mean_of([fast, slow])
+    assert fast.interval
+    assert slow.interval
+    assert found.interval == Interval(
+        pytest.approx((fast.interval.value + slow.interval.value) / 2),
+        pytest.approx((fast.interval.low + slow.interval.low) / 2),
+        pytest.approx((fast.interval.high + slow.interval.high) / 2),
+    )
+    assert (found.samples, found.of) == ((*fast.samples, *slow.samples), "iterations")
+    assert (found.valid, found.trials, found.doubts) == (4, 4, ())
+
+
+def test_a_mean_of_a_run_that_is_missing_is_not_known() -> None:
+    one = measure(run([trial("a", 1, FAST)]), ["a"], iteration_s, number=ITERATION_TIMES)
+    found = mean_of([one, measure(None, ["a"], iteration_s, number=ITERATION_TIMES)])
+    assert found.interval is None
+    assert (found.valid, found.trials, found.doubts) == (1, 1, ("it was not run",))

@@ -696,6 +696,8 @@ HYBRID_CHANGES: dict[str, tuple[str, str]] = {
     "hybrid_cut_unknown_part": ("{e0: [0], e1: [1, 2], rest: all}", "{e0: [0], rest: all}, cut: 4"),
     "hybrid_memory_without_unit": ("scheme: ring,", "scheme: ring, memory: 5,"),
     "hybrid_search_beyond_memory": ("{e0: [0], e1: [1, 2], rest: all}", "search(steps=10), memory: 1 MB"),
+    "hybrid_search_too_long": ("{e0: [0], e1: [1, 2], rest: all}", "search(steps=2000000)"),
+    "hybrid_search_seed_negative": ("{e0: [0], e1: [1, 2], rest: all}", "'search(steps=10,seed=-1)'"),
     "hybrid_found_beyond_memory": (
         "star(hosts=4), scheme: ring, strategy: {e0: [0], e1: [1, 2], rest: all}",
         "'topoopt(servers=4,degree=2)', strategy: data, memory: 5 MB",
