@@ -24,7 +24,8 @@ from workloads.probe import finish, receive, send
 PINGS = 11
 """Round trips a way, of which the median counts. Their packets fit the bucket of the slowest link."""
 GAP_S = 0.001
-"""Between two packets of all ways together: ten times what a round trip takes, so none waits for another."""
+"""The longest time between two packets of all ways together. The next one leaves as soon as all are back, which takes a
+tenth of that where links have no delay, so none waits for another."""
 PATIENCE_S = 1.0
 """How long after the last packet its echo is waited for, beyond twice the longest round trip so far."""
 SMALL = struct.Struct("=I60x")
@@ -63,12 +64,13 @@ def round_trips(ways: Sequence[Way], enter: Callable[[int], None]) -> list[list[
     for number, (near, far) in enumerate(ends):
         selector.register(near, selectors.EVENT_READ, number)
         selector.register(far, selectors.EVENT_READ, None)
-    sent_s = [0.0] * (PINGS * len(ways))
+    sent_s: list[float] = []
     found: list[list[float]] = [[] for _ in ways]
-    begin_s = time.monotonic()
+    back = 0
 
     def listen(until_s: float) -> None:
-        while (left_s := until_s - time.monotonic()) > 0 and sum(map(len, found)) < len(sent_s):
+        nonlocal back
+        while back < len(sent_s) and (left_s := until_s - time.monotonic()) > 0:
             for key, _ in selector.select(left_s):
                 sock = key.fileobj
                 assert isinstance(sock, socket.socket)
@@ -77,11 +79,12 @@ def round_trips(ways: Sequence[Way], enter: Callable[[int], None]) -> list[list[
                     sock.send(packet)
                 else:
                     found[key.data].append(time.monotonic() - sent_s[SMALL.unpack(packet)[0]])
+                    back += 1
 
-    for number in range(len(sent_s)):
-        listen(begin_s + number * GAP_S)
-        sent_s[number] = time.monotonic()
+    for number in range(PINGS * len(ways)):
+        sent_s.append(time.monotonic())
         ends[number % len(ways)][0].send(SMALL.pack(number))
+        listen(sent_s[-1] + GAP_S)
     listen(time.monotonic() + PATIENCE_S + 2 * max((max(one, default=0.0) for one in found), default=0.0))
     selector.close()
     for pair in ends:
