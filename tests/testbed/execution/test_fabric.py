@@ -165,10 +165,13 @@ def test_a_replica_ends_with_the_servers_weights_and_is_never_too_far_behind(ben
         if "aggregators=0" in record["scheme"]:
             assert record["metrics"]["replica_error"] == 0, "the same bits, for both make the same steps"
             _updates_take_turns(moved, 6, 100e6)
+            beyond = samples[samples["fate"].isin([0, 1])]["divergence"] > 0.1 * (1 + 1e-9)
+            assert record["metrics"]["divergence_breaches"] == beyond.sum()
         else:
             assert (there["members"] > 1).any()
             assert record["metrics"]["replica_error"] < 1e-6
             assert check(record, "divergence")["limit"] == 4
+            assert "divergence_breaches" not in record["metrics"]
     assert max(leads) > 0
 
 
