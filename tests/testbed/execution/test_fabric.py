@@ -260,7 +260,7 @@ def test_a_synchronous_trial_goes_on_when_a_link_is_back(bench: Bench, tmp_path:
 
 
 def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Bench, tmp_path: Path) -> None:
-    """It takes as long, in one pair of trials at least: on a busy machine one of a pair may be held up. Links are
+    """It takes as long within 5 %, in one of three pairs of trials: on a busy machine one may be held up. Links are
     almost idle here; ``tests/workloads/kinds/fabric/test_ideal.py`` has links that are used."""
     ratios = []
     for attempt in range(3):
@@ -273,6 +273,6 @@ def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Benc
             assert record["sums"]["checked_elements"] == plain["sums"]["checked_elements"]
         assert scheduled["metrics"]["wire_bytes_theory"] == plain["metrics"]["wire_bytes_theory"]
         ratios.append(scheduled["metrics"]["jct_s"] / plain["metrics"]["jct_s"])
-        if ratios[-1] == pytest.approx(1.0, rel=0.1):
+        if ratios[-1] == pytest.approx(1.0, rel=0.05):
             return
     pytest.fail(f"JCT over that of async_ps: {ratios}")
