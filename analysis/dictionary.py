@@ -114,6 +114,12 @@ METRICS: Mapping[str, Field] = {
         "replica only, as all below",
     ),
     "divergence_allowed": Field(NOT_NEGATIVE, "norm of weights", "its bound; null where the bound is one of updates"),
+    "divergence_breaches": Field(
+        NOT_NEGATIVE,
+        "commits",
+        "commits that went beyond that bound, as a single update may once the replica has all before it; null where "
+        "the bound is one of updates",
+    ),
     "replica_behind_max": Field(NUMBER, "updates", "by how many updates the replica was behind at most"),
     "replica_behind_allowed": Field(NUMBER, "updates", "the bound of that; null where it is one of the divergence"),
     "replica_bytes": Field(NUMBER, "B", "bytes of updates and sums that it got"),

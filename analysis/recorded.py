@@ -73,6 +73,8 @@ class Metrics:
     """How far a server's weights can have been from its replica's; None where there is no replica."""
     divergence_allowed: float | None = None
     """The bound of that, and below the same of updates: a replica has one of the two."""
+    divergence_breaches: float | None = None
+    """Commits beyond it, as a single update may be; None where it is one of updates."""
     replica_behind_max: float | None = None
     replica_behind_allowed: float | None = None
     replica_bytes: float | None = None

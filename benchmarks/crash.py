@@ -20,6 +20,8 @@ role. A trial's processes have the roles of their schemes: worker, daemon, aggre
 - where a process was hit without which the others of its trial go on, while that trained, the trial is done, its record
   has the loss, and the run's exit code is 0. A trial of which anything had ended by then may fail all the same, as what
   had been decided may be lost then;
+- where a process was killed that the others of its trial need, while that trained, the trial has failed within
+  ``FAILS_S``. All need each other where there are several servers, or sums are made (``NEEDED``);
 - ``testbed run --resume`` ends with exit code 0 and every trial done, and has not touched the finished ones.
 
 All of it happens in private namespaces (:mod:`leftovers`), in which the run is the only thing that can leave something;
@@ -72,6 +74,7 @@ arms:
   - {topology: star(hosts=4), scheme: mlfabric_a(aggregators=1), checkpoint: {every: 2, rate: 180 MB/s}}
   - {topology: star(hosts=6), scheme: "mlfabric_a(aggregators=1,divergence_updates=3)"}
   - {topology: star(hosts=5), scheme: "mlfabric_ssp(staleness=1,aggregators=1)"}
+failover: 1.5 s
 SETTINGS"""
 TOPICS = """\
 name: crash-topics
@@ -81,14 +84,24 @@ workload:
 arms:
   - {topology: star(hosts=5), scheme: mlfabric_a(aggregators=1)}
   - {topology: star(hosts=6), scheme: "mlfabric_a(aggregators=1,divergence_updates=3)"}
+failover: 1.5 s
 SETTINGS"""
-SETTINGS = """failover: 1.5 s
+NEEDED = """\
+name: crash-needed
+links: {rate: 1 Gbit/s}
+workload: {model: lenet5, dataset: digits, batch: 2, iterations: 20, compute: {mode: paced, pace: {2: 0.05 s}}}
+arms:
+  - {topology: star(hosts=5), scheme: mlfabric_s(aggregators=1)}
+  - {topology: star(hosts=6), scheme: "mlfabric_a(aggregators=1,servers=2)"}
+SETTINGS"""
+"""Nobody goes on without any of their processes."""
+SETTINGS = """\
 timeout: 4 s
 start_timeout: 6 s
 retries: 0
 quiet: 0 s
 """
-SPECS = tuple(spec.replace("SETTINGS", SETTINGS) for spec in (SPEC, TOPICS))
+SPECS = tuple(spec.replace("SETTINGS", SETTINGS) for spec in (SPEC, TOPICS, NEEDED))
 COMMAND = [sys.executable, "-m", "testbed", "run"]
 PAUSE_S = 11.0
 """Longer than the timeouts above, and the grace that the harness adds."""
@@ -101,7 +114,7 @@ RESUMED_S = 400.0
 TRAINS_S = 0.6
 """Less than the shortest trial trains."""
 FAILS_S = 2.0
-"""How long a trial may go on without its only server."""
+"""How long a trial may go on without a process that it needs."""
 SLACK_S = 20.0
 """For a busy machine."""
 DISK_BYTES = 64 * 2**20
@@ -142,7 +155,7 @@ class Hit:
     survived_by: str = ""
     """The trial that must go on without whom was hit, if one must,"""
     failed_by: str = ""
-    """or the one that must fail for it, as a server was killed that nobody stands in for;"""
+    """or the one that must fail for it, as a process was killed without which the others do not go on;"""
     failed_s: float | None = None
     """and when it had."""
 
@@ -289,7 +302,7 @@ def note_duty(hit: Hit, run: Started, pid: int) -> None:
     returns = hit.event != "down" and log.stem in trial.returns and (work / log.stem / "checkpoint").exists()
     if hit_too <= trial.survives or returns:
         hit.survived_by = trial.id
-    elif hit.event == "kill" and trial.job.role(log.stem) == "server":
+    elif hit.event == "kill":
         hit.failed_by = trial.id
 
 
@@ -555,7 +568,7 @@ def inside(chosen: argparse.Namespace) -> int:
     print(f"\n{table(hits)}")
     wrong = sum(bool(hit.problems) for hit in hits)
     if failed := [hit.failed_s for hit in hits if hit.failed_s is not None]:
-        print(f"\n{len(failed)} servers were killed that nobody stands in for. Their trials had failed by name")
+        print(f"\n{len(failed)} processes were killed without which nobody goes on. Their trials had failed by name")
         print(f"{statistics.median(failed):.2f} s later (median), {max(failed):.2f} s at most. Allowed: {FAILS_S:g} s")
     print(f"\n{wrong} of {runs} runs were not as they should be")
     return int(wrong > 0)

@@ -42,6 +42,7 @@ class Scheduled:
             "average_s": way.average_s,
             "total_s": way.total_s,
             "divergence": replicated.divergence if replicated else None,
+            "breaches": replicated.breaches if replicated else None,
             "punted": self._workers(replicated.punted if replicated else ()),
             "scheduler_s": self.scheduler_s,
         }
@@ -87,7 +88,8 @@ class Scheduled:
         replicated = self.schedule.replicated
         if replicated is None:
             return ""
-        beyond = ". A single update is beyond the bound, and went through." if replicated.is_breach else "."
+        count = replicated.breaches
+        beyond = f". {count} {'commit is' if count == 1 else 'commits are'} beyond the bound." if count else "."
         lines = [
             f"at the replica  {', '.join(self._workers(replicated.way.arrivals_s)) or 'nothing new'}",
             f"next batch      {', '.join(self._workers(replicated.punted)) or 'nothing'}",

@@ -13,7 +13,7 @@ from analysis.papers.mlfabric.replication import COPIES, REPLICA, replication
 from analysis.papers.mlfabric.scheduler import scheduler_time
 from analysis.papers.mlfabric.speed import ACCURACY, LAG, TABLE_2, lag, table_2, table_2_trained
 from analysis.papers.mlfabric.sync import LARGE, SMALL, sync
-from analysis.papers.mlfabric.topics import LDA, topics
+from analysis.papers.mlfabric.topics import LDA, ROUNDS, topics
 from analysis.papers.mlfabric.unmeasured import MEAN_DELAY, C, convergence
 
 _PLACES = (
@@ -134,8 +134,8 @@ PAPER = Paper(
             (
                 "12 workers, and bounds of 12 and 24 for 30 and 60. The corpus is Python's own documentation. A ring "
                 "takes 0.9 of computing, as the paper's 160 ms of 180 ms (section 2). There are 50 topics, where the "
-                "paper has 100. The quick mode ends after 14 iterations, long before the model has converged; --full "
-                "has 150.",
+                f"paper has 100. The quick mode ends after {ROUNDS} iterations, long before the model has converged; "
+                "--full has 150.",
                 *_PLACES[1:],
             ),
         ),

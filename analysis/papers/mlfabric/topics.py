@@ -23,13 +23,15 @@ CLOSE = 0.25
 OURS = 12
 """Workers of the spec."""
 BOUNDS = {"A-30": 12, "A-60": 24}
+ROUNDS = 13
+"""Iterations of the spec."""
 IDEAL = Asked(
     "mlfabric_a(delay_bound=12)",
     "star(hosts=14)",
     size_bytes=4 * 50 * 2079,
     rate_bps=35.5e6,
     pace_s=0.2,
-    rounds=13,
+    rounds=ROUNDS,
     compute="C1",
     network="N1",
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from analysis.papers.claim import Claim, Finding, Runs, Verdict
 from analysis.papers.mlfabric import figures, ideals, scheduler, unmeasured
@@ -18,7 +20,7 @@ from analysis.papers.mlfabric.paper import PAPER
 from analysis.papers.mlfabric.plan import PLAN, planned_gst_s
 from analysis.papers.mlfabric.rounds import applied_s, rounds_s
 from analysis.papers.mlfabric.speed import ACCURACY, BEST, LAG, LATE, PAPERS_TABLE_2, TABLE_2
-from analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA
+from analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA, ROUNDS
 from analysis.papers.mlfabric.unmeasured import MEAN_DELAY, SPREADS, STEPS, proven
 from analysis.recorded import Accuracy, Trial
 from tests.shipped import MLFABRIC
@@ -268,6 +270,12 @@ def test_topics_as_the_paper_has_them() -> None:
     assert failing(decide("mlf.lda", topics(A_60=2.0))) == [
         "time to the same likelihood, A-60 over ring: within 25% of the paper's"
     ]
+
+
+def test_topics_are_played_for_as_long_as_the_quick_mode_trains(root: Path) -> None:
+    iterations = yaml.safe_load((root / "experiments" / LDA.spec).read_text())["workload"]["iterations"]
+    assert iterations == ROUNDS
+    assert f"ends after {iterations} iterations" in CLAIMS["mlf.lda"].assumes[0]
 
 
 PLANNED_RUN = partial(run, model="resnet50", scale=200, rate_bps=1e10)

@@ -124,13 +124,14 @@ def test_figure_2() -> None:
         ("h3", "h4", 1, 2),
         ("h4", "h5", 2, 3),
     ]
-    assert found["divergence"] is None
+    assert found["divergence"] is found["breaches"] is None
 
 
 def test_figure_3() -> None:
     found = facts("figure3")
     assert times(found) == [("h0", "h3", 0, 1), ("h0", "h2", 1, 3), ("h1", "h3", 3, 4)]
     assert found["divergence"] == pytest.approx(5.61)
+    assert found["breaches"] == 0
     assert found["punted"] == ["h1"]
 
 
@@ -185,7 +186,9 @@ def test_one_size_is_divided_among_shards_and_a_list_is_not(tmp_path: Path) -> N
 def test_the_keys_of_the_answer(testbed: Callable[..., Called], tmp_path: Path) -> None:
     (tmp_path / "batch.yaml").write_text(BATCH)
     found = json.loads(testbed("schedule", "batch.yaml", "--json").out)
-    assert " ".join(found) == ("order dropped direct groups transfers average_s total_s divergence punted scheduler_s")
+    assert " ".join(found) == (
+        "order dropped direct groups transfers average_s total_s divergence breaches punted scheduler_s"
+    )
     assert {*found["transfers"][0]} == {"from", "to", "start_s", "end_s", "members"}
     assert 0 < found["scheduler_s"] < 60
 
@@ -196,6 +199,23 @@ def test_a_batch_of_which_everything_is_dropped(testbed: Callable[..., Called], 
     said = testbed("schedule", "batch.yaml").out
     assert said.startswith("Nothing is sent: all 2 updates are dropped.")
     assert "h0\tits deadline has passed" in said
+
+
+@pytest.mark.parametrize(
+    ("bound", "breaches", "text"),
+    [
+        ("2.5", 1, "after the last commit. 1 commit is beyond the bound."),
+        ("1", 2, "after the last commit. 2 commits are beyond the bound."),
+        ("3", 0, "after the last commit.\n"),
+    ],
+)
+def test_commits_that_go_beyond_the_bound_are_counted(bound: str, breaches: int, text: str, tmp_path: Path) -> None:
+    """The norms of the updates are 2 and 3, and each may go through alone."""
+    path = tmp_path / "batch.yaml"
+    path.write_text(BATCH.replace("divergence_bound: 9", f"divergence_bound: {bound}"))
+    found = schedule(path)
+    assert found.facts["breaches"] == breaches
+    assert text in f"{found.text()}\n"
 
 
 def test_what_is_punted_can_be_given_to_the_next_batch(tmp_path: Path) -> None:

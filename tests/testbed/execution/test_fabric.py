@@ -165,10 +165,13 @@ def test_a_replica_ends_with_the_servers_weights_and_is_never_too_far_behind(ben
         if "aggregators=0" in record["scheme"]:
             assert record["metrics"]["replica_error"] == 0, "the same bits, for both make the same steps"
             _updates_take_turns(moved, 6, 100e6)
+            beyond = samples[samples["fate"].isin([0, 1])]["divergence"] > 0.1 * (1 + 1e-9)
+            assert record["metrics"]["divergence_breaches"] == beyond.sum()
         else:
             assert (there["members"] > 1).any()
             assert record["metrics"]["replica_error"] < 1e-6
             assert check(record, "divergence")["limit"] == 4
+            assert "divergence_breaches" not in record["metrics"]
     assert max(leads) > 0
 
 
@@ -257,7 +260,7 @@ def test_a_synchronous_trial_goes_on_when_a_link_is_back(bench: Bench, tmp_path:
 
 
 def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Bench, tmp_path: Path) -> None:
-    """It takes as long, in one pair of trials at least: on a busy machine one of a pair may be held up. Links are
+    """It takes as long within 5 %, in one of three pairs of trials: on a busy machine one may be held up. Links are
     almost idle here; ``tests/workloads/kinds/fabric/test_ideal.py`` has links that are used."""
     ratios = []
     for attempt in range(3):
@@ -270,6 +273,6 @@ def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Benc
             assert record["sums"]["checked_elements"] == plain["sums"]["checked_elements"]
         assert scheduled["metrics"]["wire_bytes_theory"] == plain["metrics"]["wire_bytes_theory"]
         ratios.append(scheduled["metrics"]["jct_s"] / plain["metrics"]["jct_s"])
-        if ratios[-1] == pytest.approx(1.0, rel=0.1):
+        if ratios[-1] == pytest.approx(1.0, rel=0.05):
             return
     pytest.fail(f"JCT over that of async_ps: {ratios}")

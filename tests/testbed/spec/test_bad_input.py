@@ -155,6 +155,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "asynchronous_replication_unknown": ("scheme: ring", "scheme: async_ps(replication=tree)"),
     "asynchronous_servers_below_one": ("scheme: ring", "scheme: 'ssp(staleness=1,servers=0)'"),
     "fabric_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a"),
+    "fabric_sync_that_computes_once": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_s"),
     "fabric_with_a_delay_bound_of_0": ("scheme: ring", "scheme: mlfabric_a(delay_bound=0)"),
     "fabric_with_too_many_aggregators": ("scheme: ring", "scheme: mlfabric_a(aggregators=3)"),
     "fabric_with_too_many_servers": ("star(hosts=3), scheme: ring", "star(hosts=4), scheme: mlfabric_a(servers=3)"),
@@ -493,6 +494,13 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
         "scale: 200}\narms:",
         "scale: 200, overlap: layer}\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a}",
     ),
+    **{
+        f"fabric_profile_that_computes_nothing_{scheme}": (
+            "scale: 200}\narms:",
+            f"scale: 200, compute: none}}\narms:\n  - {{topology: star(hosts=5), scheme: mlfabric_{scheme}}}",
+        )
+        for scheme in ("a", "ssp", "s")
+    },
     "fabric_failover_of_several_servers": (
         "scale: 200}\narms:\n  - {topology: star(hosts=5), scheme: ring}",
         "scale: 200}\nfailover: 2 s\narms:\n  - {topology: star(hosts=5), scheme: mlfabric_a(servers=2)}",

@@ -72,11 +72,7 @@ class FabricKind(Kind[Fabric]):
         if asked.overlap != "none":
             problem = f"scheme {plan.scheme} schedules whole updates, so overlap: {asked.overlap} is not possible"
             raise SpecError(problem, fix=f"remove overlap, {fix}")
-        if asked.is_trained and asked.mode == "none":
-            raise SpecError(
-                f"scheme {plan.scheme} computes each update on new weights, and compute: none computes only one",
-                fix="give a pace: compute: {mode: paced, ...}",
-            )
+        refuse_no_computing(plan, asked)
         refuse_switches(plan, topology)
         if plan.options.rate != "constant" and (not asked.is_trained or asked.largest is not None):
             raise SpecError(
@@ -243,6 +239,20 @@ def _replica(plan: Fabric, node: int) -> tuple[str, str]:
     most = f"{options.divergence_updates} updates" if options.divergence_updates else f"{options.divergence_bound:g}"
     sums = ", ".join(plan.nodes[one] for one in plan.replica_aggregators) or "nobody"
     return "replica", f"{plan.nodes[node]}, at most {most} behind the server; {sums} may sum for it"
+
+
+def refuse_no_computing(plan: Fabric, asked: Asked) -> None:
+    """Return only if workers compute, really or at a pace.
+
+    Raises:
+        SpecError: they do not.
+    """
+    if asked.mode == "none":
+        raise SpecError(
+            f"scheme {plan.scheme} schedules updates that are computed one after the other, and with compute: none "
+            "nothing is computed between two of them",
+            fix="give a pace: compute: {mode: paced, ...}",
+        )
 
 
 def refuse_switches(plan: Fabric, topology: Topology) -> None:

@@ -14,6 +14,7 @@ from workloads.kinds.fabric.distance import apart
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.journal_lines import Line
 from workloads.kinds.fabric.plan import Fabric
+from workloads.kinds.fabric.scheduling.divergence import ROUNDING
 from workloads.kinds.fabric.sums import rates
 from workloads.updates import Update
 
@@ -64,6 +65,7 @@ def until(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> R
         "divergence_max": max((divergence for _, _, divergence in commits), default=0.0),
         "replica_behind_max": float(max((behind for _, behind, _ in commits), default=0)),
         **_bounds(plan),
+        **_breaches(plan, commits),
     }
     behind = {(one.rank, one.iteration): (count, far) for line, count, far in commits for one in line.updates}
     return Replicated("", behind, metrics)
@@ -77,6 +79,15 @@ def _bounds(plan: Fabric) -> dict[str, float]:
         "replica_behind_allowed": options.divergence_updates,
     }
     return {name: float(bound) for name, bound in found.items() if bound is not None}
+
+
+def _breaches(plan: Fabric, commits: Iterable[tuple[Line, int, float]]) -> dict[str, float]:
+    """How many commits went beyond a bound of the divergence, as a single update may."""
+    most = plan.options.divergence_bound
+    if most is None:
+        return {}
+    limit = most * (1 + ROUNDING)
+    return {"divergence_breaches": float(sum(line.fate.is_applied and far > limit for line, _, far in commits))}
 
 
 def other(journal: Iterable[Counted], copied: Iterable[Counted]) -> str:

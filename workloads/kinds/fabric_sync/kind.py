@@ -11,7 +11,7 @@ from testbed.base.check import Check
 from testbed.base.errors import SpecError
 from topologies.model import Topology
 from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
-from workloads.kinds.fabric.kind import FabricKind, refuse_switches
+from workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
 from workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
 from workloads.kinds.fabric_sync import plan as plans
 from workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
@@ -42,6 +42,7 @@ class SynchronousKind(FabricKind):
                 f"scheme {plan.scheme} schedules whole gradients, so overlap: {asked.overlap} is not possible",
                 fix="remove overlap, or compare it with other schemes in an experiment of its own",
             )
+        refuse_no_computing(plan, asked)
         refuse_switches(plan, topology)
 
     def drawn(self, plan: Fabric, seed: int) -> Fabric:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -40,9 +42,14 @@ def plan(**options: Any) -> Fabric:
     return fabric(build("star(hosts=5)", rate_bps=10**8), "mlfabric_a", Options(**options), 0)
 
 
-def found(copied: list[list[Any]] = COPIED, weights: list[float] = WEIGHTS, **changes: Any) -> Replicated:
+def found(
+    copied: list[list[Any]] = COPIED,
+    weights: list[float] = WEIGHTS,
+    bound: Mapping[str, Any] = MappingProxyType({"divergence_bound": 2.0}),
+    **changes: Any,
+) -> Replicated:
     server = {"leads": [0, 0, 1, 3], "norms": NORMS, "momentum": 0.5, "lines": WEIGHTS} | changes
-    return replicated(plan(divergence_bound=2.0), server, journal_lines(JOURNAL, 2), journal_lines(copied, 2), weights)
+    return replicated(plan(**bound), server, journal_lines(JOURNAL, 2), journal_lines(copied, 2), weights)
 
 
 def test_how_far_the_replica_was_behind_follows_from_the_norms() -> None:
@@ -51,7 +58,24 @@ def test_how_far_the_replica_was_behind_follows_from_the_norms() -> None:
     summed = (2, pytest.approx((0.5 * 2 + 2) + (0.5 * 3 + 1)))
     assert told.behind == {(0, 0): (1, 2.0), (1, 0): summed, (0, 2): summed, (1, 1): (1, 0.0)}
     most = {"divergence_max": pytest.approx(5.5), "replica_behind_max": 2.0}
-    assert told.metrics == {**most, "divergence_allowed": 2.0, "replica_error": 0.0}
+    assert told.metrics == {**most, "divergence_allowed": 2.0, "divergence_breaches": 1.0, "replica_error": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("bound", "changes", "breaches"),
+    [
+        ({"divergence_bound": 1.9}, {}, 2.0),
+        ({"divergence_bound": 1.9}, {"leads": [0, 0, 1, 1]}, 2.0),  # the late update changed nothing
+        ({"divergence_bound": 2.0 - 1e-12}, {}, 1.0),
+        ({"divergence_bound": 5.5}, {}, 0.0),
+        ({"divergence_updates": 1}, {}, None),
+    ],
+)
+def test_commits_that_went_beyond_the_bound_are_counted(
+    bound: dict[str, Any], changes: dict[str, Any], breaches: float | None
+) -> None:
+    """The first one, by 2, and that of a sum, by 5.5."""
+    assert found(bound=bound, **changes).metrics.get("divergence_breaches") == breaches
 
 
 @pytest.mark.parametrize(
@@ -96,7 +120,7 @@ def test_only_a_single_update_may_be_beyond_the_bound(
 ) -> None:
     made = judge_divergence(pd.DataFrame(rows, columns=["behind", "divergence"]), plan(**options))
     assert made.ok is ok
-    assert ("of which there were 1" in made.detail) is (rows[0] == (1, 2.1))
+    assert ("a single update beyond that" in made.detail) is ("divergence_bound" in options)
 
 
 def test_a_few_numbers_tell_how_far_weights_are_apart() -> None:

@@ -78,6 +78,7 @@ def test_samples_tell_of_the_steps_of_the_history_that_goes_on() -> None:
     found = told().replicated
     assert found.behind == {(0, 0): (1, 4.0), (1, 0): (1, 2.0)}
     assert found.metrics["divergence_max"] == 4.0
+    assert found.metrics["divergence_breaches"] == 1
     unheard = told(leads=(0, 1, 1), bound=9.0).replicated
     assert unheard.behind == found.behind
     assert unheard.metrics["replica_behind_max"] == 2

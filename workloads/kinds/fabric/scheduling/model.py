@@ -163,7 +163,8 @@ class Replicated:
         punted: ids of those that wait for the next batch, in their order.
         divergence: its upper bound (eq. 11) when the last update of the batch is committed.
         delayed_s: how much later the last update begins than it would without a replica.
-        is_breach: whether a commit goes beyond the bound all the same, because a single update is.
+        breaches: how many commits go beyond the bound all the same: because a single update is, or because nothing can
+            get to the replica.
         commits_s: by id, when the servers may commit an update of the batch: once it is there and the bound holds.
     """
 
@@ -171,7 +172,7 @@ class Replicated:
     punted: tuple[int, ...]
     divergence: float
     delayed_s: float = 0.0
-    is_breach: bool = False
+    breaches: int = 0
     commits_s: Mapping[int, float] = field(default_factory=dict)
 
 

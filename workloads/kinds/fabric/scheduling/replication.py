@@ -64,7 +64,7 @@ def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network)
         punted=tuple(update.id for update in waiting[frozen:]),
         divergence=lead.divergence(frozen, len(waiting)),
         delayed_s=delayed_s,
-        is_breach=any(lead.is_beyond(min(frozen, lead.held(commits_s[one.last])), one.committed) for one in commits),
+        breaches=sum(lead.is_beyond(min(frozen, lead.held(commits_s[one.last])), one.committed) for one in commits),
         commits_s=commits_s,
     )
 
