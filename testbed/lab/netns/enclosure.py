@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import NoReturn
 
 import testbed
 from testbed.base.errors import LabError
@@ -84,8 +84,8 @@ class View:
 class Enclosure:
     """A node's first process and the namespaces that it keeps, ``namespace`` being the node's network.
 
-    The process makes what the others see once this is there, and :meth:`furnished` waits for it: so those of many nodes
-    work at the same time.
+    The process makes what the others see once this is there, and :meth:`wait` waits for it: so those of many nodes work
+    at the same time.
     """
 
     line: socket.socket | None = None
@@ -112,8 +112,8 @@ class Enclosure:
             self._there = os.pidfd_open(self.pid)
             undo.pop_all()
 
-    def furnished(self) -> Self:
-        """This, once the first process has made all that the others see.
+    def wait(self) -> None:
+        """Return once the first process has made all that the others see.
 
         Raises:
             LabError: the kernel refuses something, which is named, or it takes too long.
@@ -124,7 +124,6 @@ class Enclosure:
             self.line = self._said
         else:
             self._said.close()
-        return self
 
     def fork(self) -> int:
         """As :func:`os.fork`, with a child that is among the node's processes; it has to :meth:`enter` the rest.
@@ -155,7 +154,7 @@ class Enclosure:
         capabilities: without them, others on the node may look into this process."""
         folder = Path.cwd()
         kernel.setns(self._there, NAMESPACES | kernel.CLONE_NEWNET)
-        assert self._root is not None  # as it is furnished
+        assert self._root is not None  # it was waited for
         os.fchdir(self._root)
         os.chroot(".")  # the lab may be in a chroot, which the kernel leaves at setns
         with suppress(OSError):  # of a folder that is hidden here

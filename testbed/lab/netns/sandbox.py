@@ -398,7 +398,7 @@ class Sandbox:
         try:
             found = Enclosure("a node", namespace, View(copies=(Path(sys.prefix),)))
             try:
-                found.furnished()
+                found.wait()
             finally:
                 found.end()
                 found.close()
@@ -440,7 +440,7 @@ class Sandbox:
                 if node not in self._enclosures and node not in new:
                     new[node] = self._begun_enclosure(self._place(node))
             for one in new.values():
-                one.furnished()
+                one.wait()
         except BaseException:
             for one in new.values():
                 one.end()

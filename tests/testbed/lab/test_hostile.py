@@ -288,9 +288,9 @@ from testbed.lab.netns.enclosure import Enclosure, View
 network = os.open("/proc/self/ns/net", os.O_RDONLY)
 nothing = os.open("/dev/null", os.O_RDONLY)
 fine, refused = Enclosure("h0", network, View()), Enclosure("h1", nothing, View())
-fine.furnished()
+fine.wait()
 try:
-    refused.furnished()
+    refused.wait()
 except LabError as error:
     print(error)
 for one in (fine, refused):

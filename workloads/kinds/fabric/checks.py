@@ -13,7 +13,7 @@ from workloads.kinds.base import Evidence
 from workloads.kinds.fabric.kind import DIVERGENCE
 from workloads.kinds.fabric.measures import APPLIED
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.scheduling.divergence import ROUNDING
+from workloads.kinds.fabric.scheduling.divergence import most_within
 
 
 def judge(seen: Evidence) -> Iterator[Check]:
@@ -38,7 +38,7 @@ def judge_divergence(applied: pd.DataFrame, plan: Fabric) -> Check:
         assert plan.options.divergence_updates is not None
         limit, unit, worst = float(plan.options.divergence_updates), "updates", float(applied["behind"].max())
     else:
-        limit, unit = most * (1 + ROUNDING), "norm of weights"
+        limit, unit = most_within(most), "norm of weights"
         together = applied.loc[applied["behind"] > 1, "divergence"]
         worst = float(together.max()) if len(together) else 0.0
     behind, far = applied["behind"].max(), applied["divergence"].max()

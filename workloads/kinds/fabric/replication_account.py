@@ -14,7 +14,7 @@ from workloads.kinds.fabric.distance import apart
 from workloads.kinds.fabric.fates import Fate
 from workloads.kinds.fabric.journal_lines import Line
 from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.scheduling.divergence import ROUNDING
+from workloads.kinds.fabric.scheduling.divergence import most_within
 from workloads.kinds.fabric.sums import rates
 from workloads.updates import Update
 
@@ -83,11 +83,11 @@ def _bounds(plan: Fabric) -> dict[str, float]:
 
 def _breaches(plan: Fabric, commits: Iterable[tuple[Line, int, float]]) -> dict[str, float]:
     """How many commits went beyond a bound of the divergence, as a single update may."""
-    most = plan.options.divergence_bound
-    if most is None:
+    bound = plan.options.divergence_bound
+    if bound is None:
         return {}
-    limit = most * (1 + ROUNDING)
-    return {"divergence_breaches": float(sum(line.fate.is_applied and far > limit for line, _, far in commits))}
+    most = most_within(bound)
+    return {"divergence_breaches": float(sum(line.fate.is_applied and far > most for line, _, far in commits))}
 
 
 def other(journal: Iterable[Counted], copied: Iterable[Counted]) -> str:

@@ -23,6 +23,11 @@ ROUNDING = 1e-9
 """A divergence that is beyond its bound by so little, as a share of it, is within it."""
 
 
+def most_within(bound: float) -> float:
+    """The largest divergence that counts as within this bound."""
+    return bound * (1 + ROUNDING)
+
+
 def changes(history: float, norms: Sequence[float], momentum: float) -> list[float]:
     """Upper bounds of the norms of the changes of the weights that some updates make, one after another.
 
@@ -63,7 +68,7 @@ class Lead:
     def __init__(
         self, most: float | None, most_updates: int | None, history: float = 0.0, momentum: float = 0.0
     ) -> None:
-        self._most = inf if most is None else most * (1 + ROUNDING)
+        self._most = inf if most is None else most_within(most)
         self._most_updates = most_updates
         self._history, self._momentum = history, momentum
         self._changes: list[float] = []
