@@ -8,9 +8,11 @@ waits instead would see paced workers only.
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -113,26 +115,35 @@ class Vitals:
 
     def _sample(self) -> Generator[float, None, None]:
         """It sleeps by itself, as the worker does, so it never asks to wait."""
-        waited_s, stalled_s, halted_s = _waited_s(), 0.0, 0.0
-        while True:
-            due_s = time.monotonic() + PERIOD_S
-            self._stops = _Stops(stalled_s, halted_s, due_s)
-            time.sleep(PERIOD_S)
-            late_s = time.monotonic() - due_s
-            before_s, waited_s = waited_s, _waited_s()
-            self._late_s.append(late_s)
-            stalled_s += _above(STALL_S, late_s)
-            halted_s += _above(HALT_S, late_s - (waited_s - before_s))
-            self._stops = _Stops(stalled_s, halted_s, math.inf)  # it may be asked to end now
-            yield 0.0
+        stalled_s = halted_s = 0.0
+        with _waits() as so_far_s:
+            waited_s = so_far_s()
+            while True:
+                due_s = time.monotonic() + PERIOD_S
+                self._stops = _Stops(stalled_s, halted_s, due_s)
+                time.sleep(PERIOD_S)
+                late_s = time.monotonic() - due_s
+                before_s, waited_s = waited_s, so_far_s()
+                self._late_s.append(late_s)
+                stalled_s += _above(STALL_S, late_s)
+                halted_s += _above(HALT_S, late_s - (waited_s - before_s))
+                self._stops = _Stops(stalled_s, halted_s, math.inf)  # it may be asked to end now
+                yield 0.0
 
 
-def _waited_s() -> float:
-    """For how long this thread has waited for a core so far."""
+@contextmanager
+def _waits() -> Iterator[Callable[[], float]]:
+    """Says for how long this thread has waited for a core so far (s). The file stays open, for to open it takes longer
+    than to read it."""
     try:
-        return int(WAITED.read_text().split()[1]) / 1e9
+        file = os.open(WAITED, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return 0.0
+        yield lambda: 0.0
+        return
+    try:
+        yield lambda: int(os.pread(file, 100, 0).split()[1]) / 1e9
+    finally:
+        os.close(file)
 
 
 def _above(least_s: float, late_s: float) -> float:

@@ -32,5 +32,5 @@ class Repeating:
     def _run(self) -> None:
         with closing(self._work):
             for wait_s in self._work:
-                if self._stop.wait(wait_s):
+                if self._stop.wait(wait_s) if wait_s else self._stop.is_set():  # to wait for no time is not free
                     return
