@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what is missing, then does nothing until pyproject.toml, requirements/ or this file changes.
+# Installs what is missing, then does nothing until pyproject.toml, requirements/, this file or mover.c changes.
 #
-#   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays)
+#   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays), a C
+#                      compiler (for the engine's inner loop)
 #   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, Sphinx, ping, tc, Open MPI, a headless browser,
 #                      Docker's daemon, which is installed and not started: the suite starts one of its own,
 #                      Ansible, and an SSH server (not started) to rehearse bare metal with
@@ -22,9 +23,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-run}
 venv=.venv
 packages=()
+compiler=(cc:gcc gencat:libc6-dev)  # gencat comes with the C library's headers
 case $what in
-    run)  packages=(iptables:iptables) ;;
-    test) packages=(iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
+    run)  packages=("${compiler[@]}" iptables:iptables) ;;
+    test) packages=("${compiler[@]}" iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
           mnexec:mininet brctl:bridge-utils ifconfig:net-tools ethtool:ethtool dockerd:docker.io ssh:openssh-client sudo:sudo)
           # Where a service that is installed also starts with the machine, an SSH server is for its owner to install.
           [ -d /run/systemd/system ] || packages+=(sshd:openssh-server) ;;
@@ -140,7 +142,7 @@ least_versions() {
 }
 
 stamp=$venv/.testbed-$what
-fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh | cksum; pwd)
+fingerprint=$(cat pyproject.toml requirements/*.txt setup.sh workloads/sync/mover.c | cksum; pwd)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && "$venv"/bin/python -c '' 2>/dev/null; then
     exit 0
 fi

@@ -206,6 +206,7 @@ def _hello(job: WorkerJob, session: Session, device: str | None, samples: TextIO
         name=job.name,
         congestion_control=session.congestion_control or job.congestion_control,
         device=device,
+        mover=session.mover,
         time=time.monotonic(),
     )
 

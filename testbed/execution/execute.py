@@ -383,7 +383,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         dark_s=switching.dark_s if switching else {},
         failed=starting.failed if starting else {},
     )
-    seen.lab |= {"devices": Counter(line["device"] for line in seen.of("hello") if line["device"])}
+    for name in ("device", "mover"):
+        seen.lab[f"{name}s"] = Counter(line[name] for line in seen.of("hello") if line.get(name))
     lab.down()
     return seen
 

@@ -23,7 +23,13 @@ _BUFFERS_PER_SEND = 8
 UNSENT_BYTES = 16 * 2**10
 """Bytes that the kernel may hold of an ordered connection before it has put them on the wire (TCP_NOTSENT_LOWAT): what
 a link of 1 Gbit/s sends in the 0.1 ms that the loop takes to come round."""
-
+LEAST_AWAITED_BYTES, MOST_AWAITED_BYTES = 2**15, 2**18
+"""A process sleeps until this much of a payload is there, or its rest (SO_RCVLOWAT). A chunk cannot be passed on before
+it is complete, so to be woken for each packet only takes processor time."""
+BUFFER_SHARE = 4
+"""And until a fourth of the receive buffer is full at most. Where a program asks for more than the buffer has room for,
+the kernel grows it, and lets it grow no further (``tcp_set_rcvlowat``, Linux's net/ipv4/tcp.c): so the connection would
+stay slow."""
 
 Act = Callable[[], None]
 
@@ -78,6 +84,8 @@ class Connection:
         self._begun = 1 if ordered else _BUFFERS_PER_SEND - 1
         self._header = memoryview(bytearray(header_bytes))
         self._header_have = 0
+        self._buffer_bytes = 0
+        self._awaited_bytes = 1
 
     @property
     def header(self) -> memoryview:
@@ -170,6 +178,8 @@ class Connection:
         if self._header_have < self._header_bytes:
             missing = self._header_bytes - self._header_have
             self._header_have += self._receive([self._header[self._header_have :]], missing)
+            if not self.readable:
+                self._wake_at(0)
         if self._header_have < self._header_bytes:
             return None
         self._header_have = 0
@@ -188,7 +198,21 @@ class Connection:
         payload = min(count, room)
         self._header_have = count - payload
         self.left -= payload
+        if not self.readable:
+            self._wake_at(self.left)
         return payload
+
+    def _wake_at(self, left: int) -> None:
+        """Let the kernel report data once there is as much of a payload as is worth it, if so many bytes of one are to
+        come; else at any."""
+        if left > self._buffer_bytes // BUFFER_SHARE:
+            self._buffer_bytes = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        awaited = min(left, MOST_AWAITED_BYTES, self._buffer_bytes // BUFFER_SHARE)
+        if awaited < LEAST_AWAITED_BYTES:
+            awaited = 1
+        if awaited != self._awaited_bytes:
+            self._awaited_bytes = awaited
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, awaited)
 
     def _receive(self, buffers: Sequence[memoryview], room: int) -> int:
         """One system call into buffers of so many bytes; 0 when nothing is there, or at the end of the stream."""

@@ -68,6 +68,8 @@ class Engine(Loop):
     bucket's ``start`` and the end of ``wait`` the engine alone may touch the bucket.
     """
 
+    mover = "python"
+
     def __init__(
         self,
         node: int,
@@ -202,7 +204,7 @@ class Engine(Loop):
 
     def _awaited(self) -> str:
         silent = [one.name for one in self._by_node.values() if one.received < one.expected]
-        stuck = list(dict.fromkeys(c.name for c in self._connections if c.sending))
+        stuck = list(dict.fromkeys(connection.name for connection in self._stuck()))
         waits = [f"for chunks from {', '.join(silent)}"] if silent else []
         waits += [f"for {', '.join(stuck)} to take chunks"] if stuck else []
         return " and ".join(waits)

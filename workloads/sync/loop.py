@@ -105,8 +105,12 @@ class Loop(Session):
         """The connections with other hosts."""
         return self._connections
 
+    def _stuck(self) -> list[Connection]:
+        """Those to which something waits to be sent."""
+        return [connection for connection in self._connections if connection.sending]
+
     def _sending(self) -> bool:
-        return any(connection.sending for connection in self._connections)
+        return bool(self._stuck())
 
     def _until(self, done: Callable[[], bool], timeout_s: float) -> None:
         """Loop until ``done``.

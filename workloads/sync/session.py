@@ -25,9 +25,11 @@ class Session(ABC):
 
     Attributes:
         leaves_sums: whether the gradient holds the sum after :meth:`wait`.
+        mover: what of ours moves chunks, "compiled" or "python"; None where that is a library's, or another's.
     """
 
     leaves_sums = True
+    mover: str | None = None
 
     @property
     @abstractmethod

@@ -11,6 +11,8 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from testbed.base.errors import TrialTimeoutError, WorkerError
 from topologies.model import Topology
 from workloads.job import Peer
 from workloads.sync.chunks import ChunkTable, cut
+from workloads.sync.compiled import CompiledEngine
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
@@ -29,7 +32,19 @@ from workloads.sync.transport import connect
 Build = Callable[..., Topology]
 OnEveryNode = Callable[..., dict[int, object]]
 Sockets = dict[int, socket.socket]
+Make = Callable[..., Engine]
 LIMIT_S = 30.0
+
+
+def mixed(node: int, *args: Any, **more: Any) -> Engine:
+    return (CompiledEngine if node % 2 else Engine)(node, *args, **more)
+
+
+@pytest.fixture(params=[Engine, CompiledEngine, mixed], ids=["python", "compiled", "mixed"])
+def make(request: pytest.FixtureRequest) -> Make:
+    """What both do is tested with both, and with some processes that have the one, and some the other."""
+    found: Make = request.param
+    return found
 
 
 def gradient_of(worker: int, iteration: int, floats: int) -> np.ndarray:
@@ -38,7 +53,7 @@ def gradient_of(worker: int, iteration: int, floats: int) -> np.ndarray:
 
 
 def trains(
-    forest: Forest, table: ChunkTable, iterations: int, seed: int, priority: bool = False
+    forest: Forest, table: ChunkTable, iterations: int, seed: int, make: Make
 ) -> Callable[[int, Sockets], object]:
     """A worker that checks every sum, with random pauses before buckets and barriers now and then."""
 
@@ -46,7 +61,7 @@ def trains(
         pause, common = random.Random(seed * 1000 + node), random.Random(seed)
         is_worker = node in forest.workers
         gradient = np.empty(table.total_floats, np.float32)
-        engine = Engine(node, forest, table, sockets, gradient if is_worker else None, priority=priority)
+        engine = make(node, forest, table, sockets, gradient if is_worker else None)
         engine.barrier(LIMIT_S)
         for i in range(iterations):
             gradient[:] = gradient_of(node, i, table.total_floats)
@@ -98,12 +113,12 @@ def trains(
     ],
 )
 def test_sums_are_exact(
-    topology: Build, on_every_node: OnEveryNode, scheme: str, network: str, floats: int, chunk_bytes: int
+    topology: Build, on_every_node: OnEveryNode, scheme: str, network: str, floats: int, chunk_bytes: int, make: Make
 ) -> None:
     net = topology(network)
     forest = build(scheme, net, [floats // 2, floats // 10, floats - floats // 2 - floats // 10])
     table = cut(forest, floats, [(0, floats)], chunk_bytes)
-    results = on_every_node(forest, list(net.hosts), trains(forest, table, 4, seed=1))
+    results = on_every_node(forest, list(net.hosts), trains(forest, table, 4, 1, make))
     payload = 2 * (net.host_count - 1) * 4 * floats
     sent = results.values()
     assert all(isinstance(count, int) for count in sent), sent
@@ -111,11 +126,11 @@ def test_sums_are_exact(
 
 
 @pytest.mark.parametrize("scheme", ["ps(colocated=false,servers=3)", "ps(place=lpt,colocated=false,servers=2)"])
-def test_servers_that_have_no_gradient(topology: Build, on_every_node: OnEveryNode, scheme: str) -> None:
+def test_servers_that_have_no_gradient(topology: Build, on_every_node: OnEveryNode, scheme: str, make: Make) -> None:
     net = topology("star(hosts=6)")
     forest = build(scheme, net, [20_000, 3_000, 7_000])
     table = cut(forest, 30_000, [(0, 30_000)], 4096)
-    results = on_every_node(forest, list(net.hosts), trains(forest, table, 6, seed=2))
+    results = on_every_node(forest, list(net.hosts), trains(forest, table, 6, 2, make))
     assert all(isinstance(count, int) for count in results.values()), results
 
 
@@ -137,34 +152,37 @@ def test_priority_neither_deadlocks_nor_mixes_up(
     spans = list(itertools.pairwise(edges))
     draw.shuffle(spans)
     table = cut(forest, floats, spans, max(4, 4 * floats // chunks))
-    results = on_every_node(forest, list(range(hosts)), trains(forest, table, 3, seed, priority=True))
+    results = on_every_node(forest, list(range(hosts)), trains(forest, table, 3, seed, partial(Engine, priority=True)))
     assert all(isinstance(count, int) for count in results.values()), results
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_forests_chunks_and_delays(
-    random_forest: Callable[..., Forest], on_every_node: OnEveryNode, seed: int
+    random_forest: Callable[..., Forest], on_every_node: OnEveryNode, seed: int, make: Make
 ) -> None:
     """Random trees (with hosts that only add), buckets in random order, many iterations, ranks out of step."""
     draw = random.Random(seed)
     hosts = draw.randint(2, 7)
     forest = random_forest(seed, hosts, draw.randint(1, hosts), draw.randint(1, 6))
-    forest = replace(forest, window=draw.choice([0, 0, 1, 2, 5]))
+    if make is Engine:
+        forest = replace(forest, window=draw.choice([0, 0, 1, 2, 5]))
     floats = draw.choice([60, 999, 40_000, 300_000])
     edges = sorted({0, floats, *(draw.randrange(1, floats) for _ in range(draw.randint(0, 4)))})
     buckets = list(itertools.pairwise(edges))[::-1]
     table = cut(forest, floats, buckets, max(4, floats // draw.randint(1, 60)))
-    results = on_every_node(forest, list(range(hosts)), trains(forest, table, 12, seed))
+    results = on_every_node(forest, list(range(hosts)), trains(forest, table, 12, seed, make))
     assert all(isinstance(count, int) for count in results.values()), results
 
 
-def test_bytes_on_the_wire_are_the_cost_models_and_the_headers(topology: Build, on_every_node: OnEveryNode) -> None:
+def test_bytes_on_the_wire_are_the_cost_models_and_the_headers(
+    topology: Build, on_every_node: OnEveryNode, make: Make
+) -> None:
     net = topology("star(hosts=3)")
     forest = build("ring", net, [])
     table = cut(forest, 3000, [(0, 3000)], 400)
 
     def work(node: int, sockets: Sockets) -> object:
-        engine = Engine(node, forest, table, sockets, np.zeros(3000, np.float32))
+        engine = make(node, forest, table, sockets, np.zeros(3000, np.float32))
         engine.start(0)
         engine.wait(LIMIT_S)
         return engine.wire_bytes
@@ -172,14 +190,14 @@ def test_bytes_on_the_wire_are_the_cost_models_and_the_headers(topology: Build, 
     assert on_every_node(forest, [0, 1, 2], work) == dict.fromkeys(range(3), 2 * 2 * (4000 + 4 * 10))
 
 
-def test_a_bucket_is_not_touched_before_it_is_started(topology: Build, on_every_node: OnEveryNode) -> None:
+def test_a_bucket_is_not_touched_before_it_is_started(topology: Build, on_every_node: OnEveryNode, make: Make) -> None:
     """Rank 1 completes bucket 1 late, when all that the others have of it has long arrived."""
     forest = build("ps", topology("star(hosts=3)"), [])
     table = cut(forest, 200_000, [(100_000, 200_000), (0, 100_000)], 4096)
 
     def work(node: int, sockets: Sockets) -> object:
         gradient = np.full(200_000, node + 1, np.float32)
-        engine = Engine(node, forest, table, sockets, gradient)
+        engine = make(node, forest, table, sockets, gradient)
         engine.start(0)
         if node == 1:
             engine.poll(0.5)
@@ -191,12 +209,14 @@ def test_a_bucket_is_not_touched_before_it_is_started(topology: Build, on_every_
     assert on_every_node(forest, [0, 1, 2], work) == {0: True, 1: True, 2: True}
 
 
-def test_the_moment_at_which_a_bucket_was_complete_is_kept(topology: Build, on_every_node: OnEveryNode) -> None:
+def test_the_moment_at_which_a_bucket_was_complete_is_kept(
+    topology: Build, on_every_node: OnEveryNode, make: Make
+) -> None:
     forest = build("ring", topology("star(hosts=2)"), [])
     table = cut(forest, 2000, [(1000, 2000), (0, 1000)], 400)
 
     def work(node: int, sockets: Sockets) -> object:
-        engine = Engine(node, forest, table, sockets, np.zeros(2000, np.float32))
+        engine = make(node, forest, table, sockets, np.zeros(2000, np.float32))
         began_s = time.monotonic()
         engine.start(0)
         engine.start(1)
@@ -210,12 +230,12 @@ def test_the_moment_at_which_a_bucket_was_complete_is_kept(topology: Build, on_e
     assert on_every_node(forest, [0, 1], work) == {0: True, 1: True}
 
 
-def test_a_neighbour_that_closes_is_named(topology: Build, on_every_node: OnEveryNode) -> None:
+def test_a_neighbour_that_closes_is_named(topology: Build, on_every_node: OnEveryNode, make: Make) -> None:
     forest = build("ring", topology("star(hosts=3)"), [])
     table = cut(forest, 900_000, [(0, 900_000)], 4096)
 
     def work(node: int, sockets: Sockets) -> object:
-        engine = Engine(node, forest, table, sockets, np.zeros(900_000, np.float32))
+        engine = make(node, forest, table, sockets, np.zeros(900_000, np.float32))
         engine.start(0)
         if node == 1:
             engine.close()
@@ -228,12 +248,14 @@ def test_a_neighbour_that_closes_is_named(topology: Build, on_every_node: OnEver
     assert any(text.startswith("lost the connection to h1: ") for text in errors.values())
 
 
-def test_a_neighbour_that_left_before_the_iteration_is_named(topology: Build, on_every_node: OnEveryNode) -> None:
+def test_a_neighbour_that_left_before_the_iteration_is_named(
+    topology: Build, on_every_node: OnEveryNode, make: Make
+) -> None:
     forest = build("ring", topology("star(hosts=2)"), [])
     table = cut(forest, 100, [(0, 100)], 64)
 
     def work(node: int, sockets: Sockets) -> object:
-        engine = Engine(node, forest, table, sockets, np.zeros(100, np.float32))
+        engine = make(node, forest, table, sockets, np.zeros(100, np.float32))
         engine.barrier(LIMIT_S)
         if node == 1:
             return None
@@ -245,14 +267,14 @@ def test_a_neighbour_that_left_before_the_iteration_is_named(topology: Build, on
     assert on_every_node(forest, [0, 1], work)[0] == "named"
 
 
-def test_ends_one_after_another_without_an_error(topology: Build, on_every_node: OnEveryNode) -> None:
+def test_ends_one_after_another_without_an_error(topology: Build, on_every_node: OnEveryNode, make: Make) -> None:
     """A rank that is done may close while its neighbours still finish the last iteration."""
     forest = build("ps", topology("star(hosts=5)"), [])
     table = cut(forest, 100_000, [(0, 100_000)], 2048)
 
     def work(node: int, sockets: Sockets) -> object:
         gradient = np.ones(100_000, np.float32)
-        engine = Engine(node, forest, table, sockets, gradient)
+        engine = make(node, forest, table, sockets, gradient)
         for _ in range(5):
             gradient[:] = 1
             engine.start(0)
@@ -263,12 +285,12 @@ def test_ends_one_after_another_without_an_error(topology: Build, on_every_node:
     assert on_every_node(forest, list(range(5)), work) == dict.fromkeys(range(5), 500_000.0)
 
 
-def test_who_is_waited_for(topology: Build, on_every_node: OnEveryNode) -> None:
+def test_who_is_waited_for(topology: Build, on_every_node: OnEveryNode, make: Make) -> None:
     forest = build("ps", topology("star(hosts=3)"), [])
     table = cut(forest, 300, [(0, 300)], 64)
 
     def work(node: int, sockets: Sockets) -> object:
-        engine = Engine(node, forest, table, sockets, np.zeros(300, np.float32))
+        engine = make(node, forest, table, sockets, np.zeros(300, np.float32))
         engine.barrier(LIMIT_S)
         if node == 2:
             time.sleep(1.5)
@@ -290,13 +312,13 @@ def test_who_is_waited_for(topology: Build, on_every_node: OnEveryNode) -> None:
     ],
 )
 def test_a_barrier_waits_for_the_last(
-    topology: Build, on_every_node: OnEveryNode, scheme: str, network: str, last: int
+    topology: Build, on_every_node: OnEveryNode, scheme: str, network: str, last: int, make: Make
 ) -> None:
     forest = build(scheme, topology(network), [])
     table = cut(forest, 80, [(0, 80)], 64)
 
     def work(node: int, sockets: Sockets) -> object:
-        engine = Engine(node, forest, table, sockets, np.zeros(80, np.float32))
+        engine = make(node, forest, table, sockets, np.zeros(80, np.float32))
         engine.barrier(LIMIT_S)
         if node == last:
             time.sleep(0.3)
@@ -311,13 +333,13 @@ def test_a_barrier_waits_for_the_last(
 
 
 @pytest.mark.parametrize("chunk", [0, 3])
-def test_a_chunk_that_does_not_belong_here_is_named(topology: Build, chunk: int) -> None:
+def test_a_chunk_that_does_not_belong_here_is_named(topology: Build, chunk: int, make: Make) -> None:
     """Chunk 0 starts at this node, so nobody may send a part of it; chunk 3 does not exist."""
     forest = build("ring", topology("star(hosts=2)"), [])
     table = cut(forest, 2, [(0, 2)], 64)
     here, there = socket.socketpair()
     with here, there:
-        engine = Engine(1, forest, table, {0: here}, np.zeros(2, np.float32))
+        engine = make(1, forest, table, {0: here}, np.zeros(2, np.float32))
         engine.start(0)
         there.sendall(chunk.to_bytes(4, "big") + bytes(4))
         with pytest.raises(WorkerError) as caught:
@@ -325,12 +347,12 @@ def test_a_chunk_that_does_not_belong_here_is_named(topology: Build, chunk: int)
     assert caught.value.problem == f"h1 got chunk {chunk} from h0, and does not expect it"
 
 
-def test_misuse_is_refused(topology: Build) -> None:
+def test_misuse_is_refused(topology: Build, make: Make) -> None:
     forest = build("ring", topology("star(hosts=1)"), [])
     table = cut(forest, 8, [(0, 4), (4, 8)], 64)
     with pytest.raises(ValueError, match="gradient is float64"):
-        Engine(0, forest, table, {}, np.zeros(8))
-    engine = Engine(0, forest, table, {}, np.zeros(8, np.float32))
+        make(0, forest, table, {}, np.zeros(8))
+    engine = make(0, forest, table, {}, np.zeros(8, np.float32))
     engine.start(0)
     with pytest.raises(ValueError, match="started twice"):
         engine.start(0)
@@ -340,11 +362,11 @@ def test_misuse_is_refused(topology: Build) -> None:
         engine.barrier(1.0)
 
 
-def _killed_member(node: int, forest: Forest, peers: tuple[Peer, ...], told: multiprocessing.SimpleQueue) -> None:
+def _killed_member(
+    node: int, forest: Forest, peers: tuple[Peer, ...], told: multiprocessing.SimpleQueue, make: Make
+) -> None:
     table = cut(forest, 600_000, [(0, 600_000)], 65536)
-    engine = Engine(
-        node, forest, table, connect(node, peers, forest.nodes, "reno", 20.0), np.zeros(600_000, np.float32)
-    )
+    engine = make(node, forest, table, connect(node, peers, forest.nodes, "reno", 20.0), np.zeros(600_000, np.float32))
     engine.barrier(LIMIT_S)
     if node == 2:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -356,12 +378,14 @@ def _killed_member(node: int, forest: Forest, peers: tuple[Peer, ...], told: mul
         told.put((node, error.problem))
 
 
-def test_a_killed_process_is_named(topology: Build, loopback_peers: Callable[..., tuple[Peer, ...]]) -> None:
+def test_a_killed_process_is_named(
+    topology: Build, loopback_peers: Callable[..., tuple[Peer, ...]], make: Make
+) -> None:
     forest = build("ps", topology("star(hosts=3)"), [])
     context = multiprocessing.get_context("spawn")
     told = context.SimpleQueue()
     members = [
-        context.Process(target=_killed_member, args=(node, forest, loopback_peers(forest, node), told))
+        context.Process(target=_killed_member, args=(node, forest, loopback_peers(forest, node), told, make))
         for node in range(3)
     ]
     for member in members:

@@ -383,7 +383,7 @@ class Server(NoBuckets, Exchange):
         return not self.ledger.is_complete or self._met[connection.node] < self._barriers
 
     def _awaited(self) -> str:
-        stuck = [connection.name for connection in self._connections if connection.sending]
+        stuck = [connection.name for connection in self._stuck()]
         if stuck:
             return f"for {', '.join(stuck)} to take weights"
         silent = [self._workers[rank] for rank in self.ledger.computing]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from workloads.job import WorkerJob
 from workloads.sync import chunks, transport
+from workloads.sync.compiled import engine
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
 from workloads.sync.steps import Jitter
@@ -28,4 +29,4 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: C
     steps = job.jitter
     jitter = Jitter(forest, job.node, steps.sigma_s, steps.seed) if steps else None
     gradient = None if part is None else part.gradient
-    return Engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)
+    return engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)

@@ -164,7 +164,7 @@ class Server(Holder):
         return super()._sending() or bool(self._later)
 
     def _awaited(self) -> str:
-        stuck = [connection.name for connection in self._connections if connection.sending]
+        stuck = [connection.name for connection in self._stuck()]
         if stuck:
             return f"for {', '.join(stuck)} to take weights"
         if self._plan.replica is not None and self.journal.waits_for_replica:

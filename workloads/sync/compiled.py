@@ -1,0 +1,248 @@
+"""The engine with its inner loop compiled (``mover.c``), which takes less processor time.
+
+It does what :class:`workloads.sync.engine.Engine` does, message for message, and is tested equal to it. It does less:
+sums are of float32, a neighbour has one connection, and nothing overtakes, waits for a window or a gate, or is held
+back by jitter. :func:`engine` takes it wherever that is enough.
+
+Set-up compiles it. Where that was not possible the engine in Python does everything, and each process says which one it
+has (``mover`` in its first line, and in a trial's environment).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from itertools import accumulate, chain
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from testbed.base.errors import WorkerError
+from workloads.job import Gated
+from workloads.sync.bundle import Sockets
+from workloads.sync.chunks import ChunkTable
+from workloads.sync.connection import Connection, lost
+from workloads.sync.engine import Engine, Floats
+from workloads.sync.forest import ABSENT, Forest
+from workloads.sync.steps import Jitter
+
+LIBRARY = "workloads.sync._mover"
+VERSION = 1
+"""``mover.c`` has the same."""
+FIX = "install a C compiler (Debian: gcc and libc6-dev), remove .venv/.testbed-* and run ./setup.sh run"
+SLICE_S = 0.1
+"""The interpreter sees at least that often whether it has to do something else, such as to end on a signal."""
+_QUIET, _MOVED, _CLOSED, _CUT_OFF, _MISFIT, _REFUSED = range(6)
+_TYPES: Mapping[str, DTypeLike] = {
+    "sockets": np.int32,
+    "memory": np.uintp,
+    "floats": np.int64,
+    **dict.fromkeys(("gate", "bucket", "children", "parent"), np.int32),
+    **dict.fromkeys(("receives", "takes_part"), np.uint8),
+    **dict.fromkeys(("forward_from", "forward", "leaves_from", "leaves", "parts"), np.int32),
+    **dict.fromkeys(("expected", "received", "unsent"), np.int32),
+    "sent_bytes": np.int64,
+    "closed": np.uint8,
+    "missing": np.int32,
+    "bucket_complete_s": np.float64,
+}
+"""Of the arrays of ``struct plan``, in their order there."""
+_OF_CONNECTIONS, _OF_BUCKETS = (
+    ("expected", "received", "unsent", "sent_bytes", "closed"),
+    ("missing", "bucket_complete_s"),
+)
+"""The arrays that change."""
+
+
+class _Plan(ctypes.Structure):
+    """``struct plan`` of ``mover.c``, which explains it."""
+
+    _fields_ = [
+        *[(name, ctypes.c_int64) for name in ("connections", "chunks", "gates", "buckets", "epoll")],
+        *[(name, ctypes.c_void_p) for name in _TYPES],
+        ("remaining", ctypes.c_int64),
+        ("complete_s", ctypes.c_double),
+        *[(name, ctypes.c_int64) for name in ("connection", "chunk", "error")],
+    ]
+    epoll: int
+    remaining: int
+    complete_s: float
+    connection: int
+    chunk: int
+    error: int
+
+
+def engine(
+    node: int,
+    forest: Forest,
+    chunks: ChunkTable,
+    sockets: Sockets,
+    gradient: Floats | None,
+    *,
+    priority: bool = False,
+    jitter: Jitter | None = None,
+) -> Engine:
+    """The engine for this: compiled, where that is installed and does all that is asked, else in Python."""
+    is_plain = forest.fixed is None and not forest.window and not priority and jitter is None
+    has_one_each = all(isinstance(one, socket.socket) or len(one) == 1 for one in sockets.values())
+    if is_plain and has_one_each and library() is not None:
+        return CompiledEngine(node, forest, chunks, sockets, gradient)
+    return Engine(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """What was compiled, if it was.
+
+    Raises:
+        WorkerError: it is of another version.
+    """
+    spec = find_spec(LIBRARY)
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        found = ctypes.CDLL(spec.origin)
+    except OSError:  # of another kind of machine than this one
+        return None
+    if found.mover_version() != VERSION:
+        raise WorkerError(f"{spec.origin} is of another version of testbed", fix=FIX)
+    found.mover_new.restype = ctypes.c_void_p
+    found.mover_step.argtypes = [ctypes.c_void_p, ctypes.c_double]
+    found.mover_open.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+    for function in (found.mover_open, found.mover_begin, found.mover_free):
+        function.restype = None
+    found.mover_begin.argtypes = found.mover_free.argtypes = [ctypes.c_void_p]
+    return found
+
+
+class CompiledEngine(Engine):
+    """As :class:`Engine`, of which it keeps what happens once a round; arguments as there.
+
+    What was compiled has the state of a round. After each step, the attributes that :class:`Engine` looks at are as in
+    that state.
+
+    Raises:
+        WorkerError: nothing is installed that was compiled.
+    """
+
+    mover = "compiled"
+
+    def __init__(
+        self, node: int, forest: Forest, chunks: ChunkTable, sockets: Sockets, gradient: Floats | None
+    ) -> None:
+        found = library()
+        if found is None:
+            raise WorkerError(f"{LIBRARY} is not installed", fix=FIX)
+        self._library = found
+        self._state: int | None = None
+        super().__init__(node, forest, chunks, sockets, gradient)
+
+    def wait_at(self, gate: Gated, node: int, nodes: int) -> None:
+        """
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self._name} ({node} of {nodes}) sends whatever the gate at {gate.path} says")
+
+    def close(self) -> None:
+        super().close()
+        self._library.mover_free(self._state)
+        self._state = None
+
+    def _begin_round(self) -> None:
+        super()._begin_round()
+        if self._state is None:
+            self._furnish()
+        self._arrays["expected"][:] = 0
+        self._library.mover_begin(self._state)
+
+    def _expect(self, kind: int) -> None:
+        super()._expect(kind)
+        self._shared.remaining, self._shared.complete_s = self._remaining, self._complete_s
+        self._arrays["expected"][:] = [self._by_node[one.node].expected for one in self._connections]
+
+    def _open(self, gate: int) -> None:
+        self._ready[gate] = True
+        self._sums.open(gate)
+        self._library.mover_open(self._state, gate)
+        self._read_back()
+
+    def _stuck(self) -> list[Connection]:
+        return [one for one, unsent in zip(self._connections, self._arrays["unsent"], strict=True) if unsent]
+
+    def _move(self) -> bool:
+        return self._step(0.0)
+
+    def _step(self, timeout_s: float) -> bool:
+        until_s = time.monotonic() + min(timeout_s, SLICE_S) if timeout_s else 0.0
+        how = self._library.mover_step(self._state, until_s)
+        self._read_back()
+        if how > _MOVED:
+            raise self._failure(how)
+        return bool(how)
+
+    def _failure(self, how: int) -> Exception:
+        connection, error = self._connections[self._shared.connection], self._shared.error
+        if how == _CLOSED:
+            return lost(connection, "it was closed")
+        if how == _CUT_OFF:
+            return self._cut_off(connection)
+        if how == _MISFIT:
+            return self._misfit(connection, self._shared.chunk)
+        return lost(connection, os.strerror(error)) if how == _REFUSED else OSError(error, os.strerror(error))
+
+    def _read_back(self) -> None:
+        arrays = self._arrays
+        self._remaining, self._complete_s = self._shared.remaining, self._shared.complete_s
+        self._missing = arrays["missing"].tolist()
+        self._bucket_complete_s = arrays["bucket_complete_s"].tolist()
+        columns = (arrays[name].tolist() for name in ("received", "sent_bytes", "closed"))
+        for connection, received, sent_bytes, closed in zip(self._connections, *columns, strict=True):
+            self._by_node[connection.node].received = received
+            connection.sent_bytes, connection.closed = sent_bytes, bool(closed)
+
+    def _furnish(self) -> None:
+        """Give what was compiled the plan, and memory for its state."""
+        plan, at = self._plan, {one.node: i for i, one in enumerate(self._connections)}
+        forward = [[at[peer] for peer in plan.forward[c]] for c in plan.klass]
+        by_chunk = {
+            "memory": [part.ctypes.data for part in self._sums.parts],
+            "floats": [len(part) for part in self._sums.parts],
+            "gate": plan.gate,
+            "bucket": plan.bucket,
+            "children": plan.children,
+            "parent": [at.get(plan.parent[c], plan.parent[c]) for c in plan.klass],
+            "receives": [plan.receives[c] for c in plan.klass],
+            "takes_part": [plan.parent[c] != ABSENT or plan.receives[c] for c in plan.klass],
+        }
+        given = {
+            **by_chunk,
+            "sockets": [one.sock.fileno() for one in self._connections],
+            "forward_from": _begins(forward),
+            "forward": list(chain(*forward)),
+            "leaves_from": _begins(plan.leaves),
+            "leaves": list(chain(*plan.leaves)),
+            "parts": plan.parts,
+        }
+        kept = {**dict.fromkeys(_OF_CONNECTIONS, self._connections), **dict.fromkeys(_OF_BUCKETS, plan.parts)}
+        self._arrays = {name: np.array(values, _TYPES[name]) for name, values in given.items()}
+        self._arrays |= {name: np.zeros(len(like), _TYPES[name]) for name, like in kept.items()}
+        self._shared = _Plan(
+            connections=len(at), chunks=len(plan.klass), gates=len(plan.leaves), buckets=len(plan.parts)
+        )
+        self._shared.epoll = self._epoll.fileno()
+        for name, array in self._arrays.items():
+            setattr(self._shared, name, array.ctypes.data)
+        self._state = self._library.mover_new(ctypes.byref(self._shared))
+        if self._state is None:
+            raise MemoryError(f"for {len(plan.klass)} chunks")
+
+
+def _begins(lists: Sequence[Sequence[int]]) -> list[int]:
+    """Where each of them begins in their concatenation, and its end."""
+    return [0, *accumulate(map(len, lists))]
