@@ -1,8 +1,8 @@
 """The engine with its inner loop compiled (``mover.c``), which takes less processor time.
 
 It does what :class:`workloads.sync.engine.Engine` does, message for message, and is tested equal to it. It does less:
-sums are of float32, a neighbour has one connection, and nothing overtakes, waits for a window or a gate, or is held
-back by jitter. :func:`engine` takes it wherever that is enough.
+sums are of float32, a neighbour has one connection, and nothing overtakes, waits for a gate, or is held back by jitter.
+:func:`engine` takes it wherever that is enough.
 
 Set-up compiles it. Where that was not possible the engine in Python does everything, and each process says which one it
 has (``mover`` in its first line, and in a trial's environment).
@@ -44,6 +44,7 @@ _TYPES: Mapping[str, DTypeLike] = {
     "floats": np.int64,
     **dict.fromkeys(("gate", "bucket", "children", "parent"), np.int32),
     **dict.fromkeys(("receives", "takes_part"), np.uint8),
+    **dict.fromkeys(("before", "after"), np.int32),
     **dict.fromkeys(("forward_from", "forward", "leaves_from", "leaves", "parts"), np.int32),
     **dict.fromkeys(("expected", "received", "unsent"), np.int32),
     "sent_bytes": np.int64,
@@ -88,7 +89,7 @@ def engine(
     jitter: Jitter | None = None,
 ) -> Engine:
     """The engine for this: compiled, where that is installed and does all that is asked, else in Python."""
-    is_plain = forest.fixed is None and not forest.window and not priority and jitter is None
+    is_plain = forest.fixed is None and not priority and jitter is None
     has_one_each = all(isinstance(one, socket.socket) or len(one) == 1 for one in sockets.values())
     if is_plain and has_one_each and library() is not None:
         return CompiledEngine(node, forest, chunks, sockets, gradient)
@@ -209,6 +210,8 @@ class CompiledEngine(Engine):
     def _furnish(self) -> None:
         """Give what was compiled the plan, and memory for its state."""
         plan, at = self._plan, {one.node: i for i, one in enumerate(self._connections)}
+        before = self._sums.windows.before
+        after = {k: later for later, k in before.items()}
         forward = [[at[peer] for peer in plan.forward[c]] for c in plan.klass]
         by_chunk = {
             "memory": [part.ctypes.data for part in self._sums.parts],
@@ -219,6 +222,8 @@ class CompiledEngine(Engine):
             "parent": [at.get(plan.parent[c], plan.parent[c]) for c in plan.klass],
             "receives": [plan.receives[c] for c in plan.klass],
             "takes_part": [plan.parent[c] != ABSENT or plan.receives[c] for c in plan.klass],
+            "before": [before.get(k, -1) for k in range(len(plan.klass))],
+            "after": [after.get(k, -1) for k in range(len(plan.klass))],
         }
         given = {
             **by_chunk,

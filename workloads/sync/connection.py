@@ -23,7 +23,7 @@ _BUFFERS_PER_SEND = 8
 UNSENT_BYTES = 16 * 2**10
 """Bytes that the kernel may hold of an ordered connection before it has put them on the wire (TCP_NOTSENT_LOWAT): what
 a link of 1 Gbit/s sends in the 0.1 ms that the loop takes to come round."""
-LEAST_AWAITED_BYTES, MOST_AWAITED_BYTES = 2**15, 2**18
+LEAST_AWAITED_BYTES, MOST_AWAITED_BYTES = 2**15, 2**19
 """A process sleeps until this much of a payload is there, or its rest (SO_RCVLOWAT). A chunk cannot be passed on before
 it is complete, so to be woken for each packet only takes processor time."""
 BUFFER_SHARE = 4

@@ -25,10 +25,10 @@
 #define CHUNK_MASK ((1u << ROUND_SHIFT) - 1)
 #define HEADER_BYTES 4
 #define FLOAT_BYTES 4
-#define SCRATCH_BYTES (1 << 18)
+#define SCRATCH_BYTES (1 << 16)         /* it stays in a core's cache */
 #define MESSAGES_PER_SEND 4
 #define LEAST_AWAITED_BYTES (1 << 15)
-#define MOST_AWAITED_BYTES (1 << 18)
+#define MOST_AWAITED_BYTES (1 << 19)
 #define BUFFER_SHARE 4
 #define TURNS 8                     /* moves in a row without a look at what else has come */
 #define EVENTS 64
@@ -41,13 +41,14 @@ enum { QUIET, MOVED, CLOSED, CUT_OFF, MISFIT, REFUSED, NO_EPOLL };
 struct plan {
     int64_t connections, chunks, gates, buckets, epoll;
     const int32_t *sockets;         /* by connection */
-    float *const *memory;           /* by chunk, as all down to `takes_part` */
+    float *const *memory;           /* by chunk, as all down to `after` */
     const int64_t *floats;
     const int32_t *gate, *bucket;
     const int32_t *children;        /* partial sums that come */
     const int32_t *parent;          /* a connection, ROOT, or another negative number */
     const uint8_t *receives;        /* the sum comes back to this node */
     const uint8_t *takes_part;
+    const int32_t *before, *after;  /* in a window: the chunk whose sum this one waits for, and the one that waits; or -1 */
     const int32_t *forward_from;    /* chunks + 1: where a chunk's part of `forward` begins */
     const int32_t *forward;         /* connections */
     const int32_t *leaves_from;     /* gates + 1: where a gate's part of `leaves` begins */
@@ -82,6 +83,7 @@ struct mover {
     struct connection *connections;
     int32_t *waiting;               /* by chunk: partial sums still to come */
     uint8_t *done;                  /* by chunk: passed on for the last time, or never here */
+    uint8_t *is_summed, *parked;    /* by chunk: its sum is here; it waits for another's */
     uint8_t *open;                  /* by gate */
     uint32_t round;
     bool news;                      /* a bucket or all chunks have become complete */
@@ -98,6 +100,9 @@ static double now_s(void) {
 __attribute__((target_clones("avx2", "default")))
 #endif
 static void add(float *restrict ours, const float *restrict theirs, int64_t count) {
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 4
+#endif
     for (int64_t i = 0; i < count; i++)
         ours[i] += theirs[i];
 }
@@ -131,22 +136,34 @@ static void complete(struct mover *m, int64_t k) {
         p->complete_s = now_s();
 }
 
+static void send_up(struct mover *m, int64_t k) {
+    const struct plan *p = m->plan;
+    if (p->before[k] >= 0 && !m->is_summed[p->before[k]]) {
+        m->parked[k] = 1;
+        return;
+    }
+    push(m, p->parent[k], m->round << ROUND_SHIFT | (uint32_t)k);
+    if (!p->receives[k])
+        complete(m, k);
+}
+
 static void summed(struct mover *m, int64_t k) {
     const struct plan *p = m->plan;
     for (int32_t i = p->forward_from[k]; i < p->forward_from[k + 1]; i++)
         push(m, p->forward[i], SUM | m->round << ROUND_SHIFT | (uint32_t)k);
     complete(m, k);
+    m->is_summed[k] = 1;
+    if (p->after[k] >= 0 && m->parked[p->after[k]]) {
+        m->parked[p->after[k]] = 0;
+        send_up(m, p->after[k]);
+    }
 }
 
 static void reduced(struct mover *m, int64_t k) {
-    const struct plan *p = m->plan;
-    if (p->parent[k] == ROOT) {
+    if (m->plan->parent[k] == ROOT)
         summed(m, k);
-    } else {
-        push(m, p->parent[k], m->round << ROUND_SHIFT | (uint32_t)k);
-        if (!p->receives[k])
-            complete(m, k);
-    }
+    else
+        send_up(m, k);
 }
 
 /* Receiving. */
@@ -462,6 +479,8 @@ void mover_begin(struct mover *m) {
     memset(p->bucket_complete_s, 0, (size_t)p->buckets * sizeof *p->bucket_complete_s);
     for (int64_t k = 0; k < p->chunks; k++)
         m->done[k] = !p->takes_part[k];
+    memset(m->is_summed, 0, (size_t)p->chunks);
+    memset(m->parked, 0, (size_t)p->chunks);
 }
 
 void mover_free(struct mover *m) {
@@ -472,6 +491,8 @@ void mover_free(struct mover *m) {
     free(m->connections);
     free(m->waiting);
     free(m->done);
+    free(m->is_summed);
+    free(m->parked);
     free(m->open);
     free(m);
 }
@@ -481,8 +502,10 @@ static bool furnish(struct mover *m) {
     m->connections = calloc((size_t)p->connections + 1, sizeof *m->connections);
     m->waiting = calloc((size_t)p->chunks + 1, sizeof *m->waiting);
     m->done = calloc((size_t)p->chunks + 1, 1);
+    m->is_summed = calloc((size_t)p->chunks + 1, 1);
+    m->parked = calloc((size_t)p->chunks + 1, 1);
     m->open = calloc((size_t)p->gates + 1, 1);
-    if (!m->connections || !m->waiting || !m->done || !m->open)
+    if (!m->connections || !m->waiting || !m->done || !m->is_summed || !m->parked || !m->open)
         return false;
     for (int64_t k = 0; k < p->chunks; k++) {
         if (p->parent[k] >= 0)

@@ -67,7 +67,11 @@ class Slots:
 
 
 class Windows:
-    """Which chunks a worker may not send yet, for want of an earlier one's sum."""
+    """Which chunks a worker may not send yet, for want of an earlier one's sum.
+
+    Attributes:
+        before: by chunk, the one whose sum it waits for.
+    """
 
     def __init__(self, klass: Sequence[Hashable], window: int) -> None:
         """A ``window`` of 0 is no limit; ``klass`` says for each chunk with which others it is counted."""
@@ -75,8 +79,8 @@ class Windows:
         for k, c in enumerate(klass):
             order.setdefault(c, []).append(k)
         pairs = [zip(ks, ks[window:], strict=False) for ks in order.values() if window]
-        self._before = {later: k for each in pairs for k, later in each}
-        self._after = {k: later for later, k in self._before.items()}
+        self.before = {later: k for each in pairs for k, later in each}
+        self._after = {k: later for later, k in self.before.items()}
         self.begin()
 
     def begin(self) -> None:
@@ -86,7 +90,7 @@ class Windows:
 
     def may_send(self, k: int) -> bool:
         """Whether chunk k may leave; if not, :meth:`summed` names it when it may."""
-        if k in self._before and self._before[k] not in self._summed:
+        if k in self.before and self.before[k] not in self._summed:
             self._parked.add(k)
             return False
         return True

@@ -32,6 +32,7 @@ class FloatSums:
     """In the gradient itself, or in a buffer of its size on a node without one.
 
     Attributes:
+        windows: which chunks wait for others.
         parts: the memory of each chunk.
         turn: by chunk, what is to be done with it when its turn to be sent has come.
         dtype: of what travels: float32, or that of the ``gradient``.
@@ -52,14 +53,14 @@ class FloatSums:
         self.dtype: DTypeLike = dtype if gradient is None else gradient.dtype
         self._own = gradient is not None
         counted = list(zip(plan.klass, plan.bucket if each_bucket else [0] * len(plan.bucket), strict=True))
-        self._windows = Windows(counted[: plan.data], window if self._own else 0)
+        self.windows = Windows(counted[: plan.data], window if self._own else 0)
         flat = np.zeros(total_floats, dtype) if gradient is None else gradient
         self.parts: list[Numbers] = [flat[first:last] for first, last in zip(plan.first, plan.last, strict=True)]
         self.turn: list[Act | None] = [None] * len(self.parts)
 
     def begin(self) -> None:
         """A new iteration or barrier."""
-        self._windows.begin()
+        self.windows.begin()
 
     def open(self, gate: int) -> None:
         """The gate's chunks may be added to."""
@@ -78,11 +79,11 @@ class FloatSums:
 
     def may_send(self, k: int) -> bool:
         """Whether chunk k may go up now; if not, :meth:`summed` of another names it later."""
-        return self._windows.may_send(k)
+        return self.windows.may_send(k)
 
     def summed(self, k: int) -> int | None:
         """The sum of chunk k is here; returns a chunk that may now go up, if one waited for that."""
-        return self._windows.summed(k)
+        return self.windows.summed(k)
 
     def agreed(self, k: int) -> int | None:
         """The gate that opens because the sum of chunk k is here, if one does."""
@@ -114,7 +115,7 @@ class FixedSums:
         self._name = name
         self._own = gradient is not None
         klass, spans = plan.klass[: plan.data], list(zip(plan.first, plan.last, strict=True))
-        self._windows = Windows(klass, window if self._own else 0)
+        self.windows = Windows(klass, window if self._own else 0)
         if gradient is None:
             mine = [parent != ABSENT or receives for parent, receives in zip(plan.parent, plan.receives, strict=True)]
             self._slots = Slots(klass, [last - first for first, last in spans[: plan.data]], window, mine)
@@ -130,7 +131,7 @@ class FixedSums:
             self.turn[: plan.data] = [partial(self._encode, k) for k in range(plan.data)]
 
     def begin(self) -> None:
-        self._windows.begin()
+        self.windows.begin()
 
     def open(self, gate: int) -> None:
         for k in self._plan.members[gate] if gate != self._plan.buckets else ():
@@ -165,10 +166,10 @@ class FixedSums:
             ) from None
 
     def may_send(self, k: int) -> bool:
-        return self._windows.may_send(k)
+        return self.windows.may_send(k)
 
     def summed(self, k: int) -> int | None:
-        return self._windows.summed(k)
+        return self.windows.summed(k)
 
     def agreed(self, k: int) -> int | None:
         about = k - self._plan.data

@@ -164,8 +164,7 @@ def test_random_forests_chunks_and_delays(
     draw = random.Random(seed)
     hosts = draw.randint(2, 7)
     forest = random_forest(seed, hosts, draw.randint(1, hosts), draw.randint(1, 6))
-    if make is Engine:
-        forest = replace(forest, window=draw.choice([0, 0, 1, 2, 5]))
+    forest = replace(forest, window=draw.choice([0, 0, 1, 2, 5]))
     floats = draw.choice([60, 999, 40_000, 300_000])
     edges = sorted({0, floats, *(draw.randrange(1, floats) for _ in range(draw.randint(0, 4)))})
     buckets = list(itertools.pairwise(edges))[::-1]
