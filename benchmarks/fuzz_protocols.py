@@ -50,6 +50,7 @@ from workloads.kinds.asynchronous.replica import Replica
 from workloads.parts import spans
 from workloads.sync import transport
 from workloads.sync.chunks import cut
+from workloads.sync.compiled import CompiledEngine
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
 from workloads.sync.reception import Reception
@@ -370,11 +371,13 @@ Member = Callable[[int, Sockets, float], None]
 Talk = Callable[[Forest, int, Sockets, float], None]
 
 
-def synchronise(forest: Forest, node: int, sockets: Sockets, patience_s: float) -> None:
+def synchronise(
+    forest: Forest, node: int, sockets: Sockets, patience_s: float, made: Callable[..., Engine] = Engine
+) -> None:
     """An iteration between barriers, by the engine."""
     table = cut(forest, FLOATS, [(0, FLOATS)], 64)
     gradient = np.ones(FLOATS, np.float32) if node in forest.workers else None
-    with Engine(node, forest, table, {peer: [one] for peer, one in sockets.items()}, gradient) as engine:
+    with made(node, forest, table, {peer: [one] for peer, one in sockets.items()}, gradient) as engine:
         engine.barrier(patience_s)
         for bucket in range(table.buckets):
             engine.start(bucket)
@@ -552,6 +555,10 @@ def protocols() -> list[Subject]:
         greetings(),
         conversation("engine, ring", "star(hosts=3)", "ring", 0, synchronise),
         conversation("engine, server", "star(hosts=3)", "ps(servers=1)", 0, synchronise),
+        conversation("compiled, ring", "star(hosts=3)", "ring", 0, partial(synchronise, made=CompiledEngine)),
+        conversation(
+            "compiled, server", "star(hosts=3)", "ps(servers=1)", 0, partial(synchronise, made=CompiledEngine)
+        ),
         conversation("engine, switch", "star(hosts=3,ina=all)", "switchml", 3, synchronise),
         conversation("engine, below a switch", "star(hosts=3,ina=all)", "switchml", 0, synchronise),
         conversation("parameter server", "star(hosts=2)", "async_ps", 1, exchange),

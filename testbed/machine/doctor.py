@@ -73,7 +73,7 @@ def _pytorch() -> Iterator[Prerequisite]:
 
 def _of_kinds() -> Iterator[Prerequisite]:
     """What some trials of a kind need."""
-    for tool in (tool for kind in kinds().values() for tool in kind.tools):
+    for tool in dict.fromkeys(tool for kind in kinds().values() for tool in kind.tools):
         found = tool.is_there
         yield Prerequisite(
             tool.name, found, f"{tool.use}: {'installed' if found else 'not installed'}", None if found else tool.fix

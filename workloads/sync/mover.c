@@ -25,7 +25,7 @@
 #define CHUNK_MASK ((1u << ROUND_SHIFT) - 1)
 #define HEADER_BYTES 4
 #define FLOAT_BYTES 4
-#define SCRATCH_BYTES (1 << 16)         /* it stays in a core's cache */
+#define SCRATCH_BYTES (1 << 17)         /* it stays in a core's cache */
 #define MESSAGES_PER_SEND 4
 #define LEAST_AWAITED_BYTES (1 << 15)
 #define MOST_AWAITED_BYTES (1 << 19)

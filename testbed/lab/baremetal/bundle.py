@@ -12,13 +12,15 @@ import testbed
 
 MARK, SAID = ".testbed", b"made by testbed's playbooks/prepare.yml; playbooks/reset.yml removes it\n"
 PACKAGES = ("testbed", "topologies", "workloads")
+SUFFIXES = (".py", ".so")
+"""What is compiled is taken by a host whose Python and processor are like ours; another one does without."""
 DIGITS = 12
 
 
 def bundle(folder: Path) -> tuple[str, Path]:
     """Write the archive into ``folder``; its code's digest, and its path. The same code gives the same bytes."""
     root = Path(testbed.__file__).parents[1]
-    paths = sorted(path for package in PACKAGES for path in (root / package).rglob("*.py"))
+    paths = sorted(path for package in PACKAGES for suffix in SUFFIXES for path in (root / package).rglob(f"*{suffix}"))
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
     digest = hashlib.sha256(b"".join(f"{name} {len(data)}\n".encode() + data for name, data in files.items()))
     named = digest.hexdigest()[:DIGITS]

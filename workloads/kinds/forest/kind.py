@@ -13,8 +13,9 @@ from testbed.base.errors import SpecError
 from topologies.model import Topology
 from topologies.part import Part
 from workloads.job import LARGEST, Replay
-from workloads.kinds.base import Asked, Floats, KindOfForests, Told
+from workloads.kinds.base import Asked, Floats, KindOfForests, Told, Tool
 from workloads.kinds.script.plan import scripted
+from workloads.sync import compiled
 from workloads.sync.chunk_size import shortened
 from workloads.sync.chunks import cut
 from workloads.sync.cost import Cost, Releases, Shaper, cost
@@ -44,6 +45,7 @@ class ForestKind(KindOfForests):
     """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
 
     name = "forest"
+    tools: Sequence[Tool] = (Tool(compiled.LIBRARY, "less processor time for a byte", compiled.FIX, is_package=True),)
     parallel_connections = True
     shares_network = True
     no_trees = ""
