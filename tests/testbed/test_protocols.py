@@ -11,7 +11,8 @@ from benchmarks import fuzz_protocols
 
 NAMES = [
     *("agents, requests", "agents, answers", "hosts, facts", "hosts, bursts", "up, requests", "exec, answers"),
-    *("docker wire", "workers, greetings", "engine, ring", "engine, server", "engine, switch"),
+    *("docker wire", "workers, greetings", "engine, ring", "engine, server", "compiled, ring"),
+    *("compiled, server", "engine, switch"),
     *("engine, below a switch", "parameter server", "its workers", "two parameter servers", "their workers"),
     *("server with a replica", "replica"),
 ]
