@@ -33,8 +33,8 @@ os.sched_setaffinity(0, {int(sys.argv[1])})
 parent = os.getppid()
 while os.getppid() == parent: pass
 """
-MID_RUN_S = 2.0
-"""From launch until training goes on: meeting and bursts take 1.2 s."""
+MID_RUN_S = 1.2
+"""From launch until training goes on: meeting and bursts take 0.6 s or more."""
 SLACK_NS = 30_000_000
 LATE_S = 0.05
 COMMAND_S = 10.0

@@ -114,7 +114,7 @@ LOWER = bucket("80mbit", "10k")
 PACED = "{mode: paced, pace: {32: 0.1 s}}"
 SET_UPS = (
     SetUp("18 links at 1 Gbit/s", BML, 1000, CPU),
-    SetUp("two runs at once, 18 links at 300 Mbit/s each", BML, 300, CPU, iterations=40, at_once=2),
+    SetUp("two runs at once, 18 links at 1 Gbit/s each", BML, 1000, CPU, iterations=40, at_once=2),
     SetUp("hogs on both cores", RING, 200, CPU, fault=hogs),
     SetUp("bucket at twice its rate", PS, 100, frozenset({"read back"}), bucket("200mbit", "50k")),
     SetUp("bucket at 0.8 of its rate", PS, 100, frozenset({"link rate"}), bucket("80mbit", "10k")),
@@ -144,19 +144,19 @@ SET_UPS = (
         "a worker stopped for 45 ms in every 100 ms",
         *(("bcube(n=2,k=2)", "bml"), 200, frozenset({"stalls while synchronising"}), stopped(0.045, every_s=0.1)),
         compute=PACED,
-        iterations=12,
+        iterations=20,
     ),
     SetUp(
         "a worker stopped for 29 ms in every 70 ms",
         *(("bcube(n=2,k=2)", "bml"), 200, frozenset({"stalls while synchronising"}), stopped(0.029, every_s=0.0695)),
         compute=PACED,
-        iterations=12,
+        iterations=20,
     ),
     SetUp(
         "asynchronous PS, the server stopped for 45 ms in every 100 ms",
         *(ASYNC, 200, frozenset({"stalls while synchronising"}), stopped(0.045, every_s=0.1)),
         compute=PACED,
-        iterations=12,
+        iterations=20,
     ),
     SetUp(
         "a worker stopped once, for 2 s",
