@@ -45,6 +45,7 @@ _LAB: Shape = {
     "sysctls": {NO_NULL: OBJECT},
     "impaired_by": {"way": NAME},
     "devices": _NAMES,
+    "movers": _NAMES,
 }
 _MACHINE: Mapping[str, Shape] = {
     "cpu": OBJECT,
