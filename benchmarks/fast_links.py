@@ -5,7 +5,7 @@
 First LeNet-5's gradient (12.5 MiB) with 0.3 s of computing: BML on BCube(3,2) at 600 and 800 Mbit/s a link, ring and
 Gloo on star(9) at 200 and 1,200 Mbit/s. Arms are interleaved, and medians of all rounds are told.
 
-Then the processor time that ring and Gloo take by wire byte, on the same links: that of the workers' processes from
+Then the processor time that ring and Gloo take by wire byte, at 600 Mbit/s too: that of the workers' processes from
 gradient to sum, as the kernel counts it; and, roughly, that of the whole machine meanwhile, whose counters are read
 every 50 ms. So gradients are so large that a synchronisation takes 2 or 3 s.
 
@@ -49,7 +49,7 @@ ARMS = {
 """By label: topology, scheme, rate, and the most that GST over its bound may be."""
 CPU_RATIO = 0.8
 """Processor time of processes by wire byte, our ring's over Gloo's, at most."""
-CPU_MODELS = {"1200": "resnet101", "200": "resnet18"}
+CPU_MODELS = {"1200": "resnet101", "600": "resnet50", "200": "resnet18"}
 """By Mbit/s of the links: of which model the profile is that is played there."""
 PACE_RATIO = 1.02
 """GST at the pace of batches of 64, over that of 4, at most."""

@@ -114,7 +114,7 @@ LOWER = bucket("80mbit", "10k")
 PACED = "{mode: paced, pace: {32: 0.1 s}}"
 SET_UPS = (
     SetUp("18 links at 1 Gbit/s", BML, 1000, CPU),
-    SetUp("two runs at once, 18 links at 1 Gbit/s each", BML, 1000, CPU, iterations=40, at_once=2),
+    SetUp("two runs at once, 18 links at 700 Mbit/s each", BML, 700, CPU, iterations=40, at_once=2),
     SetUp("hogs on both cores", RING, 200, CPU, fault=hogs),
     SetUp("bucket at twice its rate", PS, 100, frozenset({"read back"}), bucket("200mbit", "50k")),
     SetUp("bucket at 0.8 of its rate", PS, 100, frozenset({"link rate"}), bucket("80mbit", "10k")),

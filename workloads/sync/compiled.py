@@ -26,13 +26,13 @@ from testbed.base.errors import WorkerError
 from workloads.job import Gated
 from workloads.sync.bundle import Sockets
 from workloads.sync.chunks import ChunkTable
-from workloads.sync.connection import Connection, lost
+from workloads.sync.connection import BUFFER_SHARE, LEAST_AWAITED_BYTES, MOST_AWAITED_BYTES, Connection, lost
 from workloads.sync.engine import Engine, Floats
 from workloads.sync.forest import ABSENT, Forest
 from workloads.sync.steps import Jitter
 
 LIBRARY = "workloads.sync._mover"
-VERSION = 1
+VERSION = 2
 """``mover.c`` has the same."""
 FIX = "install a C compiler (Debian: gcc and libc6-dev), remove .venv/.testbed-* and run ./setup.sh run"
 SLICE_S = 0.1
@@ -65,6 +65,7 @@ class _Plan(ctypes.Structure):
 
     _fields_ = [
         *[(name, ctypes.c_int64) for name in ("connections", "chunks", "gates", "buckets", "epoll")],
+        *[(name, ctypes.c_int64) for name in ("least_awaited_bytes", "most_awaited_bytes", "buffer_share")],
         *[(name, ctypes.c_void_p) for name in _TYPES],
         ("remaining", ctypes.c_int64),
         ("complete_s", ctypes.c_double),
@@ -238,9 +239,15 @@ class CompiledEngine(Engine):
         self._arrays = {name: np.array(values, _TYPES[name]) for name, values in given.items()}
         self._arrays |= {name: np.zeros(len(like), _TYPES[name]) for name, like in kept.items()}
         self._shared = _Plan(
-            connections=len(at), chunks=len(plan.klass), gates=len(plan.leaves), buckets=len(plan.parts)
+            connections=len(at),
+            chunks=len(plan.klass),
+            gates=len(plan.leaves),
+            buckets=len(plan.parts),
+            epoll=self._epoll.fileno(),
+            least_awaited_bytes=LEAST_AWAITED_BYTES,
+            most_awaited_bytes=MOST_AWAITED_BYTES,
+            buffer_share=BUFFER_SHARE,
         )
-        self._shared.epoll = self._epoll.fileno()
         for name, array in self._arrays.items():
             setattr(self._shared, name, array.ctypes.data)
         self._state = self._library.mover_new(ctypes.byref(self._shared))

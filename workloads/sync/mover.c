@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#define VERSION 1                   /* compiled.py takes no other one */
+#define VERSION 2                   /* compiled.py takes no other one */
 #define SUM (1u << 31)              /* a header: 1 bit phase, 2 bits round, 29 bits chunk */
 #define ROUND_SHIFT 29
 #define ROUND_MASK 3u
@@ -27,9 +27,6 @@
 #define FLOAT_BYTES 4
 #define SCRATCH_BYTES (1 << 17)         /* it stays in a core's cache */
 #define MESSAGES_PER_SEND 4
-#define LEAST_AWAITED_BYTES (1 << 15)
-#define MOST_AWAITED_BYTES (1 << 19)
-#define BUFFER_SHARE 4
 #define TURNS 8                     /* moves in a row without a look at what else has come */
 #define EVENTS 64
 #define ROOT (-1)                   /* in place of a connection with a parent */
@@ -40,6 +37,7 @@ enum { QUIET, MOVED, CLOSED, CUT_OFF, MISFIT, REFUSED, NO_EPOLL };
 /* compiled.py makes this, with arrays that it keeps. Those of the second part are written here, and read there. */
 struct plan {
     int64_t connections, chunks, gates, buckets, epoll;
+    int64_t least_awaited_bytes, most_awaited_bytes, buffer_share; /* as connection.py explains */
     const int32_t *sockets;         /* by connection */
     float *const *memory;           /* by chunk, as all down to `after` */
     const int64_t *floats;
@@ -168,14 +166,17 @@ static void reduced(struct mover *m, int64_t k) {
 
 /* Receiving. */
 
-static void wake_at(struct connection *c, int64_t left) {
-    if (left > c->buffer_bytes / BUFFER_SHARE) {
+static void wake_at(const struct mover *m, struct connection *c, int64_t left) {
+    const struct plan *p = m->plan;
+    if (left > c->buffer_bytes / p->buffer_share) {
         socklen_t length = sizeof c->buffer_bytes;
         getsockopt(c->socket, SOL_SOCKET, SO_RCVBUF, &c->buffer_bytes, &length);
     }
-    int most = c->buffer_bytes / BUFFER_SHARE < MOST_AWAITED_BYTES ? c->buffer_bytes / BUFFER_SHARE : MOST_AWAITED_BYTES;
-    int awaited = left < most ? (int)left : most;
-    if (awaited < LEAST_AWAITED_BYTES)
+    int64_t most = c->buffer_bytes / p->buffer_share;
+    if (most > p->most_awaited_bytes)
+        most = p->most_awaited_bytes;
+    int awaited = (int)(left < most ? left : most);
+    if (awaited < p->least_awaited_bytes)
         awaited = 1;
     if (awaited != c->awaited_bytes) {
         c->awaited_bytes = awaited;
@@ -219,7 +220,7 @@ static int64_t read_payload(struct mover *m, int64_t from, void *to, int64_t roo
     c->header_have = (int)(count - payload);
     c->left -= payload;
     if (!c->readable)
-        wake_at(c, c->left);
+        wake_at(m, c, c->left);
     return payload;
 }
 
@@ -250,7 +251,7 @@ static int read_header(struct mover *m, int64_t from) {
             return -1;
         c->header_have += (int)count;
         if (!c->readable)
-            wake_at(c, 0);
+            wake_at(m, c, 0);
     }
     if (c->header_have < HEADER_BYTES)
         return 0;

@@ -45,9 +45,10 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     compiled.library.cache_clear()
 
 
-@pytest.fixture
-def ring(topology: Callable[..., Topology]) -> Forest:
-    return build("ring", topology("star(hosts=2)"), [])
+@pytest.fixture(scope="module")
+def ring() -> Forest:
+    """Of two workers."""
+    return build("ring", build_topology("star(hosts=2)", rate_bps=10**9), [])
 
 
 def alone(forest: Forest, **more: Any) -> Engine:
@@ -111,16 +112,16 @@ def test_it_has_no_gate(ring: Forest) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 10**9), pieces=st.integers(1, 40))
-def test_a_neighbour_writes_to_chunks_alone(ring_of_two: Forest, seed: int, pieces: int) -> None:
+def test_a_neighbour_writes_to_chunks_alone(ring: Forest, seed: int, pieces: int) -> None:
     """Right and wrong headers of all rounds, phases and chunks, with payloads of any lengths: a sum, an error of ours
     or silence follows, and the memory around the gradient is as it was."""
     draw = random.Random(seed)
-    table = cut(ring_of_two, FLOATS, [(0, FLOATS)], 64)
+    table = cut(ring, FLOATS, [(0, FLOATS)], 64)
     memory = np.full(FLOATS + 2 * MARGIN, UNTOUCHED, np.float32)
     here, there = socket.socketpair()
     with here, there:
         there.setblocking(False)
-        made = CompiledEngine(0, ring_of_two, table, {1: here}, memory[MARGIN : MARGIN + FLOATS])
+        made = CompiledEngine(0, ring, table, {1: here}, memory[MARGIN : MARGIN + FLOATS])
         for _ in range(pieces):
             word = (
                 draw.choice([0, 1 << 31])
@@ -138,11 +139,6 @@ def test_a_neighbour_writes_to_chunks_alone(ring_of_two: Forest, seed: int, piec
         made.close()
     assert (memory[:MARGIN] == UNTOUCHED).all()
     assert (memory[-MARGIN:] == UNTOUCHED).all()
-
-
-@pytest.fixture(scope="module")
-def ring_of_two() -> Forest:
-    return build("ring", build_topology("star(hosts=2)", rate_bps=10**9), [])
 
 
 def test_a_signal_reaches_the_interpreter_while_a_neighbour_is_silent(ring: Forest) -> None:
