@@ -1,7 +1,8 @@
 """The engine with its inner loop compiled (``mover.c``), which takes less processor time.
 
 It does what :class:`workloads.sync.engine.Engine` does, message for message, and is tested equal to it. It does less:
-sums are of float32, a neighbour has one connection, and nothing overtakes, waits for a gate, or is held back by jitter.
+sums are of float32, a neighbour has one connection, no bucket overtakes another, no controller's gate
+(:mod:`workloads.sync.gate`) holds messages back, and neither does jitter.
 :func:`engine` takes it wherever that is enough.
 
 Set-up compiles it. Where that was not possible the engine in Python does everything, and each process says which one it
@@ -99,7 +100,7 @@ def engine(
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """What was compiled, if it was.
+    """The compiled library; None where there is none for this machine.
 
     Raises:
         WorkerError: it is of another version.
@@ -123,13 +124,14 @@ def library() -> ctypes.CDLL | None:
 
 
 class CompiledEngine(Engine):
-    """As :class:`Engine`, of which it keeps what happens once a round; arguments as there.
+    """An engine whose inner loop runs in the compiled library; arguments as for :class:`Engine`, whose code does what
+    happens once a round.
 
-    What was compiled has the state of a round. After each step, the attributes that :class:`Engine` looks at are as in
-    that state.
+    The library holds the state of a round. After each step, the attributes that :class:`Engine` looks at are copied
+    from it.
 
     Raises:
-        WorkerError: nothing is installed that was compiled.
+        WorkerError: the compiled library is not installed.
     """
 
     mover = "compiled"
@@ -209,7 +211,7 @@ class CompiledEngine(Engine):
             connection.sent_bytes, connection.closed = sent_bytes, bool(closed)
 
     def _furnish(self) -> None:
-        """Give what was compiled the plan, and memory for its state."""
+        """Give the library the plan, and memory for its state."""
         plan, at = self._plan, {one.node: i for i, one in enumerate(self._connections)}
         before = self._sums.windows.before
         after = {k: later for later, k in before.items()}

@@ -3,7 +3,7 @@
  * compiled.py calls it, and says what may be done when. Names and rules are those of engine.py and connection.py, where
  * they are explained. One thread at a time calls; there is no Python in here, so the interpreter lock is not held.
  *
- * Neighbours are not trusted: whatever they send, only the memory of chunks and of this file is written to.
+ * Neighbours are not trusted: whatever they send, only chunks, the arrays of the plan and our own state are written to.
  */
 
 #define _GNU_SOURCE
@@ -34,7 +34,8 @@
 /* What a step may end with. */
 enum { QUIET, MOVED, CLOSED, CUT_OFF, MISFIT, REFUSED, NO_EPOLL };
 
-/* compiled.py makes this, with arrays that it keeps. Those of the second part are written here, and read there. */
+/* compiled.py makes this, with arrays that it keeps. Those of the second part are written here and read there, where
+ * `remaining` and `complete_s` are also set when a round begins. */
 struct plan {
     int64_t connections, chunks, gates, buckets, epoll;
     int64_t least_awaited_bytes, most_awaited_bytes, buffer_share; /* as connection.py explains */
@@ -43,7 +44,7 @@ struct plan {
     const int64_t *floats;
     const int32_t *gate, *bucket;
     const int32_t *children;        /* partial sums that come */
-    const int32_t *parent;          /* a connection, ROOT, or another negative number */
+    const int32_t *parent;          /* a connection; ROOT: the sum is made here; else ABSENT (forest.py) */
     const uint8_t *receives;        /* the sum comes back to this node */
     const uint8_t *takes_part;
     const int32_t *before, *after;  /* in a window: the chunk whose sum this one waits for, and the one that waits; or -1 */
@@ -80,7 +81,7 @@ struct mover {
     struct plan *plan;
     struct connection *connections;
     int32_t *waiting;               /* by chunk: partial sums still to come */
-    uint8_t *done;                  /* by chunk: passed on for the last time, or never here */
+    uint8_t *done;                  /* by chunk: this node has finished with it, or has no part in it */
     uint8_t *is_summed, *parked;    /* by chunk: its sum is here; it waits for another's */
     uint8_t *open;                  /* by gate */
     uint32_t round;
@@ -209,7 +210,8 @@ static int64_t receive(struct mover *m, int64_t from, struct iovec *into, int bu
     return count;
 }
 
-/* Into `to`, at most what is left of the payload, and the next header with its end; payload bytes, or -1. */
+/* Read up to `room` bytes of the payload into `to`, and the next header if the payload ends there; payload bytes, or
+ * -1: see errno. */
 static int64_t read_payload(struct mover *m, int64_t from, void *to, int64_t room) {
     struct connection *c = &m->connections[from];
     struct iovec into[2] = {{to, (size_t)room}, {c->header, HEADER_BYTES}};
@@ -224,7 +226,7 @@ static int64_t read_payload(struct mover *m, int64_t from, void *to, int64_t roo
     return payload;
 }
 
-/* Some of a partial sum, whose whole numbers are added to ours; bytes, or -1. */
+/* Read some of a partial sum, and add the floats that are there as a whole to ours; bytes, or -1: see errno. */
 static int64_t read_and_add(struct mover *m, int64_t from, int64_t k) {
     struct connection *c = &m->connections[from];
     unsigned char *scratch = (unsigned char *)m->scratch;
@@ -262,7 +264,7 @@ static int read_header(struct mover *m, int64_t from) {
     return 1;
 }
 
-/* Begin to take the message whose header is there. QUIET: its gate is not open here. */
+/* Begin to take the message whose header is there. QUIET: it is of the next round, or its gate is still closed. */
 static int admit(struct mover *m, int64_t from) {
     struct connection *c = &m->connections[from];
     const struct plan *p = m->plan;
@@ -402,7 +404,7 @@ static int move(struct mover *m) {
     return found;
 }
 
-/* Sleep until a socket has news, for `patience_s` at most; whether one had, or -1. */
+/* Wait for an event of a socket, for `patience_s` at most; whether there was one, or -1: see errno. */
 static int look(struct mover *m, double patience_s) {
     struct epoll_event events[EVENTS];
     int count = epoll_wait((int)m->plan->epoll, events, EVENTS, patience_s > 0 ? (int)(1000 * patience_s + 0.999) : 0);
@@ -432,8 +434,9 @@ static bool is_over(const struct mover *m) {
     return true;
 }
 
-/* Move what can move until `until_s` (CLOCK_MONOTONIC), or until a bucket is complete, or the round is and all of it is
- * sent, or a signal has come, which is for the interpreter. A time that has passed is enough for one look. */
+/* Move what can move until `until_s` (CLOCK_MONOTONIC), or until a bucket is complete, or the round is complete and all
+ * of it is sent, or a signal has come, which is for the interpreter. If `until_s` has passed already, look at sockets
+ * once. */
 int mover_step(struct mover *m, double until_s) {
     int found = QUIET;
     m->news = false;
@@ -457,7 +460,7 @@ int mover_step(struct mover *m, double until_s) {
     }
 }
 
-/* Take messages of this gate from now on, and queue what needs nobody else. */
+/* Take messages of this gate from now on, and queue its chunks that wait for no partial sum of others. */
 void mover_open(struct mover *m, int32_t gate) {
     struct plan *p = m->plan;
     m->open[gate] = 1;
@@ -469,7 +472,7 @@ void mover_open(struct mover *m, int32_t gate) {
         reduced(m, p->leaves[i]);
 }
 
-/* From here on messages of the next round are taken. */
+/* Begin the next round, with all gates closed. */
 void mover_begin(struct mover *m) {
     struct plan *p = m->plan;
     m->round = (m->round + 1) & ROUND_MASK;
@@ -526,7 +529,7 @@ static bool furnish(struct mover *m) {
     return true;
 }
 
-/* NULL: there is no memory. The plan and its arrays must last as long. */
+/* NULL: there is no memory. The plan and its arrays must last until mover_free. */
 struct mover *mover_new(struct plan *plan) {
     struct mover *m = calloc(1, sizeof *m);
     if (m && (m->plan = plan, !furnish(m))) {
