@@ -39,15 +39,14 @@ Measured = tuple[Record, pd.DataFrame]
 
 ROUNDS = 5
 CUBE, STAR = '"bcube(n=3,k=2)"', "star(hosts=9)"
+RATES = (1200, 800, 600, 400, 200)
 ARMS: dict[str, tuple[str, str, str, float | None]] = {
     "BML 600": (CUBE, "bml", "600 Mbit/s", 1.03),
     "BML 800": (CUBE, "bml", "800 Mbit/s", 1.06),
+    **{f"ring {mbps}": (STAR, "ring", f"{mbps} Mbit/s", 1.02) for mbps in RATES},
+    **{f"Gloo {mbps}": (STAR, "gloo", f"{mbps} Mbit/s", None) for mbps in RATES},
 }
 """By label: topology, scheme, rate, and the most that GST over its bound may be."""
-RATES = (1200, 800, 600, 400, 200)
-for mbps in RATES:
-    ARMS[f"ring {mbps}"] = (STAR, "ring", f"{mbps} Mbit/s", 1.02)
-    ARMS[f"Gloo {mbps}"] = (STAR, "gloo", f"{mbps} Mbit/s", None)
 NOISE = 0.002
 """By how much medians of GST over its bound differ on these links where nothing else does."""
 CPU_RATIO = 0.8
