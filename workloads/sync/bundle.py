@@ -59,14 +59,10 @@ class Bundle:
         return payload[first:last]
 
 
-def bundles(
-    names: Sequence[str], sockets: Sockets, *, ordered: bool, unsent_bytes: int | None = None
-) -> dict[int, Bundle]:
-    """By neighbour; ``names`` are those of all nodes, and the rest is as in :class:`Connection`."""
+def bundles(names: Sequence[str], sockets: Sockets, *, ordered: bool) -> dict[int, Bundle]:
+    """By neighbour; ``names`` are those of all nodes, and ``ordered`` is as in :class:`Connection`."""
     found = {}
     for peer, given in sockets.items():
         several = [given] if isinstance(given, socket) else given
-        found[peer] = Bundle(
-            [Connection(peer, names[peer], one, ordered=ordered, unsent_bytes=unsent_bytes) for one in several]
-        )
+        found[peer] = Bundle([Connection(peer, names[peer], one, ordered=ordered) for one in several])
     return found

@@ -57,15 +57,13 @@ class Connection:
         sock: socket.socket,
         *,
         ordered: bool = False,
-        unsent_bytes: int | None = None,
+        unsent_bytes: int = UNSENT_BYTES,
         header_bytes: int = HEADER_BYTES,
     ) -> None:
-        """``ordered`` says that messages will have different ranks. The kernel may hold ``unsent_bytes`` that are not
-        on the wire yet; None: :data:`UNSENT_BYTES` of an ordered connection, else as many as it likes."""
+        """``ordered`` says that messages will have different ranks; of such a connection, the kernel may hold
+        ``unsent_bytes`` that are not on the wire yet."""
         sock.setblocking(False)
-        if unsent_bytes is None and ordered:
-            unsent_bytes = UNSENT_BYTES
-        if unsent_bytes is not None:
+        if ordered:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent_bytes)
         self._header_bytes = header_bytes
         self.node = node

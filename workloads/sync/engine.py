@@ -48,7 +48,7 @@ from workloads.sync.forest import ROOT, Forest
 from workloads.sync.loop import Loop
 from workloads.sync.plan import plan
 from workloads.sync.steps import Jitter
-from workloads.sync.sums import UNSENT_BYTES, FixedSums, FloatSums, Numbers, Sums
+from workloads.sync.sums import FixedSums, FloatSums, Numbers, Sums
 
 _SUM = 1 << 31
 _ROUND_SHIFT, _ROUND_MASK = CHUNK_BITS, 3
@@ -88,9 +88,7 @@ class Engine(Loop):
         # Each node serves the neighbour after itself first: if all began with the lowest, that one's link would be the
         # only one in use, and the last one's would idle at the start.
         order = sorted(sockets, key=lambda peer: (peer - node) % len(forest.nodes))
-        in_order = {peer: sockets[peer] for peer in order}
-        unsent_bytes = UNSENT_BYTES if forest.fixed and gradient is not None else None
-        self._by_node = bundles(forest.nodes, in_order, ordered=priority, unsent_bytes=unsent_bytes)
+        self._by_node = bundles(forest.nodes, {peer: sockets[peer] for peer in order}, ordered=priority)
         super().__init__(forest.nodes[node], [one for each in self._by_node.values() for one in each.connections])
         self._plan = plan(node, forest, chunks)
         self._sums: Sums

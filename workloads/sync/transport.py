@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 from testbed.base.errors import PrivilegeError, TrialTimeoutError, WorkerError
 from workloads.job import Peer
@@ -71,6 +72,12 @@ def connect_all(
     for peer in peers:
         found[peer.node].append(sockets[peer])
     return found
+
+
+def limit_unsent(sockets: Mapping[int, Sequence[socket.socket]], unsent_bytes: int) -> None:
+    """Let the kernel hold at most so many bytes of each connection that are not on the wire yet."""
+    for sock in chain.from_iterable(sockets.values()):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent_bytes)
 
 
 def reach(

@@ -27,7 +27,6 @@ from workloads.sync.compiled import CompiledEngine
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
-from workloads.sync.sums import UNSENT_BYTES
 from workloads.sync.transport import connect
 
 Build = Callable[..., Topology]
@@ -228,18 +227,6 @@ def test_the_moment_at_which_a_bucket_was_complete_is_kept(
         return began_s <= min(complete_s) and max(complete_s) <= seen_s
 
     assert on_every_node(forest, [0, 1], work) == {0: True, 1: True}
-
-
-@pytest.mark.parametrize(("scheme", "limited"), [("switchml", True), ("ps", False)])
-def test_the_kernel_holds_little_that_a_worker_made_integers(topology: Build, scheme: str, limited: bool) -> None:
-    forest = build(scheme, topology("star(hosts=2,ina=all)"), [])
-    table = cut(forest, 100, [(0, 100)], 64)
-    neighbours = {node: [peer for peer in range(3) if peer != node] for node in (0, 2)}
-    for node, gradient in ((0, np.zeros(100, np.float32)), (2, None)):
-        sockets = {peer: socket.socket() for peer in neighbours[node]}
-        with Engine(node, forest, table, sockets, gradient):
-            held = {s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) for s in sockets.values()}
-        assert (held == {UNSENT_BYTES}) is (limited and gradient is not None)
 
 
 def test_a_neighbour_that_closes_is_named(topology: Build, on_every_node: OnEveryNode, make: Make) -> None:

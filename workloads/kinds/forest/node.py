@@ -11,6 +11,7 @@ from workloads.sync.compiled import engine
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
 from workloads.sync.steps import Jitter
+from workloads.sync.sums import UNSENT_BYTES
 
 if TYPE_CHECKING:
     from workloads.tasks.base import Participant
@@ -29,4 +30,6 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: C
     steps = job.jitter
     jitter = Jitter(forest, job.node, steps.sigma_s, steps.seed) if steps else None
     gradient = None if part is None else part.gradient
+    if forest.fixed and gradient is not None:
+        transport.limit_unsent(sockets, UNSENT_BYTES)
     return engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)
