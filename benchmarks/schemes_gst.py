@@ -3,9 +3,9 @@
     python benchmarks/schemes_gst.py [SCHEME ...] [--rate "400 Mbit/s"]
 
 Every scheme of the registry runs: as ``ARMS`` says, else with its defaults on the first of ``NETWORKS`` that takes it,
-so a new scheme joins by itself. LeNet-5's gradient (12.5 MiB) is synchronised; a short pace lets all workers start
-together, as theory assumes. Reached when the trial is VALID and GST is at most 1.05 of the bound, or 1.10 where the sum
-takes more than 16 hops.
+so a new scheme joins by itself. LeNet-5's gradient (12.5 MiB) is synchronised. A short pace lets workers start nearly
+together, as theory assumes, and there are enough iterations to tell whether they stay so or drift apart. Reached when
+the trial is VALID and GST is at most 1.05 of the bound, or 1.10 where the sum takes more than 16 hops.
 
 The bound is that of links alone and knows no hops: it counts the bytes on the busiest link, not the time until the
 first of them arrives there. With d hops a way and chunks of c bytes a scheme of one tree takes about 2(d - 1) c longer.
@@ -57,7 +57,7 @@ SPEC = """
 name: schemes-gst
 links: {{rate: 100 Mbit/s}}
 workload:
-  {{model: lenet5, dataset: digits, batch: 2, iterations: 4,
+  {{model: lenet5, dataset: digits, batch: 2, iterations: 12,
     compute: {{mode: paced, pace: {{2: 0.5 s}}}}}}
 arms:
 {arms}

@@ -15,8 +15,12 @@ def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
     """Scatter-reduce within each rack, all-reduce between racks, all-gather within each rack; all by rings.
 
     With G racks of m hosts, class g m + i is summed along each rack's ring to the rack's i-th host, and from there
-    along the ring of racks to rack g; its sum goes once more around the racks and then around each rack, 2(m-1) +
-    2(G-1) steps. In a rack of fewer than m hosts (the most that any has), host i mod its number stands for the i-th.
+    along the ring of racks to rack g; its sum goes once more around the racks and then back along each rack's ring,
+    2(m-1) + 2(G-1) steps. In a rack of fewer than m hosts (the most that any has), host i mod its number stands for the
+    i-th.
+
+    Which way round a rack's ring sums go does not matter to their number or time, but to what happens when workers
+    start at different moments: see ``docs/decisions/rings-of-racks.md``.
 
     Source: Rina section III-A (H-AR).
     """
@@ -27,7 +31,8 @@ def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
 
 
 def _trees(groups: Sequence[Sequence[int]], most: int, way: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    """Rings in their order (``way`` 1: reduce) or against it (-1: what comes from the root)."""
+    """The ring of racks in its order (``way`` 1: reduce) or against it (-1: what comes from the root), and the ring of
+    each rack, which has the opposite order in every other rack."""
     count = sum(map(len, groups))
     trees = np.empty((len(groups) * most, count), dtype=np.int32)
     member = np.array([[group[i % len(group)] for group in groups] for i in range(most)], dtype=np.int32)
@@ -35,7 +40,8 @@ def _trees(groups: Sequence[Sequence[int]], most: int, way: int) -> np.ndarray[t
     slot = np.arange(most)
     for r, group in enumerate(groups):
         hosts = np.array(group, dtype=np.int32)
-        within = chains(range(len(group))[::way])[slot % len(group)]  # the i-th host's own entry is overwritten below
+        order = range(len(group))[:: -1 if r % 2 else 1]
+        within = chains(order)[slot % len(group)]  # the i-th host's own entry is overwritten below
         for g in range(len(groups)):
             rows = g * most + slot
             trees[np.ix_(rows, hosts)] = hosts[within]

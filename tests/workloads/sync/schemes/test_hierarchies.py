@@ -82,11 +82,19 @@ def test_masters_are_balanced_in_any_groups(of: list[int]) -> None:
 
 
 def test_h_ar(topology: Build) -> None:
-    """Class (rack 1, member 0): along each rack's ring to its first host, then over racks; back the same ways."""
+    """Class (rack 1, member 0): along each rack's ring, the second one's against its order, to its first host, then over
+    racks; back the same ways."""
     forest = build("h_ar", topology(TWO_RACKS), [])
     assert masters(forest) == [0, 1, 2, 3, 4, 5]
-    assert forest.reduce[3, :6].tolist() == [3, 2, 0, -1, 5, 3]
-    assert forest.broadcast[3, :6].tolist() == [3, 0, 1, -1, 3, 4]
+    assert forest.reduce[3, :6].tolist() == [3, 2, 0, -1, 3, 4]
+    assert forest.broadcast[3, :6].tolist() == [3, 2, 0, -1, 3, 4]
+
+
+def test_h_ar_goes_once_more_around_racks_and_back_along_the_ring_of_each(topology: Build) -> None:
+    """Class (rack 1, member 0) of three racks of two: racks 2, 0, 1, then 1, 2, 0."""
+    forest = build("h_ar", topology("spine_leaf(racks=3,hosts_per_rack=2,spines=1)"), [])
+    assert forest.reduce[2, :6].tolist() == [2, 0, -1, 2, 0, 4]
+    assert forest.broadcast[2, :6].tolist() == [4, 0, -1, 2, 2, 4]
 
 
 def test_h_ar_with_unequal_racks() -> None:
