@@ -16,11 +16,9 @@ def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
 
     With G racks of m hosts, class g m + i is summed along each rack's ring to the rack's i-th host, and from there
     along the ring of racks to rack g; its sum goes once more around the racks and then back along each rack's ring,
-    2(m-1) + 2(G-1) steps. In a rack of fewer than m hosts (the most that any has), host i mod its number stands for the
-    i-th.
-
-    Which way round a rack's ring sums go does not matter to their number or time, but to what happens when workers
-    start at different moments: see ``docs/decisions/rings-of-racks.md``.
+    2(m-1) + 2(G-1) steps. In a rack of fewer than m hosts (the most that any has), host i modulo their number stands
+    for the i-th. The ring of every other rack runs in the opposite direction. Directions change neither steps nor the
+    bound, but GST where workers start at different moments: see ``docs/decisions/rings-of-racks.md``.
 
     Source: Rina section III-A (H-AR).
     """
@@ -31,8 +29,8 @@ def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
 
 
 def _trees(groups: Sequence[Sequence[int]], most: int, way: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    """The ring of racks in its order (``way`` 1: reduce) or against it (-1: what comes from the root), and the ring of
-    each rack, which has the opposite order in every other rack."""
+    """Parents along the ring of racks (``way`` 1: reduce) or against it (-1: broadcast, in which sums go on around the
+    racks), and along each rack's ring, which has the opposite order in every other rack."""
     count = sum(map(len, groups))
     trees = np.empty((len(groups) * most, count), dtype=np.int32)
     member = np.array([[group[i % len(group)] for group in groups] for i in range(most)], dtype=np.int32)

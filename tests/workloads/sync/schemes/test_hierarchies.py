@@ -82,8 +82,8 @@ def test_masters_are_balanced_in_any_groups(of: list[int]) -> None:
 
 
 def test_h_ar(topology: Build) -> None:
-    """Class (rack 1, member 0): along each rack's ring, the second one's against its order, to its first host, then over
-    racks; back the same ways."""
+    """Class (rack 1, member 0): along each rack's ring, the second one's against its order, to its first host, then
+    over racks; back the same ways."""
     forest = build("h_ar", topology(TWO_RACKS), [])
     assert masters(forest) == [0, 1, 2, 3, 4, 5]
     assert forest.reduce[3, :6].tolist() == [3, 2, 0, -1, 3, 4]
