@@ -17,8 +17,9 @@ def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
     With G racks of m hosts, class g m + i is summed along each rack's ring to the rack's i-th host, and from there
     along the ring of racks to rack g; its sum goes once more around the racks and then back along each rack's ring,
     2(m-1) + 2(G-1) steps. In a rack of fewer than m hosts (the most that any has), host i modulo their number stands
-    for the i-th. The ring of every other rack runs in the opposite direction. Directions change neither steps nor the
-    bound, but GST where workers start at different moments: see ``docs/decisions/rings-of-racks.md``.
+    for the i-th. The ring of every other rack runs in the opposite direction. Directions do not change the number of
+    steps or the bytes on the busiest link. They change GST where workers start at different moments: see
+    ``docs/decisions/rings-of-racks.md``.
 
     Source: Rina section III-A (H-AR).
     """
