@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from testbed.base.errors import NeighbourError
 
@@ -135,8 +135,8 @@ class Connection:
         """Send no more than the message that has begun to leave."""
         self._queue.clear()
 
-    def flush(self) -> int:
-        """Hand some of what is queued to the kernel, with one system call; returns bytes.
+    def flush(self, most_bytes: int | None = None) -> int:
+        """Hand some of what is queued to the kernel, ``most_bytes`` of it at most, with one system call; returns bytes.
 
         Raises:
             NeighbourError: the neighbour is gone.
@@ -154,7 +154,7 @@ class Connection:
             self._whole.append(whole)
         buffers = list(self._outbox)
         try:
-            count = self.sock.sendmsg(buffers)
+            count = self.sock.sendmsg(buffers if most_bytes is None else _first(buffers, most_bytes))
         except BlockingIOError:
             self.writable = False
             return 0
@@ -165,7 +165,7 @@ class Connection:
         for buffer in buffers:
             if left < len(buffer):
                 self._outbox[0] = memoryview(buffer)[left:]
-                self.writable = False
+                self.writable = count == most_bytes
                 break
             left -= len(buffer)
             self._outbox.popleft()
@@ -228,6 +228,15 @@ class Connection:
         elif count < room and not self.hung_up:
             self.readable = False  # a short read has emptied the socket (epoll(7)), unless the stream's end follows it
         return count
+
+
+def _first(buffers: Iterable[bytes | memoryview], most_bytes: int) -> Iterator[bytes | memoryview]:
+    """The first so many bytes of buffers."""
+    for buffer in buffers:
+        if most_bytes <= 0:
+            return
+        yield memoryview(buffer)[:most_bytes]
+        most_bytes -= len(buffer)
 
 
 class LostError(NeighbourError):

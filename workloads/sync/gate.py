@@ -9,8 +9,12 @@ For that to be soon, the kernel may hold little of a connection.
 
 A process does not take what it cannot use yet (:mod:`.engine`), and its neighbour's bytes then wait for room. Circuits
 for them would carry nothing, and perhaps keep away those that would make room. So each process also says from whom it
-takes nothing. When the kernel has room again, its word for that may be lost in the dark; so once the gate is open, the
-process sends such a neighbour a header without a meaning, :data:`NOTHING`, with which the word goes again.
+takes nothing. And its neighbour gives the kernel no more than there is room for: the rest would be sent when there is,
+or to try whether there is, into circuits that are dark.
+
+The word that there is room again may be lost in the dark. So once the gate is open, a process sends a few bytes to each
+neighbour, with which the word goes again: of what waits for it, or else a header without a meaning, :data:`NOTHING`.
+For them some room is left in each direction, since the other one may be full.
 
 Rejected: lines in the process's samples (they are looked at every 3 ms, and nothing leads back); a page of memory that
 both see (it wakes nobody: twelve processes that look each millisecond take a third of a core).
@@ -18,6 +22,7 @@ both see (it wakes nobody: twelve processes that look each millisecond take a th
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import socket
@@ -26,17 +31,15 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from fcntl import ioctl
 from pathlib import Path
-from termios import TIOCOUTQ
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads.job import Gated
-from workloads.sync.connection import Connection
-from workloads.sync.tcp_info import are_on_their_way, sent
+from workloads.sync.connection import Connection, LostError
+from workloads.sync.tcp_info import room_bytes, sent, unacknowledged_bytes
 
 UNSENT, HOLD, MOVE, GO = b"u", b"h", b"m", b"g"
 """To a process: tell what is unsent; hold it; everybody holds; go on, with a byte for each node, 1 where it may send
@@ -48,7 +51,11 @@ NOTHING = (1 << 32) - 1
 """The header of a message that says nothing."""
 _HEAD = struct.Struct("=ci")
 LOOK_S = 0.001
-"""Between two looks at what the kernel still has."""
+"""Between two looks at what the kernel still has, or at whether a neighbour has room: the kernel wakes nobody then."""
+GREETING_BYTES = 4
+"""What a neighbour gets at least when the gate has opened."""
+LEFT_BYTES = 256 * GREETING_BYTES
+"""Of the room at a neighbour, for as many openings without its taking anything."""
 ONCE = 2
 """Acknowledge what waits for that now, and later as before (``__tcp_sock_set_quickack``, Linux's net/ipv4/tcp.c)."""
 LINGER_S = 2.0
@@ -125,11 +132,7 @@ def beside(path: Path, connect: bool) -> socket.socket:
 
 
 class Gate:
-    """Of the process on ``node``, for all its connections; :class:`.loop.Loop` asks it before it sends.
-
-    Attributes:
-        lock: held while something is handed to the kernel.
-    """
+    """Of the process on ``node``, for all its connections; :class:`.loop.Loop` sends through it."""
 
     def __init__(self, job: Gated, node: int, nodes: int, connections: Sequence[Connection]) -> None:
         """
@@ -138,9 +141,13 @@ class Gate:
         """
         self._node, self._nodes, self._connections = node, nodes, connections
         self._may_send = b"\1" * nodes
+        self._reached = set(range(nodes))
+        """Nodes to which something may be on its way."""
         self._drains = self._is_drained = False
-        self._refused: set[Connection] = set()
-        self.lock = threading.Lock()
+        self._to_greet: list[Connection] = []
+        self._full: set[Connection] = set()
+        """Connections whose other end has no room."""
+        self._lock = threading.Lock()  # while something is handed to the kernel
         for connection in connections:
             connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, job.kernel_bytes)
         self._awake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -153,14 +160,33 @@ class Gate:
         """For epoll: readable once the gate has opened, until :meth:`opened`."""
         return self._awake
 
+    @property
+    def patience_s(self) -> float:
+        """After what time to try to send again."""
+        return LOOK_S if self._full else math.inf
+
     def opened(self) -> None:
-        """The process has noticed; may be called again and again."""
+        """The process has noticed; may be called again and again.
+
+        Raises:
+            LostError: a neighbour is gone to which something waits to be sent.
+        """
         with suppress(BlockingIOError):
             os.eventfd_read(self._awake)
-        for connection in list(self._refused):
-            if not connection.held and self.may_send(connection.node):
-                self._refused.discard(connection)
-                connection.push(NOTHING, memoryview(b""))
+        with self._lock:
+            to_greet, self._to_greet = self._to_greet, []
+            for connection in to_greet:
+                self._greet(connection)
+
+    def flush(self, connection: Connection) -> int:
+        """Hand some of what is queued to the kernel, if that may be sent now and the other end has room for it; returns
+        bytes.
+
+        Raises:
+            LostError: the neighbour is gone.
+        """
+        with self._lock:
+            return self._flush(connection, LEFT_BYTES)
 
     def may_send(self, node: int) -> bool:
         """Whether something may be sent to a node now."""
@@ -201,26 +227,31 @@ class Gate:
         if word == UNSENT:
             self._say(UNSENT, self._unsent_bytes())
         elif word == HOLD:
-            with self.lock:  # what is being sent is with the kernel then
+            with self._lock:  # what is being sent is with the kernel then
                 self._may_send = bytes(self._nodes)
             self._drains, self._is_drained = True, False
         elif word == MOVE:
             self._drains = False
+            self._reached.clear()
         elif word == GO:
             self._go(message[1:])
 
     def _go(self, may_send: bytes) -> None:
-        self._drains, self._may_send = False, may_send
+        self._drains = False
+        self._reached.update(node for node, may in enumerate(may_send) if may)
+        with self._lock:
+            self._may_send = may_send
+            self._to_greet = [connection for connection in self._connections if may_send[connection.node]]
         os.eventfd_write(self._awake, 1)
 
     def _drain(self) -> None:
-        """Acknowledge what has come, for the others, and say once that nothing is on its way from here. The kernel may
-        still have what a neighbour has no room for."""
-        on_its_way = False
+        """Acknowledge what has come, for the others, and say once that nothing is on its way from here."""
+        on_its_way = 0
         for connection in self._connections:
             with suppress(OSError):  # it has ended
                 connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, ONCE)
-                on_its_way |= are_on_their_way(connection.sock)
+            if connection.node in self._reached:
+                on_its_way += unacknowledged_bytes(connection.sock)
         if not self._is_drained and not on_its_way:
             self._is_drained = True
             self._say(DRAINED, self._sent_bytes())
@@ -234,10 +265,34 @@ class Gate:
     def _refuses(self) -> NDArray[np.bool_]:
         found = np.zeros(self._nodes, np.bool_)
         for connection in self._connections:
-            if connection.held:
-                self._refused.add(connection)
-                found[connection.node] = True
+            found[connection.node] |= connection.held
         return found
+
+    # What is handed to the kernel, under the lock.
+
+    def _greet(self, connection: Connection) -> None:
+        if not self.may_send(connection.node) or connection.closed or connection.hung_up:
+            return
+        if connection.sending:
+            self._flush(connection, 0, GREETING_BYTES)
+            return
+        connection.push(NOTHING, memoryview(b""))
+        try:
+            self._flush(connection, 0, GREETING_BYTES)
+        except LostError:  # that is for those to say who wait for it; what has come of it is still to be read
+            connection.forget()
+            connection.closed = False
+
+    def _flush(self, connection: Connection, left_bytes: int, most_bytes: int = 2**31) -> int:
+        """Hand ``most_bytes`` to the kernel, but leave so much room at the other end."""
+        self._full.discard(connection)
+        if not self.may_send(connection.node):
+            return 0
+        most_bytes = max(0, min(most_bytes, room_bytes(connection.sock) - left_bytes))
+        if most_bytes or connection.hung_up or connection.closed:
+            return connection.flush(most_bytes)
+        self._full.add(connection)
+        return 0
 
     # What was sent, in bytes by destination.
 
@@ -248,10 +303,10 @@ class Gate:
         return self._by_node([sent(one.sock).wire_bytes for one in self._connections])
 
     def _kernel_bytes(self) -> NDArray[np.int64]:
-        return self._by_node([_unacknowledged_bytes(one.sock) for one in self._connections])
+        return self._by_node([unacknowledged_bytes(one.sock) for one in self._connections])
 
     def _unsent_bytes(self) -> NDArray[np.int64]:
-        with self.lock:
+        with self._lock:
             queued = [one.pushed_bytes - one.sent_bytes for one in self._connections]
         return self._by_node(queued) + self._kernel_bytes()
 
@@ -259,11 +314,3 @@ class Gate:
         found = np.zeros(self._nodes, np.int64)
         np.add.at(found, [one.node for one in self._connections], counts)
         return found
-
-
-def _unacknowledged_bytes(sock: socket.socket) -> int:
-    """What the kernel has of a connection that has not been acknowledged; 0 once that is closed."""
-    try:
-        return int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, b"\0" * 4), "little")
-    except (OSError, ValueError):
-        return 0

@@ -133,7 +133,10 @@ class Loop(Session):
     def _step(self, timeout_s: float) -> bool:
         """Move what can move now, waiting up to ``timeout_s`` if that is nothing; returns whether anything moved."""
         moved = self._move()
-        for descriptor, events in self._epoll.poll(0.0 if moved else self._patience_s(timeout_s)):
+        patience_s = 0.0 if moved else self._patience_s(timeout_s)
+        if self._gate is not None:
+            patience_s = min(patience_s, self._gate.patience_s)
+        for descriptor, events in self._epoll.poll(patience_s):
             connection = self._by_descriptor.get(descriptor)
             if connection is None:
                 assert self._gate is not None
@@ -162,8 +165,5 @@ class Loop(Session):
         return moved
 
     def _flush(self, connection: Connection) -> int:
-        """Hand some of what is queued to the kernel, unless the gate is closed; returns bytes."""
-        if self._gate is None:
-            return connection.flush()
-        with self._gate.lock:
-            return connection.flush() if self._gate.may_send(connection.node) else 0
+        """Hand some of what is queued to the kernel, as much as the gate lets through; returns bytes."""
+        return connection.flush() if self._gate is None else self._gate.flush(connection)

@@ -10,17 +10,21 @@ from __future__ import annotations
 import socket
 import struct
 from dataclasses import dataclass
+from fcntl import ioctl
+from termios import TIOCOUTQ
 
 from testbed.base.errors import WorkerError
 
 BYTES = 256
 """Of ``struct tcp_info`` (linux/tcp.h), which grows at its end."""
-_UNACKNOWLEDGED, _UNACKNOWLEDGED_AT = struct.Struct("=I"), 24
-"""``tcpi_unacked``, segments."""
 _BYTES_RECEIVED, _SEGMENTS, _BYTES_SENT = struct.Struct("=Q"), struct.Struct("=II"), struct.Struct("=QQ")
 _BYTES_RECEIVED_AT, _SEGMENTS_OUT_AT, _BYTES_SENT_AT = 128, 136, 200
 """``tcpi_bytes_received``; ``tcpi_segs_out``, of all kinds, and then ``tcpi_segs_in``; ``tcpi_bytes_sent``, with what
 was sent again, and then ``tcpi_bytes_retrans``."""
+_IS_CLOSED = 7
+"""``tcpi_state``, a byte at the beginning: TCP_CLOSE, which counts what was never acknowledged on."""
+_WINDOW, _WINDOW_AT = struct.Struct("=I"), 228
+"""``tcpi_snd_wnd``, bytes."""
 _NAME_BYTES = 16
 """Of a congestion control's name (TCP_CA_NAME_MAX)."""
 HEADERS_BYTES = 14 + 20 + 32
@@ -63,10 +67,27 @@ def sent(sock: socket.socket) -> Sent:
     return read(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES))[0]
 
 
-def are_on_their_way(sock: socket.socket) -> bool:
-    """Whether something was sent over a connection, and not acknowledged yet."""
-    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _UNACKNOWLEDGED_AT + _UNACKNOWLEDGED.size)
-    return bool(_UNACKNOWLEDGED.unpack_from(info, _UNACKNOWLEDGED_AT)[0])
+def unacknowledged_bytes(sock: socket.socket) -> int:
+    """What the kernel has of a connection that has not been acknowledged, and may still be: 0 once either end is
+    gone."""
+    try:
+        count = int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, b"\0" * 4), "little")
+        return count if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _IS_CLOSED else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def room_bytes(sock: socket.socket) -> int:
+    """For how much more than it has been given the other end has room, as far as the kernel knows.
+
+    Raises:
+        WorkerError: the kernel does not say so.
+    """
+    had_bytes = unacknowledged_bytes(sock)  # first: what is acknowledged meanwhile takes from both, so room is too low
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES)
+    if len(info) < _WINDOW_AT + _WINDOW.size:
+        raise WorkerError("this kernel does not say for how much a neighbour has room", fix="take Linux 5.4 or newer")
+    return max(0, int(_WINDOW.unpack_from(info, _WINDOW_AT)[0]) - had_bytes)
 
 
 def read(info: bytes) -> tuple[Sent, int]:

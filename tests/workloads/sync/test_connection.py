@@ -53,6 +53,20 @@ def test_any_queuing_and_flushing(pair: Pair, steps: list[tuple[int, int] | None
         assert arrived == sorted(arrived, key=lambda word: (ranks[word], word))
 
 
+@given(st.lists(st.integers(0, 50), max_size=9), st.integers(1, 60))
+def test_no_more_leaves_than_may(sizes: list[int], most_bytes: int) -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        connection = Connection(1, "h1", near)
+        for word, size in enumerate(sizes):
+            connection.push(word, memoryview(bytes([word]) * size))
+        while connection.sending:
+            assert 0 < connection.flush(most_bytes) <= most_bytes
+            assert connection.writable  # the kernel has taken all that it was given
+        stream = far.recv(1000) if sizes else b""
+    assert stream == b"".join(word.to_bytes(4, "big") + bytes([word]) * size for word, size in enumerate(sizes))
+
+
 def test_a_front_layer_overtakes_what_the_kernel_has_not_taken(pair: Pair) -> None:
     near, far = pair
     near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)

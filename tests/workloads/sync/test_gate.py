@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import select
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,13 +16,15 @@ from hypothesis import strategies as st
 
 from tests.patience import PATIENCE_S, until
 from workloads.job import Gated
-from workloads.sync.connection import HEADER_BYTES, Connection
+from workloads.sync.connection import HEADER_BYTES, Connection, LostError
 from workloads.sync.gate import (
     DRAINED,
     ENDED,
     GO,
+    GREETING_BYTES,
     HELLO,
     HOLD,
+    LOOK_S,
     MOVE,
     NOTHING,
     UNSENT,
@@ -31,6 +35,7 @@ from workloads.sync.gate import (
     pack,
     unpack,
 )
+from workloads.sync.tcp_info import unacknowledged_bytes
 
 NODES = 3
 SOME = Said(UNSENT, 1, np.array([5, 0, 2**40]), np.array([6, 0, 2**41]), np.array([True, False, False]))
@@ -102,8 +107,23 @@ class Process:
 
     def flush(self) -> int:
         """What a loop does."""
-        with self.gate.lock:
-            return sum(one.flush() for one in self.connections if one.sending and self.gate.may_send(one.node))
+        return sum(self.gate.flush(one) for one in self.connections if one.sending)
+
+    def open(self, *nodes: int) -> None:
+        """Let it send to these, and let it notice."""
+        self.sock.send(GO + bytes(node in nodes for node in range(NODES)))
+        assert select.select([self.gate], [], [], PATIENCE_S)[0]
+        self.gate.opened()
+
+    def fill(self, connection: Connection) -> None:
+        """Send until the other end has no room that may be taken."""
+
+        def is_full() -> bool:
+            connection.writable = True
+            return not self.gate.flush(connection) and not unacknowledged_bytes(connection.sock)
+
+        connection.push(0, memoryview(bytes(10 * 2**20)))
+        until(is_full)
 
     def close(self) -> None:
         for sock in (self.listener, self.sock, *self.peers.values(), *(one.sock for one in self.connections)):
@@ -130,49 +150,82 @@ def test_what_is_queued_is_told_and_held_until_the_gate_opens(process: Process) 
     assert process.flush() == 0
 
     process.sock.send(MOVE)
-    process.sock.send(GO + bytes([0, 0, 1]))
-    assert select.select([process.gate], [], [], PATIENCE_S)[0]
-    process.gate.opened()
+    process.open(2)
     assert not select.select([process.gate], [], [], 0)[0]
-    assert process.flush() == 50 + HEADER_BYTES
+    assert process.flush() == 50 + HEADER_BYTES - GREETING_BYTES
     assert (*process.ask(HOLD).count_bytes,) == (0, 0, 50 + HEADER_BYTES)
     assert len(process.peers[2].recv(1000)) == 50 + HEADER_BYTES
     assert (*process.ask(UNSENT).count_bytes,) == (0, 100 + HEADER_BYTES, 0)
 
 
-def test_what_a_neighbour_has_no_room_for_does_not_keep_others_waiting(process: Process) -> None:
-    """The kernel has some of it, which counts as unsent."""
+def test_the_kernel_gets_no_more_than_a_neighbour_has_room_for(process: Process) -> None:
+    """The rest would leave when there is room, even into the dark."""
     first = process.connections[0]
-    first.push(0, memoryview(bytes(10 * 2**20)))
-
-    def stuck() -> bool:
-        first.writable = True
-        return process.flush() == 0
-
-    until(stuck)
+    process.fill(first)
+    assert 0 < first.sent_bytes < first.pushed_bytes
+    assert first.writable
+    assert process.gate.patience_s == LOOK_S
     drained = process.ask(HOLD)
-    assert drained.word == DRAINED
-    assert 0 < drained.count_bytes[1] <= first.sent_bytes
-    assert drained.count_bytes[1] + process.ask(UNSENT).count_bytes[1] == first.pushed_bytes
+    assert (drained.word, drained.count_bytes[1]) == (DRAINED, first.sent_bytes)
+    assert process.ask(UNSENT).count_bytes[1] == first.pushed_bytes - first.sent_bytes
+
+    process.sock.send(MOVE)
+    process.open(1)
+    process.peers[1].recv(first.sent_bytes, socket.MSG_WAITALL)
+    until(process.flush)
+    assert process.gate.patience_s == math.inf
 
 
-def test_whom_it_refuses_gets_a_word_once_it_may_have_room(process: Process) -> None:
-    first = process.connections[0]
-    first.held = True
-    assert (*process.ask(UNSENT).refuses,) == (False, True, False)
-    process.gate.opened()
-    assert not first.sending  # it still refuses
-    first.held = False
+def test_whom_it_may_send_to_again_hears_from_it_and_so_whether_there_is_room(process: Process) -> None:
+    """Of what waits for that neighbour, even if there is no room for more of it; else a word that says nothing."""
+    first, second = process.connections
+    process.fill(first)
+    before_bytes = first.sent_bytes
     process.ask(HOLD)
+    process.sock.send(MOVE)
+    process.open(1)
+    assert first.sent_bytes == before_bytes + GREETING_BYTES
+    assert not second.sent_bytes
+    process.open(1, 2)
+    assert first.sent_bytes == before_bytes + 2 * GREETING_BYTES
+    assert process.peers[2].recv(1000) == NOTHING.to_bytes(HEADER_BYTES, "big")
     process.gate.opened()
-    assert not first.sending  # and may not send
-    process.sock.send(GO + bytes([0, 1, 0]))
-    until(lambda: process.gate.may_send(1))
-    process.gate.opened()
-    process.flush()
-    assert process.peers[1].recv(1000) == NOTHING.to_bytes(HEADER_BYTES, "big")
-    process.gate.opened()
-    assert not first.sending
+    assert not second.sending
+    assert second.sent_bytes == HEADER_BYTES
+
+
+def test_whoever_has_ended_is_not_greeted_and_not_waited_for(process: Process) -> None:
+    """What it sent before is still to be read."""
+    second = process.connections[1]
+    process.peers[2].send(b"last")
+    process.peers[2].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+    process.peers[2].close()
+    until(lambda: select.select([second.sock], [], [], 0)[0])
+    process.open(1, 2)  # it has not looked at the connection
+    assert not second.sending
+    assert not second.closed
+    assert second.read_header() == int.from_bytes(b"last", "big")
+    assert process.ask(HOLD).word == DRAINED
+    second.hung_up = True
+    process.sock.send(MOVE)
+    process.open(1, 2)
+    assert not second.sending
+    second.push(0, memoryview(bytes(5)))
+    with pytest.raises(LostError, match="lost the connection to h2"):
+        process.gate.flush(second)
+
+
+def test_what_is_on_its_way_is_waited_for_only_where_it_can_arrive(process: Process) -> None:
+    first = process.connections[0]
+    first.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**22)
+    first.push(0, memoryview(bytes(32 * 2**20)))
+    while first.writable:
+        first.flush()  # past the gate, and more than there is room for
+    process.sock.send(HOLD)
+    assert not select.select([process.sock], [], [], 0.05)[0]
+    process.sock.send(MOVE)
+    process.open(2)
+    assert process.ask(HOLD).word == DRAINED
 
 
 def test_nobody_holds_once_nobody_moves_circuits(process: Process) -> None:

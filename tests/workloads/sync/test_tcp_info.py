@@ -7,8 +7,9 @@ import socket
 import pytest
 
 from testbed.base.errors import WorkerError
+from tests.patience import until
 from workloads.sync.cost import goodput
-from workloads.sync.tcp_info import HEADERS_BYTES, Sent, sent
+from workloads.sync.tcp_info import HEADERS_BYTES, Sent, room_bytes, sent, unacknowledged_bytes
 
 
 def test_both_ends_of_a_connection_are_counted() -> None:
@@ -45,5 +46,27 @@ def test_a_kernel_that_does_not_count_is_told() -> None:
         def getsockopt(self, *_: object) -> bytes:  # type: ignore[override]
             return bytes(192)
 
-    with Old() as sock, pytest.raises(WorkerError, match="does not say what TCP sent again"):
-        sent(sock)
+    with Old() as sock:
+        with pytest.raises(WorkerError, match="does not say what TCP sent again"):
+            sent(sock)
+        with pytest.raises(WorkerError, match="does not say for how much a neighbour has room"):
+            room_bytes(sock)
+
+
+def test_room_is_what_the_other_end_takes_without_reading() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    with near, far:
+        near.setblocking(False)
+        count = 0
+        while room := room_bytes(near):  # it grows at first
+            count += near.send(bytes(room))
+        assert count > 10_000
+        until(lambda: not unacknowledged_bytes(near))
+        assert not room_bytes(near)
+        assert near.send(b"x") == 1  # for which there is none
+        assert unacknowledged_bytes(near) == 1
+        far.close()  # with bytes unread, so a reset
+        until(lambda: not unacknowledged_bytes(near))
+    assert not unacknowledged_bytes(near)
