@@ -131,12 +131,20 @@ class Connection:
         self._outbox.clear()
         self._whole.clear()
 
+    def take_back(self) -> None:
+        """The one message that waits, which is a header alone, is not sent."""
+        self._queue.clear()
+        self._outbox.clear()
+        self._whole.clear()
+        self._pushed -= 1
+        self.pushed_bytes -= HEADER_BYTES
+
     def abandon(self) -> None:
         """Send no more than the message that has begun to leave."""
         self._queue.clear()
 
     def flush(self, most_bytes: int | None = None) -> int:
-        """Hand some of what is queued to the kernel, ``most_bytes`` of it at most, with one system call; returns bytes.
+        """Hand some of what is queued to the kernel, at most ``most_bytes``, with one system call; returns bytes.
 
         Raises:
             NeighbourError: the neighbour is gone.
@@ -231,7 +239,7 @@ class Connection:
 
 
 def _first(buffers: Iterable[bytes | memoryview], most_bytes: int) -> Iterator[bytes | memoryview]:
-    """The first so many bytes of buffers."""
+    """The buffers, cut after ``most_bytes``."""
     for buffer in buffers:
         if most_bytes <= 0:
             return

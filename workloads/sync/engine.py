@@ -226,12 +226,16 @@ class Engine(Loop):
 
     def _take(self, connection: Connection) -> bool:
         if connection.word is None:
-            connection.word = connection.read_header()
+            connection.word = self._next_word(connection)
         if connection.word is None:
             if self._by_node[connection.node].is_closed and self._owes(connection.node):
                 raise lost(connection, "it was closed")
             return False
         return self._take_more(connection, connection.word)
+
+    def _next_word(self, connection: Connection) -> int | None:
+        """The header of the next message that says something."""
+        return connection.read_header()
 
     def _owes(self, node: int) -> bool:
         """Whether something is to come from a neighbour."""

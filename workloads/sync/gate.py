@@ -9,15 +9,17 @@ For that to be soon, the kernel may hold little of a connection.
 
 A process does not take what it cannot use yet (:mod:`.engine`), and its neighbour's bytes then wait for room. Circuits
 for them would carry nothing, and perhaps keep away those that would make room. So each process also says from whom it
-takes nothing. And its neighbour gives the kernel no more than there is room for: the rest would be sent when there is,
-or to try whether there is, into circuits that are dark.
+takes nothing. And its neighbour gives the kernel no more than there is room for. TCP would send the rest later, perhaps
+into a dark circuit.
 
-The word that there is room again may be lost in the dark. So once the gate is open, a process sends a few bytes to each
-neighbour, with which the word goes again: of what waits for it, or else a header without a meaning, :data:`NOTHING`.
-For them some room is left in each direction, since the other one may be full.
+TCP's notice of new room may be lost in the dark. So when the gate opens, a process sends a few bytes to each neighbour
+that it may send to. With them goes how much room there is for that neighbour. The bytes are the first of what is
+queued, or else a header without a meaning, :data:`NOTHING`. Some room is kept for them, since both directions may be
+full.
 
 Rejected: lines in the process's samples (they are looked at every 3 ms, and nothing leads back); a page of memory that
-both see (it wakes nobody: twelve processes that look each millisecond take a third of a core).
+both see (it wakes nobody: twelve processes that look each millisecond take a third of a core). Now a process looks each
+millisecond only while it holds, or while a neighbour has no room for what waits.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.job import Gated
-from workloads.sync.connection import Connection, LostError
+from workloads.sync.connection import HEADER_BYTES, Connection, LostError
 from workloads.sync.tcp_info import room_bytes, sent, unacknowledged_bytes
 
 UNSENT, HOLD, MOVE, GO = b"u", b"h", b"m", b"g"
@@ -51,11 +53,11 @@ NOTHING = (1 << 32) - 1
 """The header of a message that says nothing."""
 _HEAD = struct.Struct("=ci")
 LOOK_S = 0.001
-"""Between two looks at what the kernel still has, or at whether a neighbour has room: the kernel wakes nobody then."""
+"""Between two looks at what the kernel still has, or at a neighbour's room. The kernel reports neither."""
 GREETING_BYTES = 4
-"""What a neighbour gets at least when the gate has opened."""
+"""What a neighbour gets when the gate has opened."""
 LEFT_BYTES = 256 * GREETING_BYTES
-"""Of the room at a neighbour, for as many openings without its taking anything."""
+"""Of a neighbour's room, kept for greetings at least: for 256 even if it takes nothing."""
 ONCE = 2
 """Acknowledge what waits for that now, and later as before (``__tcp_sock_set_quickack``, Linux's net/ipv4/tcp.c)."""
 LINGER_S = 2.0
@@ -142,7 +144,7 @@ class Gate:
         self._node, self._nodes, self._connections = node, nodes, connections
         self._may_send = b"\1" * nodes
         self._reached = set(range(nodes))
-        """Nodes to which something may be on its way."""
+        """Nodes that could be sent to since circuits last moved: what is on its way to them can arrive."""
         self._drains = self._is_drained = False
         self._to_greet: list[Connection] = []
         self._full: set[Connection] = set()
@@ -162,7 +164,7 @@ class Gate:
 
     @property
     def patience_s(self) -> float:
-        """After what time to try to send again."""
+        """How long the loop may sleep before it tries to send again."""
         return LOOK_S if self._full else math.inf
 
     def opened(self) -> None:
@@ -275,20 +277,19 @@ class Gate:
             return
         if connection.sending:
             self._flush(connection, 0, GREETING_BYTES)
-            return
-        connection.push(NOTHING, memoryview(b""))
-        try:
-            self._flush(connection, 0, GREETING_BYTES)
-        except LostError:  # that is for those to say who wait for it; what has come of it is still to be read
-            connection.forget()
-            connection.closed = False
+        elif not unacknowledged_bytes(connection.sock) and room_bytes(connection.sock) >= HEADER_BYTES:
+            connection.push(NOTHING, memoryview(b""))
+            try:
+                self._flush(connection, 0, GREETING_BYTES)
+            except LostError:  # whoever waits for it reports that; what it has sent can still be read
+                connection.take_back()
 
     def _flush(self, connection: Connection, left_bytes: int, most_bytes: int = 2**31) -> int:
-        """Hand ``most_bytes`` to the kernel, but leave so much room at the other end."""
+        """Hand up to ``most_bytes`` to the kernel, and leave ``left_bytes`` of the other end's room free."""
         self._full.discard(connection)
         if not self.may_send(connection.node):
             return 0
-        most_bytes = max(0, min(most_bytes, room_bytes(connection.sock) - left_bytes))
+        most_bytes = min(most_bytes, room_bytes(connection.sock, left_bytes))
         if most_bytes or connection.hung_up or connection.closed:
             return connection.flush(most_bytes)
         self._full.add(connection)

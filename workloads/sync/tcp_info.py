@@ -1,5 +1,6 @@
 """What TCP has put on the wire for one connection, by the kernel's own count: data, what was sent again, and
-acknowledgements of what came the other way.
+acknowledgements of what came the other way. Besides, how much is not acknowledged yet, and how much the other end has
+room for.
 
 How many acknowledgements there are, and how much is sent again, follows from losses, from packets that overtake each
 other and from how many the kernel hands up at once. So it is counted and not computed.
@@ -22,7 +23,9 @@ _BYTES_RECEIVED_AT, _SEGMENTS_OUT_AT, _BYTES_SENT_AT = 128, 136, 200
 """``tcpi_bytes_received``; ``tcpi_segs_out``, of all kinds, and then ``tcpi_segs_in``; ``tcpi_bytes_sent``, with what
 was sent again, and then ``tcpi_bytes_retrans``."""
 _IS_CLOSED = 7
-"""``tcpi_state``, a byte at the beginning: TCP_CLOSE, which counts what was never acknowledged on."""
+"""``tcpi_state``, the first byte: TCP_CLOSE. The kernel goes on counting what was never acknowledged then."""
+_SCALES_AT = 6
+"""A byte; its lower half is ``tcpi_snd_wscale``."""
 _WINDOW, _WINDOW_AT = struct.Struct("=I"), 228
 """``tcpi_snd_wnd``, bytes."""
 _NAME_BYTES = 16
@@ -68,8 +71,7 @@ def sent(sock: socket.socket) -> Sent:
 
 
 def unacknowledged_bytes(sock: socket.socket) -> int:
-    """What the kernel has of a connection that has not been acknowledged, and may still be: 0 once either end is
-    gone."""
+    """What the kernel has of a connection, and is not acknowledged yet; 0 once that is closed here, or was reset."""
     try:
         count = int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, b"\0" * 4), "little")
         return count if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _IS_CLOSED else 0
@@ -77,17 +79,23 @@ def unacknowledged_bytes(sock: socket.socket) -> int:
         return 0
 
 
-def room_bytes(sock: socket.socket) -> int:
-    """For how much more than it has been given the other end has room, as far as the kernel knows.
+def room_bytes(sock: socket.socket, left_bytes: int = 0) -> int:
+    """How many more bytes the other end has room for, beyond those that the kernel was given, as far as it knows, and
+    if ``left_bytes`` are to stay free.
+
+    What stays free is a multiple of the unit in which the other end counts its window. It rounds other windows up when
+    it acknowledges (``tcp_select_window``, Linux's net/ipv4/tcp_output.c), and so would seem to have room for ever.
 
     Raises:
         WorkerError: the kernel does not say so.
     """
-    had_bytes = unacknowledged_bytes(sock)  # first: what is acknowledged meanwhile takes from both, so room is too low
+    had_bytes = unacknowledged_bytes(sock)  # first: an acknowledgement in between makes room too low, not too high
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES)
     if len(info) < _WINDOW_AT + _WINDOW.size:
         raise WorkerError("this kernel does not say for how much a neighbour has room", fix="take Linux 5.4 or newer")
-    return max(0, int(_WINDOW.unpack_from(info, _WINDOW_AT)[0]) - had_bytes)
+    unit_bytes = 1 << (info[_SCALES_AT] & 15)
+    free_bytes = -(-left_bytes // unit_bytes) * unit_bytes
+    return max(0, int(_WINDOW.unpack_from(info, _WINDOW_AT)[0]) - had_bytes - free_bytes)
 
 
 def read(info: bytes) -> tuple[Sent, int]:

@@ -45,8 +45,8 @@ def test_messages_and_sums_of_groups_on_a_star(bench: Bench, tmp_path: Path) -> 
 @pytest.mark.parametrize("discount", ["half", "one"])
 def test_circuits_move_within_iterations_to_where_bytes_are_unsent(discount: str, bench: Bench, tmp_path: Path) -> None:
     """Two panels for four servers that all send each other: circuits have to move for each iteration to end. Without a
-    discount (SiP-ML) two servers may get both circuits. One that is slow takes no chunks for longer than TCP waits
-    before it looks whether there is room: what it then sent into the dark was never acknowledged, and nothing moved."""
+    discount (SiP-ML) two servers may get both circuits. The slow server takes no chunks for more than 200 ms. TCP then
+    sent what fitted into a dark circuit, the sender never said that all had arrived, and circuits stopped moving."""
     moves = f"""    perturb:
       - {{kind: reconfigure, every: 40 ms, dark: 8 ms, discount: {discount}}}
       - {{kind: slow, workers: [h0], slowdown: 10}}

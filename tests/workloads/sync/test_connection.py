@@ -56,6 +56,7 @@ def test_any_queuing_and_flushing(pair: Pair, steps: list[tuple[int, int] | None
 @given(st.lists(st.integers(0, 50), max_size=9), st.integers(1, 60))
 def test_no_more_leaves_than_may(sizes: list[int], most_bytes: int) -> None:
     near, far = socket.socketpair()
+    stream = b""
     with near, far:
         connection = Connection(1, "h1", near)
         for word, size in enumerate(sizes):
@@ -63,8 +64,17 @@ def test_no_more_leaves_than_may(sizes: list[int], most_bytes: int) -> None:
         while connection.sending:
             assert 0 < connection.flush(most_bytes) <= most_bytes
             assert connection.writable  # the kernel has taken all that it was given
-        stream = far.recv(1000) if sizes else b""
+            stream += far.recv(1000)
     assert stream == b"".join(word.to_bytes(4, "big") + bytes([word]) * size for word, size in enumerate(sizes))
+
+
+def test_what_the_kernel_does_not_take_waits_until_it_says_so(pair: Pair) -> None:
+    connection = Connection(1, "h1", pair[0])
+    connection.push(0, memoryview(bytes(32 * 2**20)))
+    while connection.writable:
+        count = connection.flush(2**24)
+    assert count < 2**24
+    assert connection.sent_bytes < connection.pushed_bytes
 
 
 def test_a_front_layer_overtakes_what_the_kernel_has_not_taken(pair: Pair) -> None:

@@ -120,7 +120,7 @@ class Process:
 
         def is_full() -> bool:
             connection.writable = True
-            return not self.gate.flush(connection) and not unacknowledged_bytes(connection.sock)
+            return not unacknowledged_bytes(connection.sock) and not self.gate.flush(connection)
 
         connection.push(0, memoryview(bytes(10 * 2**20)))
         until(is_full)
@@ -128,6 +128,11 @@ class Process:
     def close(self) -> None:
         for sock in (self.listener, self.sock, *self.peers.values(), *(one.sock for one in self.connections)):
             sock.close()
+
+
+def is_reset(connection: Connection) -> bool:
+    """Whether the kernel knows that the other end is gone."""
+    return connection.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 7
 
 
 @pytest.fixture
@@ -200,19 +205,30 @@ def test_whoever_has_ended_is_not_greeted_and_not_waited_for(process: Process) -
     process.peers[2].send(b"last")
     process.peers[2].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
     process.peers[2].close()
-    until(lambda: select.select([second.sock], [], [], 0)[0])
+    until(lambda: is_reset(second))
     process.open(1, 2)  # it has not looked at the connection
     assert not second.sending
+    assert second.pushed_bytes == second.sent_bytes == second.payload_bytes == 0
     assert not second.closed
     assert second.read_header() == int.from_bytes(b"last", "big")
     assert process.ask(HOLD).word == DRAINED
-    second.hung_up = True
-    process.sock.send(MOVE)
-    process.open(1, 2)
-    assert not second.sending
     second.push(0, memoryview(bytes(5)))
+    process.sock.send(MOVE)
+    process.open(1)
+    second.hung_up = True
+    process.open(1, 2)  # which is not the place to say so
     with pytest.raises(LostError, match="lost the connection to h2"):
         process.gate.flush(second)
+
+
+def test_whoever_has_ended_without_room_is_lost(process: Process) -> None:
+    first = process.connections[0]
+    process.fill(first)
+    process.peers[1].close()  # with bytes unread, so a reset
+    until(lambda: is_reset(first))
+    first.hung_up = True
+    with pytest.raises(LostError, match="lost the connection to h1"):
+        process.gate.flush(first)
 
 
 def test_what_is_on_its_way_is_waited_for_only_where_it_can_arrive(process: Process) -> None:
@@ -226,6 +242,7 @@ def test_what_is_on_its_way_is_waited_for_only_where_it_can_arrive(process: Proc
     process.sock.send(MOVE)
     process.open(2)
     assert process.ask(HOLD).word == DRAINED
+    process.peers[1].close()  # at its end, the gate waits for what is on its way
 
 
 def test_nobody_holds_once_nobody_moves_circuits(process: Process) -> None:

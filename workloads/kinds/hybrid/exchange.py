@@ -130,10 +130,12 @@ class ExchangeEngine(Engine):
         names = [neighbour.name for node, neighbour in self._by_node.items() if node in owing]
         return f"for messages from {', '.join(names)}" if names else super()._awaited()
 
+    def _next_word(self, connection: Connection) -> int | None:
+        while (word := super()._next_word(connection)) == NOTHING:
+            pass  # which is no progress
+        return word
+
     def _take_more(self, connection: Connection, word: int) -> bool:
-        if word == NOTHING:
-            connection.word = None
-            return True
         number = (word & _NUMBER) - self._base
         if number < 0:
             return super()._take_more(connection, word)
