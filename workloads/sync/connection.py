@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import heapq
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from testbed.base.errors import NeighbourError
+from workloads.sync.tcp_info import unacknowledged_bytes
 
 HEADER_BYTES = 4
 _BUFFERS_PER_SEND = 8
@@ -30,6 +32,11 @@ BUFFER_SHARE = 4
 """And until a fourth of the receive buffer is full at most. Where a program asks for more than the buffer has room for,
 the kernel grows it, and lets it grow no further (``tcp_set_rcvlowat``, Linux's net/ipv4/tcp.c): so the connection would
 stay slow."""
+
+LINGER_S = 2.0
+"""How long a process waits at its end for what it has sent to arrive."""
+LOOK_S = 0.001
+"""Between two looks at whether it has."""
 
 Act = Callable[[], None]
 
@@ -127,15 +134,17 @@ class Connection:
     def forget(self) -> None:
         """The neighbour is gone, and may be: what waits to be sent to it is not sent."""
         self.closed = True
+        self.drop()
+
+    def drop(self) -> None:
+        """What waits to be sent is not sent. What has come can still be read."""
         self._queue.clear()
         self._outbox.clear()
         self._whole.clear()
 
     def take_back(self) -> None:
         """The one message that waits, which is a header alone, is not sent."""
-        self._queue.clear()
-        self._outbox.clear()
-        self._whole.clear()
+        self.drop()
         self._pushed -= 1
         self.pushed_bytes -= HEADER_BYTES
 
@@ -236,6 +245,13 @@ class Connection:
         elif count < room and not self.hung_up:
             self.readable = False  # a short read has emptied the socket (epoll(7)), unless the stream's end follows it
         return count
+
+
+def linger(connections: Iterable[Connection]) -> None:
+    """Wait until what was sent has arrived, for :data:`LINGER_S` at most."""
+    end_s = time.monotonic() + LINGER_S
+    while any(unacknowledged_bytes(one.sock) for one in connections) and time.monotonic() < end_s:
+        time.sleep(LOOK_S)
 
 
 def _first(buffers: Iterable[bytes | memoryview], most_bytes: int) -> Iterator[bytes | memoryview]:

@@ -2,6 +2,10 @@
 
 A message is a 4-byte header (4 bits kind, 28 bits length of a note) and then nothing, a note, or floats, which go
 straight to where they belong: both sides know how many they are. A process's :mod:`.loop` moves them.
+
+A process may end while its neighbours still send. When it closes a connection of which something is unread, the kernel
+resets that: it throws away what it has not delivered, and the neighbour can send nothing more. So before it closes, a
+process waits until what it has sent has arrived. And a neighbour that cannot send first reads what has come.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from workloads.sync.connection import Connection, lost
+from workloads.sync.connection import Connection, LostError, linger, lost
 from workloads.sync.loop import Loop
 
 _KIND_SHIFT = 28
@@ -42,6 +46,22 @@ class Framed(Loop):
     def _push(self, connection: Connection, kind: int, payload: memoryview, length: int = 0) -> None:
         """Queue a message; ``length`` is a note's. The payload must stay as it is until it is sent."""
         connection.push(kind << _KIND_SHIFT | length, payload)
+
+    def close(self) -> None:
+        """Wait until what was sent has arrived, but not for ever, and close every connection."""
+        linger(self._connections)
+        super().close()
+
+    def _flush(self, connection: Connection) -> int:
+        """To a neighbour that has ended nothing is sent. Whether it was to end, what has come of it tells."""
+        try:
+            return super()._flush(connection)
+        except LostError:
+            if connection.closed:
+                raise
+            connection.drop()
+            connection.readable = True
+            return 0
 
     def _take(self, connection: Connection) -> bool:
         if connection.word is None:

@@ -30,7 +30,6 @@ import select
 import socket
 import struct
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.job import Gated
-from workloads.sync.connection import HEADER_BYTES, Connection, LostError
+from workloads.sync.connection import HEADER_BYTES, Connection, LostError, linger
 from workloads.sync.tcp_info import room_bytes, sent, unacknowledged_bytes
 
 UNSENT, HOLD, MOVE, GO = b"u", b"h", b"m", b"g"
@@ -60,8 +59,6 @@ LEFT_BYTES = 256 * GREETING_BYTES
 """Of a neighbour's room, kept for greetings at least: for 256 even if it takes nothing."""
 ONCE = 2
 """Acknowledge what waits for that now, and later as before (``__tcp_sock_set_quickack``, Linux's net/ipv4/tcp.c)."""
-LINGER_S = 2.0
-"""How long a process waits at its end for what it has sent to arrive."""
 
 
 class Said(NamedTuple):
@@ -196,9 +193,7 @@ class Gate:
 
     def close(self) -> None:
         """The process has handed all to the kernel, and ends: wait until that has arrived, and say so."""
-        end_s = time.monotonic() + LINGER_S
-        while self._kernel_bytes().any() and time.monotonic() < end_s:
-            time.sleep(LOOK_S)
+        linger(self._connections)
         self._say(ENDED, self._sent_bytes())
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from testbed.base.errors import TrialTimeoutError
+from tests.patience import until
 from workloads.kinds.fabric.processes.exchange import Exchange, Seek
-from workloads.kinds.fabric.processes.messages import Note
+from workloads.kinds.fabric.processes.messages import End, Note
 from workloads.sync.connection import LostError
 from workloads.sync.framed import NoBuckets
 
@@ -74,6 +78,45 @@ def test_who_is_silent_is_lost(made: Callable[[bool], Made]) -> None:
     one, _ = made(True)
     one.wait(5.0)
     assert one.losses == [0]
+
+
+def test_what_a_neighbour_said_before_it_ended_is_heard(made: Callable[[bool], Made]) -> None:
+    """It has ended with bytes unread, so its end is a reset, and what is sent to it fails."""
+    one, two = made(True)
+    (ours,), (theirs,) = one._connections, two._connections
+    one._give_signs(time.monotonic())
+    ours.flush()
+    until(lambda: select.select([theirs.sock], [], [], 0)[0])
+    two._give_signs(time.monotonic())
+    two._say(0, End())
+    theirs.flush()
+    until(lambda: select.select([ours.sock], [], [], 0)[0])
+    theirs.sock.close()
+    until(lambda: ours.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 7)
+    one._give_signs(time.monotonic())
+    one.wait(5.0)
+    assert one._over
+    assert not one.losses
+
+
+def test_whoever_ends_waits_until_what_it_has_sent_is_there(made: Callable[[bool], Made]) -> None:
+    """A reset would throw it away: here the neighbour has no room yet."""
+    one, two = made(True)
+    (ours,), (theirs,) = one._connections, two._connections
+    two._give_signs(time.monotonic())
+    theirs.flush()
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            count += ours.sock.send(bytes(2**20))
+    closing = threading.Thread(target=one.close)
+    closing.start()
+    theirs.sock.setblocking(True)
+    with suppress(ConnectionResetError):
+        while count and (piece := theirs.sock.recv(min(count, 2**20))):
+            count -= len(piece)
+    assert not count
+    closing.join()
 
 
 def test_who_may_not_be_lost_ends_it_by_name(made: Callable[[bool], Made]) -> None:
