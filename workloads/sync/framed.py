@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from workloads.sync.connection import Connection, LostError, linger, lost
 from workloads.sync.loop import Loop
+from workloads.sync.tcp_info import unread_bytes
 
 _KIND_SHIFT = 28
 _LENGTH_MASK = (1 << _KIND_SHIFT) - 1
@@ -53,11 +54,11 @@ class Framed(Loop):
         super().close()
 
     def _flush(self, connection: Connection) -> int:
-        """To a neighbour that has ended nothing is sent. Whether it was to end, what has come of it tells."""
+        """To a neighbour that has ended nothing is sent. What has come and is unread tells whether it was to end."""
         try:
             return super()._flush(connection)
         except LostError:
-            if connection.closed:
+            if connection.closed or not unread_bytes(connection.sock):
                 raise
             connection.drop()
             connection.readable = True

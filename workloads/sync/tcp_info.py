@@ -12,7 +12,7 @@ import socket
 import struct
 from dataclasses import dataclass
 from fcntl import ioctl
-from termios import TIOCOUTQ
+from termios import FIONREAD, TIOCOUTQ
 
 from testbed.base.errors import WorkerError
 
@@ -77,6 +77,11 @@ def unacknowledged_bytes(sock: socket.socket) -> int:
         return count if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _IS_CLOSED else 0
     except (OSError, ValueError):
         return 0
+
+
+def unread_bytes(sock: socket.socket) -> int:
+    """What has come over a connection, and can be read."""
+    return int.from_bytes(ioctl(sock.fileno(), FIONREAD, b"\0" * 4), "little")
 
 
 def room_bytes(sock: socket.socket, left_bytes: int = 0) -> int:
