@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from testbed.base.errors import NeighbourError
-from workloads.sync.tcp_info import unacknowledged_bytes
+from workloads.sync.tcp_info import unacknowledged_bytes, unread_bytes
 
 HEADER_BYTES = 4
 _BUFFERS_PER_SEND = 8
@@ -34,9 +34,9 @@ the kernel grows it, and lets it grow no further (``tcp_set_rcvlowat``, Linux's 
 stay slow."""
 
 LINGER_S = 2.0
-"""How long a process waits at its end for what it has sent to arrive."""
+"""How long a process waits at its end, at most, for what it has sent to arrive."""
 LOOK_S = 0.001
-"""Between two looks at whether it has."""
+"""Between two looks at whether it has arrived."""
 
 Act = Callable[[], None]
 
@@ -98,6 +98,11 @@ class Connection:
     def header(self) -> memoryview:
         """The bytes of the header that was read last, until the payload is."""
         return self._header
+
+    @property
+    def has_unread(self) -> bool:
+        """Something has come that was not heard yet; a header may have been read with the payload before it."""
+        return self._header_have > 0 or unread_bytes(self.sock) > 0
 
     @property
     def sending(self) -> bool:

@@ -3,9 +3,10 @@
 A message is a 4-byte header (4 bits kind, 28 bits length of a note) and then nothing, a note, or floats, which go
 straight to where they belong: both sides know how many they are. A process's :mod:`.loop` moves them.
 
-A process may end while its neighbours still send. When it closes a connection of which something is unread, the kernel
-resets that: it throws away what it has not delivered, and the neighbour can send nothing more. So before it closes, a
-process waits until what it has sent has arrived. And a neighbour that cannot send first reads what has come.
+A process may end while its neighbours still send. If it closes a connection with bytes unread, the kernel resets the
+connection: what has not arrived is thrown away, and the neighbour can send nothing more. So before it closes, a process
+waits until what it has sent has arrived. And a process that can send nothing more to a neighbour first reads what has
+come from it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from collections.abc import Sequence
 
 from workloads.sync.connection import Connection, LostError, linger, lost
 from workloads.sync.loop import Loop
-from workloads.sync.tcp_info import unread_bytes
 
 _KIND_SHIFT = 28
 _LENGTH_MASK = (1 << _KIND_SHIFT) - 1
@@ -49,16 +49,18 @@ class Framed(Loop):
         connection.push(kind << _KIND_SHIFT | length, payload)
 
     def close(self) -> None:
-        """Wait until what was sent has arrived, but not for ever, and close every connection."""
+        """Close every connection once what was sent has arrived, or after :data:`.connection.LINGER_S`."""
         linger(self._connections)
         super().close()
 
     def _flush(self, connection: Connection) -> int:
-        """To a neighbour that has ended nothing is sent. What has come and is unread tells whether it was to end."""
+        """If the neighbour has ended, what waits to be sent to it is dropped. What has come and is unread tells whether
+        it was to end."""
         try:
             return super()._flush(connection)
-        except LostError:
-            if connection.closed or not unread_bytes(connection.sock):
+        except LostError as error:
+            has_ended = isinstance(error.__cause__, ConnectionError)
+            if connection.closed or not has_ended or not connection.has_unread:
                 raise
             connection.drop()
             connection.readable = True

@@ -1,6 +1,6 @@
 """What TCP has put on the wire for one connection, by the kernel's own count: data, what was sent again, and
-acknowledgements of what came the other way. Besides, how much is not acknowledged yet, and how much the other end has
-room for.
+acknowledgements of what came the other way. Besides, how much is not acknowledged yet, how much has come and is unread,
+and how much the other end has room for.
 
 How many acknowledgements there are, and how much is sent again, follows from losses, from packets that overtake each
 other and from how many the kernel hands up at once. So it is counted and not computed.
@@ -80,8 +80,11 @@ def unacknowledged_bytes(sock: socket.socket) -> int:
 
 
 def unread_bytes(sock: socket.socket) -> int:
-    """What has come over a connection, and can be read."""
-    return int.from_bytes(ioctl(sock.fileno(), FIONREAD, b"\0" * 4), "little")
+    """What has come over a connection, and can be read; 0 once that is closed here."""
+    try:
+        return int.from_bytes(ioctl(sock.fileno(), FIONREAD, b"\0" * 4), "little")
+    except (OSError, ValueError):
+        return 0
 
 
 def room_bytes(sock: socket.socket, left_bytes: int = 0) -> int:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from testbed.base.errors import TrialTimeoutError
-from tests.patience import until
-from workloads.kinds.fabric.processes.exchange import Exchange, Seek
-from workloads.kinds.fabric.processes.messages import End, Note
-from workloads.sync.connection import LostError
+from tests.patience import PATIENCE_S, until
+from workloads.kinds.fabric.processes.exchange import _FLOATS, Exchange, Seek
+from workloads.kinds.fabric.processes.messages import End, Note, Weights
+from workloads.sync.connection import HEADER_BYTES, LostError
 from workloads.sync.framed import NoBuckets
+from workloads.sync.tcp_info import unread_bytes
 
 
 class Process(NoBuckets, Exchange):
@@ -99,8 +101,32 @@ def test_what_a_neighbour_said_before_it_ended_is_heard(made: Callable[[bool], M
     assert not one.losses
 
 
-def test_whoever_ends_waits_until_what_it_has_sent_is_there(made: Callable[[bool], Made]) -> None:
+def test_a_message_that_was_read_with_the_floats_before_it_is_heard(made: Callable[[bool], Made]) -> None:
+    one, two = made(True)
+    (ours,), (theirs,) = one._connections, two._connections
+    floats = np.zeros(1000, np.float32)
+    one._announced[0] = Weights(0, 0, 0, (), (), ()), floats
+    two._push(theirs, _FLOATS, floats.data.cast("B"))
+    two._say_barrier(0)
+    one._give_signs(time.monotonic())
+    ours.flush()
+    until(lambda: select.select([theirs.sock], [], [], 0)[0])
+    theirs.flush()
+    until(lambda: unread_bytes(ours.sock) == floats.nbytes + 2 * HEADER_BYTES)
+    theirs.sock.close()
+    until(lambda: ours.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 7)
+    one._give_signs(time.monotonic())
+    one._move()
+    assert one._over
+    one._move()
+    assert one.met[0] == 1
+
+
+def test_whoever_ends_waits_until_what_it_has_sent_is_there(
+    made: Callable[[bool], Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A reset would throw it away: here the neighbour has no room yet."""
+    monkeypatch.setattr("workloads.sync.connection.LINGER_S", PATIENCE_S)
     one, two = made(True)
     (ours,), (theirs,) = one._connections, two._connections
     two._give_signs(time.monotonic())
@@ -111,12 +137,14 @@ def test_whoever_ends_waits_until_what_it_has_sent_is_there(made: Callable[[bool
             count += ours.sock.send(bytes(2**20))
     closing = threading.Thread(target=one.close)
     closing.start()
+    closing.join(0.1)
+    assert closing.is_alive()
     theirs.sock.setblocking(True)
     with suppress(ConnectionResetError):
         while count and (piece := theirs.sock.recv(min(count, 2**20))):
             count -= len(piece)
-    assert not count
     closing.join()
+    assert not count
 
 
 def test_who_may_not_be_lost_ends_it_by_name(made: Callable[[bool], Made]) -> None:
