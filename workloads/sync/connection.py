@@ -36,7 +36,7 @@ stay slow."""
 LINGER_S = 2.0
 """How long a process waits at its end, at most, for what it has sent to arrive."""
 LOOK_S = 0.001
-"""Between two looks at whether it has arrived."""
+"""Between two looks at what the kernel has of a connection, or at the neighbour's room. The kernel reports neither."""
 
 Act = Callable[[], None]
 
@@ -142,13 +142,13 @@ class Connection:
         self.drop()
 
     def drop(self) -> None:
-        """What waits to be sent is not sent. What has come can still be read."""
+        """Send nothing of what waits. What has come can still be read."""
         self._queue.clear()
         self._outbox.clear()
         self._whole.clear()
 
     def take_back(self) -> None:
-        """The one message that waits, which is a header alone, is not sent."""
+        """Do not send the one message that waits, which is a header alone."""
         self.drop()
         self._pushed -= 1
         self.pushed_bytes -= HEADER_BYTES

@@ -54,8 +54,8 @@ class Framed(Loop):
         super().close()
 
     def _flush(self, connection: Connection) -> int:
-        """If the neighbour has ended, what waits to be sent to it is dropped. What has come and is unread tells whether
-        it was to end."""
+        """Drop what waits for a neighbour that has ended, if messages of it are unread: they tell whether it was to
+        end."""
         try:
             return super()._flush(connection)
         except LostError as error:

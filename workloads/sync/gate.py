@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.job import Gated
-from workloads.sync.connection import HEADER_BYTES, Connection, LostError, linger
+from workloads.sync.connection import HEADER_BYTES, LOOK_S, Connection, LostError, linger
 from workloads.sync.tcp_info import room_bytes, sent, unacknowledged_bytes
 
 UNSENT, HOLD, MOVE, GO = b"u", b"h", b"m", b"g"
@@ -51,10 +51,8 @@ has sent all. With the last two come the bytes that it has sent so far."""
 NOTHING = (1 << 32) - 1
 """The header of a message that says nothing."""
 _HEAD = struct.Struct("=ci")
-LOOK_S = 0.001
-"""Between two looks at what the kernel still has, or at a neighbour's room. The kernel reports neither."""
-GREETING_BYTES = 4
-"""What a neighbour gets when the gate has opened."""
+GREETING_BYTES = HEADER_BYTES
+"""What a neighbour gets when the gate has opened: as much as :data:`NOTHING`."""
 LEFT_BYTES = 256 * GREETING_BYTES
 """Of a neighbour's room, kept for greetings at least: for 256 even if it takes nothing."""
 ONCE = 2
@@ -143,7 +141,6 @@ class Gate:
         self._reached = set(range(nodes))
         """Nodes that could be sent to since circuits last moved: what is on its way to them can arrive."""
         self._drains = self._is_drained = False
-        self._to_greet: list[Connection] = []
         self._full: set[Connection] = set()
         """Connections whose other end has no room."""
         self._lock = threading.Lock()  # while something is handed to the kernel
@@ -170,11 +167,12 @@ class Gate:
         Raises:
             LostError: a neighbour is gone to which something waits to be sent.
         """
-        with suppress(BlockingIOError):
+        try:
             os.eventfd_read(self._awake)
+        except BlockingIOError:  # it has not opened since
+            return
         with self._lock:
-            to_greet, self._to_greet = self._to_greet, []
-            for connection in to_greet:
+            for connection in self._connections:
                 self._greet(connection)
 
     def flush(self, connection: Connection) -> int:
@@ -238,7 +236,6 @@ class Gate:
         self._reached.update(node for node, may in enumerate(may_send) if may)
         with self._lock:
             self._may_send = may_send
-            self._to_greet = [connection for connection in self._connections if may_send[connection.node]]
         os.eventfd_write(self._awake, 1)
 
     def _drain(self) -> None:
@@ -272,10 +269,10 @@ class Gate:
             return
         if connection.sending:
             self._flush(connection, 0, GREETING_BYTES)
-        elif not unacknowledged_bytes(connection.sock) and room_bytes(connection.sock) >= HEADER_BYTES:
+        elif not unacknowledged_bytes(connection.sock) and room_bytes(connection.sock) >= GREETING_BYTES:
             connection.push(NOTHING, memoryview(b""))
             try:
-                self._flush(connection, 0, GREETING_BYTES)
+                connection.flush()
             except LostError:  # whoever waits for it reports that; what it has sent can still be read
                 connection.take_back()
 

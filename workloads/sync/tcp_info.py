@@ -73,8 +73,7 @@ def sent(sock: socket.socket) -> Sent:
 def unacknowledged_bytes(sock: socket.socket) -> int:
     """What the kernel has of a connection, and is not acknowledged yet; 0 once that is closed here, or was reset."""
     try:
-        count = int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, b"\0" * 4), "little")
-        return count if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _IS_CLOSED else 0
+        return _count(sock, TIOCOUTQ) if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _IS_CLOSED else 0
     except (OSError, ValueError):
         return 0
 
@@ -82,9 +81,13 @@ def unacknowledged_bytes(sock: socket.socket) -> int:
 def unread_bytes(sock: socket.socket) -> int:
     """What has come over a connection, and can be read; 0 once that is closed here."""
     try:
-        return int.from_bytes(ioctl(sock.fileno(), FIONREAD, b"\0" * 4), "little")
+        return _count(sock, FIONREAD)
     except (OSError, ValueError):
         return 0
+
+
+def _count(sock: socket.socket, asked: int) -> int:
+    return int.from_bytes(ioctl(sock.fileno(), asked, b"\0" * 4), "little")
 
 
 def room_bytes(sock: socket.socket, left_bytes: int = 0) -> int:

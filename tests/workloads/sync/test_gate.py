@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.patience import PATIENCE_S, until
+from tests.tcp import is_reset
 from workloads.job import Gated
-from workloads.sync.connection import HEADER_BYTES, Connection, LostError
+from workloads.sync.connection import HEADER_BYTES, LOOK_S, Connection, LostError
 from workloads.sync.gate import (
     DRAINED,
     ENDED,
@@ -24,7 +25,6 @@ from workloads.sync.gate import (
     GREETING_BYTES,
     HELLO,
     HOLD,
-    LOOK_S,
     MOVE,
     NOTHING,
     UNSENT,
@@ -130,11 +130,6 @@ class Process:
             sock.close()
 
 
-def is_reset(connection: Connection) -> bool:
-    """Whether the kernel knows that the other end is gone."""
-    return connection.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 7
-
-
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[Process]:
     one = Process(tmp_path)
@@ -205,7 +200,7 @@ def test_whoever_has_ended_is_not_greeted_and_not_waited_for(process: Process) -
     process.peers[2].send(b"last")
     process.peers[2].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
     process.peers[2].close()
-    until(lambda: is_reset(second))
+    until(lambda: is_reset(second.sock))
     process.open(1, 2)  # it has not looked at the connection
     assert not second.sending
     assert second.pushed_bytes == second.sent_bytes == second.payload_bytes == 0
@@ -225,7 +220,7 @@ def test_whoever_has_ended_without_room_is_lost(process: Process) -> None:
     first = process.connections[0]
     process.fill(first)
     process.peers[1].close()  # with bytes unread, so a reset
-    until(lambda: is_reset(first))
+    until(lambda: is_reset(first.sock))
     first.hung_up = True
     with pytest.raises(LostError, match="lost the connection to h1"):
         process.gate.flush(first)

@@ -15,6 +15,7 @@ import pytest
 
 from testbed.base.errors import TrialTimeoutError
 from tests.patience import PATIENCE_S, until
+from tests.tcp import is_reset
 from workloads.kinds.fabric.processes.exchange import _FLOATS, Exchange, Seek
 from workloads.kinds.fabric.processes.messages import End, Note, Weights
 from workloads.sync.connection import HEADER_BYTES, LostError
@@ -94,7 +95,7 @@ def test_what_a_neighbour_said_before_it_ended_is_heard(made: Callable[[bool], M
     theirs.flush()
     until(lambda: select.select([ours.sock], [], [], 0)[0])
     theirs.sock.close()
-    until(lambda: ours.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 7)
+    until(lambda: is_reset(ours.sock))
     one._give_signs(time.monotonic())
     one.wait(5.0)
     assert one._over
@@ -114,7 +115,7 @@ def test_a_message_that_was_read_with_the_floats_before_it_is_heard(made: Callab
     theirs.flush()
     until(lambda: unread_bytes(ours.sock) == floats.nbytes + 2 * HEADER_BYTES)
     theirs.sock.close()
-    until(lambda: ours.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 7)
+    until(lambda: is_reset(ours.sock))
     one._give_signs(time.monotonic())
     one._move()
     assert one._over
