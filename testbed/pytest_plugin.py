@@ -17,7 +17,6 @@ Nothing of size is imported, and nothing runs, where no test has the mark.
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,6 +24,7 @@ from typing import Any, NoReturn
 import pytest
 
 from testbed.base.exits import OK, UNDECIDED
+from testbed.base.python import module_command
 
 MARK = "testbed"
 FIXTURE = "testbed_run"
@@ -119,7 +119,7 @@ def _gate(item: pytest.Function, words: list[str]) -> None:
     """Run it, and end the test where it does not pass."""
     out = Path(str(item.funcargs[FIXTURE]))
     done = subprocess.run(
-        [sys.executable, "-m", "testbed", *words, "--out", str(out)],
+        module_command("testbed", *words, "--out", str(out)),
         cwd=item.config.rootpath,
         capture_output=True,
         text=True,

@@ -1,6 +1,6 @@
 """Measures one host's links before a program runs that is not ours; our own workers do that themselves.
 
-Usage: ``python -m workloads.probing JOB.json``
+Usage: ``python -P -m workloads.probing JOB.json``
 
 Writes a ``probe`` line a NIC to the job's samples file, as a worker does.
 """

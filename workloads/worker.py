@@ -1,6 +1,6 @@
 """One worker of one trial: files in, files out.
 
-Usage: ``python -m workloads.worker JOB.json``
+Usage: ``python -P -m workloads.worker JOB.json``
 
 Reads a job (:mod:`workloads.job`), meets its neighbours in band, measures its links, trains, and writes JSON lines to
 the job's samples file: ``hello``, a ``probe`` a NIC, ``begin``, an ``iteration`` each, then ``done`` or ``error``.

@@ -17,8 +17,9 @@ from typing import Any
 from testbed.base import errors
 from testbed.base.errors import TestbedError, TrialError
 from testbed.base.exits import INTERRUPTED
+from testbed.base.python import module_command
 
-COMMAND = (sys.executable, "-m", "testbed")
+COMMAND = tuple(module_command("testbed"))
 ERROR = "error: "
 """What the message of an error begins with, on standard error."""
 

@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import TrialError, TrialTimeoutError
+from testbed.base.python import module_command
 from testbed.files.foreign import UnfitError, opened
 from workloads.job import Task
 from workloads.updates import Step, Update, steps
@@ -86,7 +87,7 @@ class Referee:
             TrialError: the process died, or the file holds no weights.
         """
         if self._process is None or self._process.poll() is not None:
-            command = [sys.executable, "-m", "testbed.evidence.referee", str(os.getpid())]
+            command = module_command("testbed.evidence.referee", str(os.getpid()))
             # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it.
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         question = {

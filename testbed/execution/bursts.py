@@ -3,10 +3,10 @@ is known, and jobs that do not wait for each other."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
+from testbed.base.python import module_command
 from testbed.control.feed import Feed
 from testbed.execution import job_files, supervise
 from testbed.execution.files import Files
@@ -45,7 +45,7 @@ def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]
                 samples=str(files.samples(name)),
             )
             job.save(files.job(name))
-            words = (sys.executable, "-m", "workloads.probing", str(files.job(name)))
+            words = tuple(module_command("workloads.probing", str(files.job(name))))
             program = Program(words, {}, str(files.work))
             found.append(Launch(name, node, str(files.job(name)), str(files.log(name)), program))
     return found

@@ -12,7 +12,7 @@ HEADER = ("check", "sees", "cannot see", "threatens", "about the machine")
 INTRODUCTION = f"""\
 # Checks
 
-This page is made by `python -m testbed.fidelity`. Each check is described in a file in `testbed/fidelity/`, together
+This page is made by `python -P -m testbed.fidelity`. Each check is described in a file in `testbed/fidelity/`, together
 with its limit and the measurements that the limit was set from.
 
 A trial reports up to {len(NUMBERS)} numbers: {", ".join(CALLED.values())}. Each has its own verdict. A number

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import TestbedError, TrialError, WorkerError
+from testbed.base.python import module_command
 from testbed.control.feed import LOOK_S, Feed
 from testbed.files import foreign
 from testbed.lab.base import Lab, LinkChange
@@ -157,7 +157,7 @@ class Conductor:
             raise WorkerError(f"{source} did not say what it sent", fix=f"read {self.log(source)}") from None
 
     def _start(self, helper: Helper) -> Running:
-        words = (sys.executable, "-P", "-m", helper.module, *helper.arguments)
+        words = tuple(module_command(helper.module, *helper.arguments))
         return self._lab.start(helper.node, Program(words, {}, "/"), str(self.log(helper.name)))
 
     def _await_helpers(self) -> None:

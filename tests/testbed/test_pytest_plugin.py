@@ -38,7 +38,16 @@ def run_suite(folder: Path, code: int, *, comparison: bool = True, more: str = "
     package.mkdir(parents=True)
     root = Path(__file__).parents[2] / "testbed"
     (package / "base").mkdir()
-    for name in ("__init__", "errors", "pytest_plugin", "base/__init__", "base/errors", "base/exits", "base/marks"):
+    for name in (
+        "__init__",
+        "errors",
+        "pytest_plugin",
+        "base/__init__",
+        "base/errors",
+        "base/exits",
+        "base/marks",
+        "base/python",
+    ):
         (package / f"{name}.py").write_text((root / f"{name}.py").read_text())
     written = '(out / "comparison.json").write_text("{}")' if comparison else ""
     (package / "__main__.py").write_text(STUB.format(comparison=written, code=code))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import weakref
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from math import prod
 from pathlib import Path
 
 from testbed.base.errors import MissingToolError, SpecError
+from testbed.base.python import module_command
 from topologies.load import check_open
 from workloads.models import Layer
 from workloads.own import is_own_data, is_own_model
@@ -116,7 +116,7 @@ def _ask(question: str, model: str) -> None:
     Raises:
         OwnError: the process came to no end of its own.
     """
-    command = [sys.executable, "-m", "workloads.own.prepare", str(os.getpid())]
+    command = module_command("workloads.own.prepare", str(os.getpid()))
     try:
         # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it.
         status = subprocess.run(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from markupsafe import escape
 
+from testbed.base.python import module_command
 from testbed.interactive.watch import looking
 
 REST_S = 10.0
@@ -24,8 +24,7 @@ REST_PER_S = 10
 """Seconds of rest for each that making a page took."""
 NICENESS = 19
 """Of the process that makes a page: it takes the least of a core that others want."""
-# -P: what is in the current directory, which may be somebody's run, is not imported.
-RENDER = (sys.executable, "-P", "-m", "testbed.interactive.watch.render")
+RENDER = tuple(module_command("testbed.interactive.watch.render"))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``python -m testbed.interactive.watch.render report|last RUN NICENESS``: one page of a run, on standard output.
+"""``python -P -m testbed.interactive.watch.render report|last RUN NICENESS``: one page of a run, on standard output.
 
 In a process of its own that leaves the cores to others, that can be ended at any moment, and that gives all of its
 memory back.

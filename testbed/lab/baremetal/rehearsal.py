@@ -31,6 +31,7 @@ from typing import Any
 
 import testbed
 from testbed.base.errors import LabError, MissingToolError, PrivilegeError
+from testbed.base.python import code_command, module_command
 from testbed.lab.baremetal.rehearsed import (
     ASKED,
     CLOCK_STEP_S,
@@ -88,7 +89,7 @@ class Rehearsal:
         self.inventory = folder / "inventory.yml"
         self.write_inventory()
         (folder / LAYOUT).write_text(json.dumps(asdict(self._layout)))
-        inside = [sys.executable, "-P", "-m", "testbed.lab.baremetal.rehearsed", str(folder)]
+        inside = module_command("testbed.lab.baremetal.rehearsed", str(folder))
         sandbox = [
             "unshare",
             "--kill-child=KILL",
@@ -161,7 +162,7 @@ class Rehearsal:
 
     def testbed(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run the command line where the controller is."""
-        return self.run([sys.executable, "-m", "testbed", *arguments], **options)
+        return self.run(module_command("testbed", *arguments), **options)
 
     def snapshot(self, host: int) -> Snapshot:
         """Everything about a host that a lab could change: network, settings, files, processes."""
@@ -190,7 +191,7 @@ class Rehearsal:
         """Every file that is otherwise than the machine's, by path: what it is, and a digest of its content."""
         files = str(self.folder / "files" / self.names[host])
         code = f"from testbed.lab.baremetal.snapshot import written; written({files!r})"
-        found: dict[str, str] = json.loads(self.run([sys.executable, "-c", code], check=True).stdout)
+        found: dict[str, str] = json.loads(self.run(code_command(code), check=True).stdout)
         return found
 
     def close(self) -> None:

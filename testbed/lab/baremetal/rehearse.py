@@ -1,6 +1,6 @@
 """A whole experiment on rehearsed hosts, from prepare to report, then reset; and a proof that they are as before.
 
-Usage: ``python -m testbed.lab.baremetal.rehearse [SPEC] [--hosts N] [--nics N] [--out DIR]`` (``make rehearse``)
+Usage: ``python -P -m testbed.lab.baremetal.rehearse [SPEC] [--hosts N] [--nics N] [--out DIR]`` (``make rehearse``)
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from testbed.base.errors import TestbedError
 from testbed.base.listing import counted
+from testbed.base.python import module_command
 from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.baremetal.snapshot import Snapshot
 
@@ -96,7 +97,7 @@ def _step(rehearsal: Rehearsal, title: str, *words: str, unchanged: bool = False
     """Run a command of ours; 1 if it fails, or changes something though nothing is to."""
     _say(f"{title} ...")
     began_s = time.monotonic()
-    command = rehearsal.command([sys.executable, "-m", "testbed", *words, *(["--json"] if unchanged else [])])
+    command = rehearsal.command(module_command("testbed", *words, *(["--json"] if unchanged else [])))
     done = subprocess.run(command, stdout=subprocess.PIPE if unchanged else None, text=True)
     changes = sum(json.loads(done.stdout)["changed"].values()) if unchanged and not done.returncode else 0
     told = f", {changes} changed" if unchanged else ""

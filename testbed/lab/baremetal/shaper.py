@@ -8,7 +8,7 @@ Egress is shaped on the NIC; what arrives goes through an ifb, whose egress is s
 Addresses that come from the topology's plan are added beside those that the NIC has, with a route and a neighbour for
 each peer: with two NICs in one network, ARP would answer for either.
 
-Usage: ``python -m testbed.lab.baremetal.shaper wait SINCE``
+Usage: ``python -P -m testbed.lab.baremetal.shaper wait SINCE``
 """
 
 from __future__ import annotations

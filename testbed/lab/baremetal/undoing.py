@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from testbed.base.python import module_command
 from testbed.files import private
 
 STATE = Path("/run/testbed")
@@ -92,7 +93,7 @@ def arm() -> None:
     """Start what undoes in time, as a unit of systemd where that runs: a session's end does not end it there."""
     found = state()
     assert found is not None  # written down before anything was changed
-    words = [sys.executable, "-P", "-m", WAITER, "wait", repr(found.since)]
+    words = module_command(WAITER, "wait", repr(found.since))
     path = f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}"
     if SYSTEMD.exists():
         words = ["systemd-run", "--quiet", "--collect", f"--setenv={path}", *words]

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.base.errors import LabError, PrivilegeError
+from testbed.base.python import module_command
 from testbed.lab.base import LinkSettings
 from testbed.lab.docker import image
 from testbed.lab.docker.container import Container, check_limits
@@ -173,7 +174,7 @@ class DockerLab(NetnsLab):
     def _program(self, worker: Launch) -> Program:
         if worker.program:
             return worker.program
-        words = (sys.executable, "-P", "-m", WORKER, str(Path(worker.job).absolute()))
+        words = tuple(module_command(WORKER, str(Path(worker.job).absolute())))
         return Program(words, dict.fromkeys(ONE_THREAD, "1"), str(Path.cwd()))
 
     def start(self, node: int, program: Program, log: str) -> Running:

@@ -1,6 +1,6 @@
 """Starts a command on a host of the lab, for programs in the lab that reach other machines by ssh, as mpirun does.
 
-Usage: ``python -m testbed.lab.netns.agent HOST COMMAND...``
+Usage: ``python -P -m testbed.lab.netns.agent HOST COMMAND...``
 
 As with ssh, the words of the command are joined and given to a shell. It runs on the other host with this process's
 standard input, output and error.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from testbed.base.errors import LabError, SpecError
+from testbed.base.python import module_command
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.attached import Attached, Files, logged, run_and_collect
@@ -222,7 +222,7 @@ class NetnsLab:
     def agent(self) -> list[str]:
         topology = self._needed()[0]
         self._sandbox.ask(Sandbox.serve_calls([topology.nodes[host].name for host in topology.hosts]))
-        return [sys.executable, "-P", "-m", AGENT]
+        return module_command(AGENT)
 
     def exits(self) -> list[Exit]:
         return self._sandbox.ask(Sandbox.exits())

@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import testbed
 from testbed.base.errors import LabError
+from testbed.base.python import module_command
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.kernel import SIGNALLED
 from testbed.lab.requests import Call
@@ -119,7 +119,7 @@ def _start(channel: socket.socket) -> subprocess.Popen[bytes]:
     code = Path(testbed.__file__).parents[1]
     paths = [str(code), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", LAUNCHER, str(channel.fileno()), str(os.getpid())],
+        module_command(LAUNCHER, str(channel.fileno()), str(os.getpid())),
         pass_fds=[channel.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

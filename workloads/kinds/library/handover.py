@@ -1,6 +1,6 @@
 """What ``orted`` starts in place of a rank: gives its environment to the worker on this host, and ends with it.
 
-Usage: ``python -S handover.py TIMEOUT_S``
+Usage: ``python -P -S handover.py TIMEOUT_S``
 
 See ``openmpi.py``. Run by its path, and imports nothing of ours, so that it starts at once.
 """

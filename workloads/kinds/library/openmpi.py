@@ -169,4 +169,4 @@ def mpirun(meeting: Meeting, library: Library, interface: str, timeout_s: float)
     mca = [word for name, value in parameters.items() for word in ("--mca", name, value)]
     hosts = ",".join(f"{name}:1" for name in meeting.hosts)
     place = ["--allow-run-as-root", "--bind-to", "none", "--host", hosts, "-np", str(len(meeting.hosts))]
-    return ["mpirun", *place, *mca, sys.executable, "-S", str(HANDOVER), str(timeout_s)]
+    return ["mpirun", *place, *mca, sys.executable, "-P", "-S", str(HANDOVER), str(timeout_s)]

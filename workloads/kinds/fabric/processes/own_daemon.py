@@ -1,6 +1,6 @@
 """The daemon of a program's worker: its child process, which ends with it.
 
-Usage: ``python -m workloads.kinds.fabric.processes.own_daemon PARENT``, with a :class:`Job` on its standard input.
+Usage: ``python -P -m workloads.kinds.fabric.processes.own_daemon PARENT``, with a :class:`Job` on its standard input.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from socket import socket
 from typing import Any
 
 from testbed.base.errors import TestbedError, TrialTimeoutError, WorkerError
+from testbed.base.python import module_command
 from workloads.job import Peer
 from workloads.kinds.fabric import plan as plans
 from workloads.kinds.fabric.plan import Fabric
@@ -73,7 +74,7 @@ def start(job: Job, floats: int, worker: socket, memory: Memory) -> subprocess.P
     """
     descriptors = worker.fileno(), memory.descriptor
     told = {"job": asdict(job), "floats": floats, "descriptors": descriptors}
-    command = [sys.executable, "-m", __name__, str(os.getpid())]
+    command = module_command(__name__, str(os.getpid()))
     child = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=descriptors)
     assert child.stdin is not None
     try:

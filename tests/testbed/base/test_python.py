@@ -1,0 +1,59 @@
+"""Every Python that the project starts leaves the current directory out of its path of imports."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.base.python import code_command, module_command
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("testbed", "topologies", "workloads", "analysis")
+SAFE = ("-P", "-I")
+"""Options that leave it out; -I leaves out more."""
+
+
+def test_words() -> None:
+    assert module_command("a.b", "c") == [sys.executable, "-P", "-m", "a.b", "c"]
+    assert code_command("pass") == [sys.executable, "-P", "-c", "pass"]
+
+
+def _unsafe(source: str) -> Iterator[int]:
+    """Lines with a command of Python's that may import from the current directory: the interpreter is followed by words
+    that do not begin with a safe option, or ``-m`` and one of our modules come without one."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.List | ast.Tuple):
+            continue
+        words = [ast.unparse(word) for word in node.elts]
+        texts = [word.value if isinstance(word, ast.Constant) else None for word in node.elts]
+        for place, word in enumerate(words[:-1]):
+            if word == "sys.executable" and texts[place + 1] not in SAFE:
+                yield node.lineno
+            if texts[place] == "-m" and str(texts[place + 1]).startswith(PACKAGES) and not {*texts[:place]} & {*SAFE}:
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("[sys.executable, '-m', 'testbed', *words]", [1]),
+        ("(sys.executable, '-c', code)", [1]),
+        ("[python, '-m', 'workloads.worker']", [1]),
+        ("[sys.executable, str(SCRIPT)]", [1]),
+        ("[sys.executable, '-P', '-m', name]\n[python, '-P', '-m', 'testbed.agent']\n[sys.executable, '-I', path]", []),
+        ("['mount', '-m', folder]", []),
+    ],
+)
+def test_the_search_knows_a_command_that_imports_from_the_current_directory(source: str, lines: list[int]) -> None:
+    assert sorted(set(_unsafe(source))) == lines
+
+
+def test_no_source_has_one() -> None:
+    sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    assert len(sources) > 500
+    bad = [f"{path.relative_to(ROOT)}:{line}" for path in sources for line in _unsafe(path.read_text())]
+    assert bad == []
