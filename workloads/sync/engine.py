@@ -172,6 +172,8 @@ class Engine(Loop):
         self._round = (self._round + 1) & _ROUND_MASK
         self._ready = [False] * len(self._plan.members)
         self._waiting = self._plan.children.copy()
+        self._unbegun = self._plan.children.copy()
+        self._sum_begun = bytearray(len(self._plan.children))
         self._missing = self._plan.parts.copy()
         self._bucket_complete_s = [0.0] * len(self._missing)
         self._sums.begin()
@@ -261,15 +263,30 @@ class Engine(Loop):
         return lost(connection, "it was closed within a message")
 
     def _admit(self, connection: Connection, k: int) -> bool:
-        """Begin to take message k if its gate is open in this round, else hold the connection; and if there is room."""
+        """Begin to take message k if its gate is open in this round, else hold the connection; and if there is room.
+
+        What two neighbours begin before either ends is counted here, so no more messages of a chunk end than are
+        expected.
+        """
         word = connection.word or 0
         if k >= len(self._views):
             raise self._misfit(connection, k)
         if (word >> _ROUND_SHIFT) & _ROUND_MASK != self._round or not self._ready[self._plan.gate[k]]:
             connection.held = True
             return False
+        klass = self._plan.klass[k]
+        if word & _SUM:
+            is_due = self._plan.receives[klass] and self._plan.parent[klass] != ROOT and not self._sum_begun[k]
+        else:
+            is_due = self._unbegun[k] > 0
+        if not is_due:
+            raise self._misfit(connection, k)
         if not self._sums.take(k, self._is_queued):
             return False
+        if word & _SUM:
+            self._sum_begun[k] = True
+        else:
+            self._unbegun[k] -= 1
         connection.admitted = True
         connection.left = len(self._views[k])
         return True
@@ -303,8 +320,6 @@ class Engine(Loop):
         if is_sum:
             self._summed(k)
             return
-        if self._waiting[k] == 0:
-            raise self._misfit(connection, k)
         self._waiting[k] -= 1
         if self._waiting[k] == 0:
             self._reduced(k)

@@ -80,8 +80,9 @@ struct connection {
 struct mover {
     struct plan *plan;
     struct connection *connections;
-    int32_t *waiting;               /* by chunk: partial sums still to come */
+    int32_t *waiting, *unbegun;     /* by chunk: partial sums still to come as a whole, and of which nothing has come */
     uint8_t *done;                  /* by chunk: this node has finished with it, or has no part in it */
+    uint8_t *sum_begun;             /* by chunk: some neighbour has begun to send its sum */
     uint8_t *is_summed, *parked;    /* by chunk: its sum is here; it waits for another's */
     uint8_t *open;                  /* by gate */
     uint32_t round;
@@ -264,7 +265,8 @@ static int read_header(struct mover *m, int64_t from) {
     return 1;
 }
 
-/* Begin to take the message whose header is there. QUIET: it is of the next round, or its gate is still closed. */
+/* Begin to take the message whose header is there. QUIET: it is of the next round, or its gate is still closed. What two
+ * neighbours begin before either ends is counted here, so no more messages of a chunk end than are expected. */
 static int admit(struct mover *m, int64_t from) {
     struct connection *c = &m->connections[from];
     const struct plan *p = m->plan;
@@ -275,8 +277,12 @@ static int admit(struct mover *m, int64_t from) {
         c->held = true;
         return QUIET;
     }
-    if (c->word & SUM ? m->done[k] || !p->receives[k] || p->parent[k] == ROOT : m->waiting[k] == 0)
+    if (c->word & SUM ? m->sum_begun[k] || !p->receives[k] || p->parent[k] == ROOT : m->unbegun[k] == 0)
         return fails(m, MISFIT, from, k, 0);
+    if (c->word & SUM)
+        m->sum_begun[k] = 1;
+    else
+        m->unbegun[k]--;
     c->admitted = true;
     c->left = payload_bytes(m, k);
     c->carried = 0;
@@ -479,10 +485,12 @@ void mover_begin(struct mover *m) {
     memset(m->open, 0, (size_t)p->gates);
     memset(p->received, 0, (size_t)p->connections * sizeof *p->received);
     memcpy(m->waiting, p->children, (size_t)p->chunks * sizeof *p->children);
+    memcpy(m->unbegun, p->children, (size_t)p->chunks * sizeof *p->children);
     memcpy(p->missing, p->parts, (size_t)p->buckets * sizeof *p->parts);
     memset(p->bucket_complete_s, 0, (size_t)p->buckets * sizeof *p->bucket_complete_s);
     for (int64_t k = 0; k < p->chunks; k++)
         m->done[k] = !p->takes_part[k];
+    memset(m->sum_begun, 0, (size_t)p->chunks);
     memset(m->is_summed, 0, (size_t)p->chunks);
     memset(m->parked, 0, (size_t)p->chunks);
 }
@@ -494,7 +502,9 @@ void mover_free(struct mover *m) {
         free(m->connections[i].queue);
     free(m->connections);
     free(m->waiting);
+    free(m->unbegun);
     free(m->done);
+    free(m->sum_begun);
     free(m->is_summed);
     free(m->parked);
     free(m->open);
@@ -505,11 +515,13 @@ static bool furnish(struct mover *m) {
     const struct plan *p = m->plan;
     m->connections = calloc((size_t)p->connections + 1, sizeof *m->connections);
     m->waiting = calloc((size_t)p->chunks + 1, sizeof *m->waiting);
+    m->unbegun = calloc((size_t)p->chunks + 1, sizeof *m->unbegun);
     m->done = calloc((size_t)p->chunks + 1, 1);
+    m->sum_begun = calloc((size_t)p->chunks + 1, 1);
     m->is_summed = calloc((size_t)p->chunks + 1, 1);
     m->parked = calloc((size_t)p->chunks + 1, 1);
     m->open = calloc((size_t)p->gates + 1, 1);
-    if (!m->connections || !m->waiting || !m->done || !m->is_summed || !m->parked || !m->open)
+    if (!m->connections || !m->waiting || !m->unbegun || !m->done || !m->sum_begun || !m->is_summed || !m->parked || !m->open)
         return false;
     for (int64_t k = 0; k < p->chunks; k++) {
         if (p->parent[k] >= 0)

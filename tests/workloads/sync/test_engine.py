@@ -346,6 +346,33 @@ def test_a_chunk_that_does_not_belong_here_is_named(topology: Build, chunk: int,
     assert caught.value.problem == f"h1 got chunk {chunk} from h0, and does not expect it"
 
 
+@pytest.mark.parametrize("phase", [0, 1 << 31], ids=["partial sum", "sum"])
+def test_a_chunk_that_two_neighbours_begin_before_either_ends_is_refused(
+    topology: Build, phase: int, make: Make
+) -> None:
+    """In a ring, the partial sum of each chunk comes from one neighbour, and so does its sum."""
+    forest = build("ring", topology("star(hosts=3)"), [])
+    table, node = cut(forest, 48, [(0, 48)], 64), 1
+    chunk = next(
+        k
+        for k, klass in enumerate(table.klass)
+        if (forest.reduce[klass] == node).any() and forest.broadcast[klass, node] >= 0
+    )
+    begun = (phase | chunk).to_bytes(4, "big") + bytes(8)
+    pairs = {peer: socket.socketpair() for peer in (0, 2)}
+    try:
+        engine = make(node, forest, table, {peer: here for peer, (here, _) in pairs.items()}, np.zeros(48, np.float32))
+        engine.start(0)
+        for _, there in pairs.values():
+            there.sendall(begun)
+        with pytest.raises(WorkerError, match=rf"h1 got chunk {chunk} from h[02], and does not expect it"):
+            engine.wait(0.5)
+    finally:
+        for sockets in pairs.values():
+            for end in sockets:
+                end.close()
+
+
 def test_misuse_is_refused(topology: Build, make: Make) -> None:
     forest = build("ring", topology("star(hosts=1)"), [])
     table = cut(forest, 8, [(0, 4), (4, 8)], 64)
