@@ -15,9 +15,10 @@ from analysis.cell import Cell
 from analysis.conditions import differences, schemes
 from analysis.history.changes import change_points
 from analysis.measured import METRICS, Side, read
+from testbed.base.bounded_json import parse_json
 from testbed.base.errors import OutputError
 from testbed.base.printable import printable
-from testbed.files.foreign import parse_json, read_bytes
+from testbed.files.foreign import read_bytes
 
 MARK = b'"baseline"'
 """A JSON file with this may be a baseline."""

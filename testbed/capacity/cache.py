@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.base.bounded_json import parse_json
 from testbed.base.errors import OutputError
 from testbed.base.processor import cpu_model
 from testbed.capacity.model import Capacity, NothingCarriedError, Step, fitted
-from testbed.files.foreign import parse_json
 from testbed.files.writing import named_errors, write_bytes
 
 FILE = Path("testbed") / "capacity.json"

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from testbed.base.bounded_json import LARGEST_NUMBER
 from testbed.base.errors import TrialError
 from testbed.execution import supervise
-from testbed.files.foreign import LARGEST_NUMBER
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, check, is_number
 from workloads.kinds.ranks import Call, Compared, Logged, RankRows
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.files.foreign import LARGEST_NUMBER, parse_json
+from testbed.base.bounded_json import LARGEST_NUMBER, parse_json
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Shape, check, is_number
 from testbed.files.shape import Kind as Form
 from workloads.kinds.base import AnyKind

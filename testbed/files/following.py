@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from testbed.base.bounded_json import parse_json
 from testbed.files import foreign
 
 PIECE_BYTES = 2**22
@@ -68,7 +69,7 @@ class Lines:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        found = foreign.parse_json(line, finite=False)
+        found = parse_json(line, finite=False)
     except ValueError:
         return None
     return found if isinstance(found, dict) and isinstance(found.get("kind"), str) else None

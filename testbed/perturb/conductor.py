@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from testbed.base.bounded_json import parse_json
 from testbed.base.errors import TestbedError, TrialError, WorkerError
 from testbed.base.python import module_command
 from testbed.control.feed import LOOK_S, Feed
@@ -152,7 +153,7 @@ class Conductor:
     def _sent_bytes(self, source: str) -> int:
         try:
             last = foreign.read_tail(self.log(source), LAST_BYTES, self._logs).splitlines()[-1:]
-            return int(foreign.parse_json(b"".join(last))["sent_bytes"])
+            return int(parse_json(b"".join(last))["sent_bytes"])
         except (OSError, ValueError, TypeError, KeyError):
             raise WorkerError(f"{source} did not say what it sent", fix=f"read {self.log(source)}") from None
 

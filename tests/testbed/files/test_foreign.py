@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.base import bounded_json
+from testbed.base.bounded_json import parse_json
 from testbed.files import foreign
-from testbed.files.foreign import UnfitError, parse_json, read_bytes, read_object, read_tail, size_bytes
+from testbed.files.foreign import UnfitError, read_bytes, read_object, read_tail, size_bytes
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_a_copy_is_of_the_file_and_not_over_another(folder: Path, tmp_path: Path
     [
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a":' * 50 + b"1" + b"}" * 50, "nested too deeply"),
-        (b"[" + b"1," * foreign.MOST_VALUES + b"1]", "more than 1,048,576 values"),
+        (b"[" + b"1," * bounded_json.MOST_VALUES + b"1]", "more than 1,048,576 values"),
         (b'{"a": 1e999}', "no finite number"),
         (b"[NaN]", "no finite number"),
         (b"[1e200]", "no finite number"),

@@ -13,6 +13,8 @@ from functools import partial
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
+from testbed.base.bounded_json import parse_json
+
 LONGEST_BYTES = 1 << 24
 """Of a note; room is made for it before it is read."""
 NEAR_S = 0.025
@@ -409,6 +411,8 @@ Note: TypeAlias = (
     | Lost
     | End
 )
+MOST_VALUES = 2**18
+"""In one note. The longest name each update that waits and how many of them each worker has sent."""
 _TYPES: dict[str, type[Note]] = {one.__name__: one for one in get_args(Note)}
 
 
@@ -423,10 +427,7 @@ def decode(told: bytes) -> Note:
     Raises:
         ValueError: it is none.
     """
-    try:
-        said = json.loads(told)
-    except RecursionError:
-        said = None
+    said = parse_json(told, most_values=MOST_VALUES)
     name, values = (said[0], said[1:]) if isinstance(said, list) and said else (None, [])
     made = _TYPES.get(name) if isinstance(name, str) else None
     if made is None or len(values) != len(_FIELDS[made]):

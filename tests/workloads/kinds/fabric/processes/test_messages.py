@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+import tracemalloc
 from typing import get_args, get_type_hints
 
 import pytest
@@ -10,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from workloads.kinds.fabric.processes.exchange import LONGEST_BYTES
 from workloads.kinds.fabric.processes.messages import (
+    MOST_VALUES,
     Arrived,
     End,
     Gather,
@@ -49,18 +53,36 @@ def test_each_type_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [b"", b"{}", b"[]", b'["Send",1]', b'["Nothing"]', b'["End",0]', b"\xff", b"[[]]", b"1", b"[" * 10**6]
+    "told", [b"", b"{}", b"[]", b'["Send",1]', b'["Nothing"]', b'["End",0]', b"\xff", b"[[]]", b"1", b"[" * 10**5]
 )
 def test_what_is_no_note_is_refused(told: bytes) -> None:
-    with pytest.raises(ValueError, match=r"no note|JSON|Expecting|codec"):
+    with pytest.raises(ValueError, match=r"no note|JSON|Expecting|codec|nested"):
         decode(told)
+
+
+def test_a_note_of_millions_of_values_is_refused_before_any_is_made() -> None:
+    """It took 429 MiB and 20 s."""
+    told = b"[" + b"[]," * (LONGEST_BYTES // 3 - 1) + b"[]]"
+    tracemalloc.start()
+    began_s = time.process_time()
+    with pytest.raises(ValueError, match=f"more than {MOST_VALUES:,} values"):
+        decode(told)
+    assert time.process_time() - began_s < 2
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
+    with pytest.raises(ValueError, match="is no finite number"):
+        decode(f'["Push",1,2,{number}]'.encode())
 
 
 WRONG = {
     '["Held","7",0]': "a note Held whose count is '7', no int",
     '["Held",true,0]': "a note Held whose count is True, no int",
     '["Held",7.0,0]': "a note Held whose count is 7.0, no int",
-    f'["Held",{2**63},0]': f"a note Held whose count is {2**63}, no int",
+    f'["Held",{2**63},0]': f"{2**63} is no finite number below 2\\^63",
     '["Push",1,2,null]': "a note Push whose norm is None, no float",
     '["Push",1,2,[]]': r"a note Push whose norm is \[\], no float",
     '["Order",1,[],[]]': "a note Order whose updates is 1, no list",
