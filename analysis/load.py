@@ -30,6 +30,7 @@ from analysis.recorded import (
 from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
+from testbed.base.limits import MOST_JOBS
 from testbed.base.printable import printable
 from testbed.files.foreign import UnfitError, read_bytes, read_object
 from testbed.files.shape import Shape, check
@@ -73,7 +74,10 @@ def load(run_dir: Path, *, samples: bool = True) -> Run:
                 fix="report fewer trials at a time: move some of its trials/*.json elsewhere",
             )
     trials.sort(key=lambda trial: trial.started)
-    planned = [label for arm in resolved.get("arms") or () for label in _labels(arm)]
+    try:
+        planned = [label for arm in resolved.get("arms") or () for label in _labels(arm)]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(run_dir / "resolved.json", f"damaged ({error})") from None
     labels = tuple(dict.fromkeys(planned + [trial.label for trial in trials]))
     points = {trial.at: i for i, trial in reversed(list(enumerate(trials)))}  # in the order in which they ran
     trials.sort(key=lambda trial: (trial.batch, trial.repeat, points[trial.at], labels.index(trial.label)))
@@ -150,8 +154,14 @@ def _json(run_dir: Path, name: str, of: Shape) -> dict[str, Any]:
 
 
 def _labels(arm: dict[str, Any]) -> list[str]:
-    """What the rows of an arm are called, as its resolved spec says: by its jobs, if it has some."""
+    """What the rows of an arm are called, as its resolved spec says: by its jobs, if it has some.
+
+    Raises:
+        KeyError, TypeError, ValueError: its jobs are damaged.
+    """
     label, jobs = str(arm["label"]) if "label" in arm else "", arm.get("jobs") or ()
+    if sum(int(job["copies"]) for job in jobs) > MOST_JOBS:
+        raise ValueError(f"an arm has more than {MOST_JOBS} jobs, copies included")
     names = [
         f"{job['name']}-{number}" if job["copies"] > 1 else str(job["name"])
         for job in jobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from testbed.base.limits import MOST_ARMS, MOST_JOBS
 from testbed.files.shape import (
     COUNT,
     EACH,
@@ -17,7 +18,9 @@ from testbed.files.shape import (
     TEXT,
     TRUTH,
     Kind,
+    Listed,
     Shape,
+    count_to,
 )
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
@@ -59,7 +62,13 @@ _SEARCH: Shape = {"steps": COUNT, "costs_s": [_IMPROVEMENT], "rounds_s": [NOT_NE
 RESOLVED: Shape = {
     "name": NAME,
     "lab": NAME,
-    "arms": [{"label": NAME, "topology": NAME, "scheme": NAME, "jobs": [{"name": NAME, "copies": COUNT}]}],
+    "arms": Listed(
+        {
+            **dict.fromkeys(("label", "topology", "scheme"), NAME),
+            "jobs": Listed({"name": NAME, "copies": count_to(MOST_JOBS)}, MOST_JOBS),
+        },
+        MOST_ARMS,
+    ),
     "workload": {"kind": NAME, "model": NAME, "scale": NUMBER, "warmup": COUNT},
     "links": {"rate_bps": NUMBER},
     "sweep": {NO_NULL: []},

@@ -129,7 +129,10 @@ def _resolved() -> dict[str, Any]:
         "lab": "netns",
         "links": {"rate_bps": 10**8, "delay_s": 0.0},
         "workload": {"kind": "train", "model": "lenet5", "batch": [16], "iterations": ITERATIONS, "warmup": 1},
-        "arms": [{"label": arm, "topology": f"star(hosts={HOSTS})", "scheme": arm, "perturb": []} for arm in ARMS],
+        "arms": [
+            {"label": arm, "topology": f"star(hosts={HOSTS})", "scheme": arm, "perturb": [], "jobs": jobs}
+            for arm, jobs in zip(ARMS, ([], [{"name": "a", "copies": 2}, {"name": "b", "copies": 1}]), strict=True)
+        ],
         "sweep": {"links.rate": [10**8]},
         **{"repeats": 2, "seed": 1, "planned": 4, "overrides": [], "folder": "."},
     }

@@ -1,7 +1,7 @@
 """Command lines that start Python.
 
-Each has ``-P``. Without it, ``python -m`` and ``python -c`` put the current directory first on the path of imports, and a
-stranger's ``testbed/__init__.py`` there would run with the rights of whoever typed the command.
+Each has ``-P``. Without it, ``python -m`` and ``python -c`` put the current directory first on the path of imports. A
+stranger's ``testbed/__init__.py`` there would then run with the rights of the user who typed the command.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What JSON of others must look like before anything is made of it.
 
-A shape is a kind of value, ``[shape]`` for a list, ``[]`` for one of anything, or an object's keys with their shapes.
+A shape is a kind of value, ``[shape]`` for a list, ``[]`` for one of anything, :class:`Listed` for a list of bounded
+length, or an object's keys with their shapes.
 Among these :data:`EACH` stands for all that are not named, and :data:`NO_NULL` for the same, none of which is null. A
 key that is named may be missing, or be null, which is the same; who needs it asks for it. Keys that a shape does not
 have may be anything: a later version may write more.
@@ -26,7 +27,17 @@ class Kind:
     has: Callable[[object], bool]
 
 
-Shape: TypeAlias = "Kind | Sequence[Shape] | Mapping[str, Shape]"
+Shape: TypeAlias = "Kind | Listed | Sequence[Shape] | Mapping[str, Shape]"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list of at most so many values, each of a shape."""
+
+    shape: Shape
+    most: int
+
+
 LONGEST_TEXT = 2**20
 LONGEST_NAME = 2**15
 """Names stand in tables, whose columns are as wide as the longest; a topology is as long at most."""
@@ -47,6 +58,11 @@ PLAIN = Kind("text or number", lambda value: isinstance(value, str | int | float
 OBJECT: Shape = {}
 
 
+def count_to(most: int) -> Kind:
+    """A count that has a bound, because something is made as often."""
+    return Kind(f"whole number from 0 to {most:,}", lambda value: type(value) is int and 0 <= value <= most)
+
+
 def check(value: object, shape: Shape, where: str = "it") -> None:
     """Hold ``value`` against a shape; ``where`` is what it is called.
 
@@ -56,6 +72,10 @@ def check(value: object, shape: Shape, where: str = "it") -> None:
     if isinstance(shape, Kind):
         if not shape.has(value):
             raise ValueError(f"{where} is {value!r:.40}, no {shape.name}")
+    elif isinstance(shape, Listed):
+        check(value, [shape.shape], where)
+        if isinstance(value, list) and len(value) > shape.most:
+            raise ValueError(f"{where} has {len(value):,} values, more than {shape.most:,}")
     elif isinstance(shape, Mapping):
         if not isinstance(value, dict):
             raise ValueError(f"{where} is {value!r:.40}, no object")

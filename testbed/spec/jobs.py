@@ -9,15 +9,11 @@ from pydantic import BeforeValidator, Field
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Time, Whole, refuse
+from testbed.base.limits import MOST_JOBS
 from testbed.perturb.circuit_values import Tuples
 from testbed.spec.strategy import JobStrategy
 from testbed.spec.text import Name, SchemeText, nothing
 from testbed.spec.workload.base import Batch
-
-MOST_COPIES = 100
-"""Of a job: as many as :data:`MOST_JOBS`."""
-MOST_JOBS = 100
-"""Of an arm: all are planned and verified before the first runs."""
 
 
 def counted_or_named(value: object) -> object:
@@ -63,7 +59,7 @@ class JobKeys(Group):
     """The same as matchings, beside the rings."""
     start_s: Annotated[Time, BeforeValidator(nothing)] = Field(0.0, alias="start", ge=0, examples=["2 s"])
     """When the job is submitted, after the beginning of the trial."""
-    copies: Whole = Field(1, ge=1, le=MOST_COPIES, examples=["3"])
+    copies: Whole = Field(1, ge=1, le=MOST_JOBS, examples=["3"])
     """The number of jobs like this one. They are called ``a-1``, ``a-2`` and so on."""
 
     def each(self) -> Iterator[JobKeys]:

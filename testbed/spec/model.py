@@ -17,6 +17,7 @@ from pydantic import (
 
 from testbed.base.errors import UsageError
 from testbed.base.groups import Group, Share, Time, Whole, listed, refuse
+from testbed.base.limits import MOST_ARMS
 from testbed.base.units import time_text
 from testbed.lab import choice
 from testbed.lab.place import Place
@@ -30,8 +31,6 @@ from testbed.spec.repeats import Repeats, Until
 from testbed.spec.text import NAME, nothing
 from testbed.spec.workload.kinds import AnyWorkload
 
-MOST_ARMS = 200
-"""All are built and verified before the first runs."""
 MOST_CONDITIONS = 50
 MOST_RETRIES = 20
 LONGEST_NAME = 60

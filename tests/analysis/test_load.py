@@ -197,6 +197,23 @@ def test_bytes_beyond_all_counters(run_dir: Path, edit: Edit) -> None:
 
 
 @pytest.mark.parametrize(
+    ("jobs", "why"),
+    [
+        ([{"name": "a", "copies": 2**40}], "arms.0.jobs.0.copies is 1099511627776, no whole number from 0 to 100"),
+        ([{"name": "a", "copies": 60}, {"name": "b", "copies": 60}], "an arm has more than 100 jobs, copies included"),
+        ([{"name": "a", "copies": 0}] * 101, "arms.0.jobs has 101 values, more than 100"),
+        ([{"name": "a"}], "'copies'"),
+    ],
+)
+def test_counts_keep_the_bounds_of_the_spec(run_dir: Path, edit: Edit, jobs: list[dict[str, Any]], why: str) -> None:
+    """Names of 2^40 copies took memory without end."""
+    edit(run_dir / "resolved.json", lambda resolved: resolved["arms"][0].update(jobs=jobs))
+    with pytest.raises(OutputError) as caught:
+        load(run_dir)
+    assert caught.value.problem == f"{run_dir / 'resolved.json'}: damaged ({why})"
+
+
+@pytest.mark.parametrize(
     "name", ["resolved.json", "env.json", "trials/ps-b16.json", "spec.yaml", "samples/ps-b16.parquet"]
 )
 def test_a_fifo_is_not_waited_for_and_no_link_followed(run_dir: Path, name: str) -> None:

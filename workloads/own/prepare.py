@@ -1,7 +1,7 @@
 """The process that runs a user's model and data once, checks them, and leaves files of them.
 
-Usage: ``python -P -m workloads.own.prepare PARENT``, with a question (:class:`Question`) on its standard input. It writes
-into the folder that the question names: ``facts.json``, or ``error.json`` after a mistake of the user's.
+Usage: ``python -P -m workloads.own.prepare PARENT``, with a question (:class:`Question`) on its standard input. It
+writes into the folder that the question names: ``facts.json``, or ``error.json`` after a mistake of the user's.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ REST_PER_S = 10
 """Seconds of rest for each that making a page took."""
 NICENESS = 19
 """Of the process that makes a page: it takes the least of a core that others want."""
+LONGEST_S = 600.0
+"""A page whose process has not ended after this, however busy the machine, is given up."""
 RENDER = tuple(module_command("testbed.interactive.watch.render"))
 
 
@@ -46,14 +48,20 @@ async def rendered(run: Path, what: str) -> bytes:
         start_new_session=True,
     )
     try:
-        page, said = await asyncio.to_thread(process.communicate)
+        page, said = await asyncio.to_thread(process.communicate, None, LONGEST_S)
+    except subprocess.TimeoutExpired:
+        return _no_page(f"making it took more than {LONGEST_S:g} s")
     finally:
         process.kill()
         process.wait()
     if process.returncode == 0:
         return page
     how = said.decode(errors="replace").strip() or f"the process that makes it ended with {process.returncode}"
-    return f"<!DOCTYPE html><title>No page</title><pre>There is no such page now.\n\n{escape(how)}</pre>".encode()
+    return _no_page(how)
+
+
+def _no_page(why: str) -> bytes:
+    return f"<!DOCTYPE html><title>No page</title><pre>There is no such page now.\n\n{escape(why)}</pre>".encode()
 
 
 class Pages:

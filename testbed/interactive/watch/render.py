@@ -1,18 +1,21 @@
 """``python -P -m testbed.interactive.watch.render report|last RUN NICENESS``: one page of a run, on standard output.
 
 In a process of its own that leaves the cores to others, that can be ended at any moment, and that gives all of its
-memory back.
+memory back. It takes no more memory and processor time than it is allowed, whatever the run's files say.
 """
 
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from testbed.base import address_space
 from testbed.base.errors import TestbedError
 from testbed.base.exits import code_for
 
@@ -57,6 +60,10 @@ def last(run: Path) -> str:
         return page.render(apart(alone))
 
 
+MOST_BYTES = 8 * 2**30
+"""Of address space. pyarrow reserves several times what it uses: 500 trials of nine workers took 1.2 GiB."""
+MOST_S = 120
+"""Of processor time: 480 trials take 2.2 s."""
 PAGES: Mapping[str, Callable[[Path], str]] = {"report": report, "last": last}
 
 
@@ -67,15 +74,38 @@ def yield_cores(niceness: int) -> None:
         Path("/proc/self/autogroup").write_text(str(niceness))
 
 
+def limit(most_bytes: int, most_s: int) -> None:
+    """Have the kernel refuse this process more memory, and end it after so much processor time."""
+    _, hard_bytes = resource.getrlimit(resource.RLIMIT_AS)
+    most_bytes = most_bytes if hard_bytes == resource.RLIM_INFINITY else min(most_bytes, hard_bytes)
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, hard_bytes))
+    signal.signal(signal.SIGXCPU, _out_of_time)
+    resource.setrlimit(resource.RLIMIT_CPU, (most_s, most_s + 5))
+
+
+def _out_of_time(*_: object) -> None:
+    os.write(2, _beyond(f"{MOST_S} s of processor time").encode() + b"\n")
+    os._exit(1)
+
+
+def _beyond(limit: str) -> str:
+    return f"making the page took more than {limit}; was the run's directory damaged?"
+
+
 def main() -> None:
     """Write the page, or say why there is none."""
     what, run, niceness = sys.argv[1:]
     yield_cores(int(niceness))
+    limit(MOST_BYTES, MOST_S)
     try:
         page = PAGES[what](Path(run))
     except TestbedError as error:
         print(error, file=sys.stderr)
         sys.exit(code_for(error))
+    except Exception as error:
+        if not address_space.is_lack(error):
+            raise
+        sys.exit(_beyond(f"{MOST_BYTES / 2**30:g} GiB of memory"))
     sys.stdout.buffer.write(page.encode())
 
 

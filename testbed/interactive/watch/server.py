@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
+from tornado.http1connection import HTTP1Connection
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
@@ -28,14 +29,13 @@ from testbed.base.printable import printable
 from testbed.experiment.stopping import ask_to_stop
 from testbed.files.foreign import UnfitError
 from testbed.interactive.watch import looking
+from testbed.interactive.watch.door import SILENT_S, Door
 from testbed.interactive.watch.pages import Pages
 from testbed.interactive.watch.render import PAGES
 
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 32
 LARGEST_REQUEST_BYTES = 16 * 1024
-IDLE_S = 60.0
-"""After which a connection that asks nothing is closed."""
 PACKAGE = "testbed.interactive.watch"
 CLOSED = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 """What a page may load and do: nothing but what is added to this."""
@@ -81,19 +81,22 @@ async def serve(run: Path, port: int | None, ready: Callable[[str], object]) -> 
         raise UsageError(f"--port {port}: {reason}", fix="name another, or leave --port out") from None
     token = secrets.token_urlsafe(TOKEN_BYTES)
     watched = Watched(run, token, sockets[0].getsockname()[1], Pages(run))
+    served = application(watched)
     server = HTTPServer(
-        application(watched),
+        served,
         max_header_size=LARGEST_REQUEST_BYTES,
         max_body_size=LARGEST_REQUEST_BYTES,
-        idle_connection_timeout=IDLE_S,
-        body_timeout=IDLE_S,
+        idle_connection_timeout=SILENT_S,
+        body_timeout=SILENT_S,
     )
-    server.add_sockets(sockets)
+    door = Door(server)
+    served.settings["door"] = door
+    door.open(sockets)
     ready(watched.address)
     try:
         await asyncio.Event().wait()
     finally:
-        server.stop()
+        door.close()
         await server.close_all_connections()
 
 
@@ -137,6 +140,7 @@ class Handler(RequestHandler):
         given = self.path_args[0] if self.path_args else ""
         if not secrets.compare_digest(given.encode(), self.watched.token.encode()):
             raise HTTPError(HTTPStatus.NOT_FOUND)
+        self.settings["door"].know(cast(HTTP1Connection, self.request.connection).stream)
 
     def compute_etag(self) -> None:
         """Nothing is kept by the browser; the pages that change have their own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib.util
 import json
 import os
@@ -10,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree
@@ -17,7 +19,8 @@ from shutil import copytree
 import pytest
 
 from testbed.files.foreign import UnfitError
-from testbed.interactive.watch import looking, pages
+from testbed.interactive.watch import door, looking, pages
+from testbed.interactive.watch import server as server_module
 from testbed.run_directory.directory import RunDirectory
 from testbed.run_directory.layout import STOP
 from testbed.spec import Source
@@ -300,6 +303,83 @@ async def settled(made: pages.Pages) -> None:
     made.version("report")
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+# Connections
+
+
+def test_silent_connections_of_others_leave_room_and_are_closed(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """There are more of them than are let in: the oldest are closed at once, and the rest after a while."""
+    monkeypatch.setattr(server_module, "SILENT_S", 0.5)
+    with served(run) as server:
+        silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(door.MOST_CONNECTIONS + 20)]
+        try:
+            silent[-1].sendall(b"GET / HTTP/1.1\r\nHost: ")  # not whole
+            assert server.ask("state").status == 200
+            for connection in silent:
+                connection.settimeout(PATIENCE_S)
+                assert connection.recv(1) == b""
+        finally:
+            for connection in silent:
+                connection.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_without_descriptors_it_waits_and_goes_on(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(door, "PAUSE_S", 0.2)
+    with served(run) as server:
+        assert server.ask("state").status == 200
+        tries = 0
+
+        def none_left(*_: object) -> None:
+            nonlocal tries
+            tries += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        with monkeypatch.context() as full:
+            full.setattr(socket.socket, "accept", none_left)
+            waiting = socket.create_connection(("127.0.0.1", server.port))
+            time.sleep(1.0)
+        with waiting:
+            assert 1 <= tries <= 8
+            assert server.ask("state").status == 200
+    assert capfd.readouterr().err == ""
+
+
+# What makes a page
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [((2**29, 60), "more than 0.5 GiB of memory"), ((2**33, 1), "more than 1 s of processor time")],
+)
+def test_a_page_has_limits_of_memory_and_time(limits: tuple[int, int], told: str) -> None:
+    script = f"""
+from testbed.interactive.watch import render
+render.MOST_BYTES, render.MOST_S = {limits}
+def swell(run):
+    held = []
+    while True:
+        held.append(bytes(2**20) if render.MOST_S > 1 else 0)
+        if len(held) > 10**6: held.clear()
+render.PAGES = {{"report": swell}}
+import sys
+sys.argv = ["render", "report", "x", "0"]
+render.main()
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"making the page took {told}")
+
+
+def test_a_page_that_takes_too_long_is_given_up(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "RENDER", ("sh", "-c", "sleep 600"))
+    monkeypatch.setattr(pages, "LONGEST_S", 0.2)
+    assert b"making it took more than 0.2 s" in asyncio.run(pages.rendered(run, "report"))
 
 
 # Stopping
