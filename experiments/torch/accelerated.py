@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "accelerate":
         raise
-    raise SystemExit("accelerated.py needs the package accelerate\n  fix: pip install 'testbed[accelerate]'") from None
+    raise SystemExit("accelerated.py needs the package accelerate\n  fix: pip install 'accelerate>=1.10'") from None
 
 
 def train(asked: argparse.Namespace) -> None:

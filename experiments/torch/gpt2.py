@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "transformers":
         raise
-    raise SystemExit("gpt2.py needs the package transformers\n  fix: pip install 'testbed[transformers]'") from None
+    raise SystemExit("gpt2.py needs the package transformers\n  fix: pip install 'transformers>=4.57'") from None
 
 
 def train(asked: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import MissingToolError
+from testbed.base.extras import install
 from testbed.base.interrupt import ENDING
 from testbed.interactive.watch.looking import check_run, look
 
@@ -32,7 +33,7 @@ def watch(run: Path, port: int | None, ready: Callable[[str, str], object]) -> N
     """
     check_run(run)
     if importlib.util.find_spec(PACKAGE) is None:
-        raise MissingToolError(f"the Python package {PACKAGE} is not installed", fix='pip install "testbed[watch]"')
+        raise MissingToolError(f"the Python package {PACKAGE} is not installed", fix=install("watch"))
     from testbed.interactive.watch.server import serve
 
     state = look(run)

@@ -13,6 +13,7 @@ import difflib
 import hashlib
 import json
 import os
+import pwd
 import select
 import signal
 import socket
@@ -59,11 +60,11 @@ def place(name: str | None = None) -> Path:
 
 
 def _runtime() -> Path:
-    """Where this user's processes meet, which is made: in the folder that the system has for them, if it has one, or
-    below the one for temporary files.
+    """Where this user's processes meet, which is made: in the folder that the system has for them, in the user's home,
+    or below the folder for temporary files, whichever there is first. In the last one, other users can take the name.
 
     Raises:
-        PrivilegeError: that one is another user's.
+        PrivilegeError: all that is left is a folder there that is another user's.
     """
     uid = os.getuid()
     for above in (os.environ.get(RUNTIME_VARIABLE), f"/run/user/{uid}"):
@@ -71,6 +72,13 @@ def _runtime() -> Path:
             if above:
                 os.close(private.enter(Path(above)))
                 return _made(Path(above, "testbed"))
+    with suppress(OSError, PrivilegeError, KeyError):  # there is no such home, or we may not write there
+        home = Path(pwd.getpwuid(uid).pw_dir)
+        os.close(private.enter(home))
+        cache = home / ".cache"
+        cache.mkdir(mode=0o700, exist_ok=True)
+        os.close(private.enter(cache))
+        return _made(cache / f"testbed-{socket.gethostname()}")  # several machines may have the same home
     try:
         return _made(Path(tempfile.gettempdir(), f"testbed-{uid}"))
     except PrivilegeError as error:

@@ -13,8 +13,68 @@ from testbed.base.errors import OutputError
 from testbed.files.writing import named_errors
 from testbed.run_directory.layout import FOLDERS, LOCK, WORK
 
+MOST_LINKS = 40
+"""On the way to a directory, as in the kernel (path_resolution(7))."""
 MOMENT_S = 0.3
 """That a look takes at most, on a busy machine."""
+
+
+def check_way(path: Path) -> None:
+    """Whether nobody else can decide where ``path`` leads, which need not be there: on the way to it are no links of
+    strangers, and no folders in which a stranger may put another one in its place.
+
+    Root, this user and, under sudo, the user who called it are no strangers. In a folder such as ``/tmp`` (sticky),
+    each user can replace nothing but the user's own.
+
+    Raises:
+        OutputError: somebody can.
+    """
+    links, at, left = MOST_LINKS, Path("/"), list(Path.cwd().joinpath(path).parts[1:])
+    while left:
+        step = at / left.pop(0)
+        if step.name == "..":
+            at = at.parent  # no link: those were replaced by where they lead
+            continue
+        try:
+            found = step.lstat()
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return  # what is not there, we make; what is no folder or closed to us is told when it is opened
+        is_link = stat.S_ISLNK(found.st_mode)
+        if found.st_uid not in _trusted():
+            what = "is a symbolic link of" if is_link else "belongs to"
+            raise _astray(path, f"{step} {what} another user (uid {found.st_uid})")
+        if is_link:
+            links -= 1
+            if links < 0:
+                return  # the kernel refuses it, too
+            target = step.readlink()
+            at, left = Path("/") if target.is_absolute() else at, [*target.parts[target.is_absolute() :], *left]
+            continue
+        if left and _is_open_to_others(found):
+            raise _astray(path, f"other users may write to {step}")
+        at = step
+
+
+def _trusted() -> set[int]:
+    """Users who may do with our files whatever they like."""
+    caller = os.environ.get("SUDO_UID", "")
+    return {0, os.geteuid(), *([int(caller)] if os.geteuid() == 0 and caller.isdigit() else [])}
+
+
+def _is_open_to_others(folder: os.stat_result) -> bool:
+    """Whether users whom we do not know may replace what is in a folder. A group of the user's own is no stranger: many
+    systems give each user one."""
+    if folder.st_mode & stat.S_ISVTX:
+        return False
+    of_group = folder.st_mode & stat.S_IWGRP and folder.st_gid not in (0, os.getegid(), folder.st_uid)
+    return bool(folder.st_mode & stat.S_IWOTH or of_group)
+
+
+def _astray(path: Path, why: str) -> OutputError:
+    return OutputError(
+        f"{path}: {why}, and could have the run written elsewhere",
+        fix="name a directory below one that only you can write to: --out ~/runs/NAME",
+    )
 
 
 def check_ours(path: Path, folder: int) -> None:

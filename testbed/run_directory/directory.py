@@ -15,9 +15,9 @@ from testbed.execution.results import save_csv, save_samples
 from testbed.files.removal import remove
 from testbed.files.writing import TEMPORARY, named_errors, names_in, opened_folder, write_bytes, write_json
 from testbed.run_directory import stored
-from testbed.run_directory.access import check_ours, lock_exclusively
+from testbed.run_directory.access import check_ours, check_way, lock_exclusively
 from testbed.run_directory.kept_spec import with_changes
-from testbed.run_directory.layout import FOLDERS, MADE, STOP, TABLES, WORK, is_half_made, new_directory
+from testbed.run_directory.layout import FOLDERS, MADE, RUNS, STOP, TABLES, WORK, is_half_made, new_directory
 from testbed.run_directory.resolved import resolved
 from testbed.spec import Source
 from testbed.trial.model import Trial
@@ -64,6 +64,7 @@ class RunDirectory:
             OutputError: it holds something already, is another user's, or cannot be made.
             DiskFullError: no room is left.
         """
+        check_way(out or RUNS)
         path = out or new_directory(source.spec.name)
         with named_errors(path):
             if path.is_dir() and any(path.iterdir()) and not is_half_made(path):
@@ -90,6 +91,7 @@ class RunDirectory:
         Raises:
             OutputError: it is not a run directory, is another user's, or cannot be written.
         """
+        check_way(path)
         if not (path / MADE).is_file():
             raise OutputError(f"{path}: is not a run directory (it has no resolved.json)", fix="run without --resume")
         if not os.access(path, os.W_OK):

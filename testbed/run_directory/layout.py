@@ -20,6 +20,8 @@ MADE = "resolved.json"
 TABLES = ("queues", "transfers")
 """Folders with tables of trials, besides samples: not every trial has them."""
 FOLDERS = ("trials", "samples", *TABLES, "logs")
+RUNS = Path("runs")
+"""Where directories are made that nobody named."""
 WORK = "work"
 """What is only needed while a trial runs."""
 STOP = "stop"
@@ -30,7 +32,7 @@ PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE
 
 def new_directory(name: str) -> Path:
     """A new directory under runs/, also where another run of that name has started within this second."""
-    base = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    base = RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     for number in itertools.count(1):
         path = base if number == 1 else base.with_name(f"{base.name}-{number}")
         with named_errors(path), suppress(FileExistsError):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from testbed.base.extras import install
 from testbed.experiment.planning import plan
 from testbed.spec import load
 from tests.shipped import EXPERIMENTS
@@ -32,7 +33,7 @@ def test_a_script_says_which_package_it_lacks(script: str, package: str, monkeyp
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(folder / script))
     monkeypatch.delitem(sys.modules, "gpt")
-    assert ended.value.code == f"{script} needs the package {package}\n  fix: pip install 'testbed[{package}]'"
+    assert ended.value.code == f"{script} needs the package {package}\n  fix: {install(package)}"
 
 
 def test_the_quickstart_is_as_promised() -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from testbed.base.errors import MissingToolError, SpecError
+from testbed.base.extras import install
 from topologies.call import Call
 from topologies.load import is_in_file
 from topologies.parameters import did_you_mean
@@ -52,7 +53,7 @@ def _of_torchvision(call: Call) -> object:
         models = import_module("torchvision.models")
     except ImportError:
         raise MissingToolError(
-            f"model {call.name!r} is part of torchvision, which is not installed", fix="pip install 'testbed[vision]'"
+            f"model {call.name!r} is part of torchvision, which is not installed", fix=install("vision")
         ) from None
     except RuntimeError as error:  # its compiled part was made for another PyTorch
         raise MissingToolError(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import testbed
 from testbed.base.errors import MissingToolError
+from testbed.base.extras import install
 
 PLAYBOOKS = Path(testbed.__file__).parents[1] / "playbooks"
-INSTALL = "pip install 'testbed[baremetal]'"
+INSTALL = install("baremetal")
 
 
 def program(name: str) -> str:

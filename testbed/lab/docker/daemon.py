@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from testbed.base.errors import LabError, MissingToolError, PrivilegeError, UsageError
+from testbed.base.extras import install
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -92,7 +93,7 @@ class Daemon:
 
     def __init__(self) -> None:
         if importlib.util.find_spec(PACKAGE) is None:
-            raise MissingToolError("the Python package docker is not installed", fix='pip install "testbed[docker]"')
+            raise MissingToolError("the Python package docker is not installed", fix=install("docker"))
         from docker import APIClient
 
         self.address = os.environ.get("DOCKER_HOST") or DEFAULT_ADDRESS

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping
 
 from testbed.base.errors import MissingToolError, SpecError
+from testbed.base.extras import install
 from testbed.base.units import rate_text
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.netns import NetnsLab
@@ -73,7 +74,7 @@ def check_installed() -> None:
         MissingToolError: names what is missing, and the command that installs it.
     """
     if importlib.util.find_spec(PACKAGE) is None:
-        raise MissingToolError("the Python package mininet is not installed", fix='pip install "testbed[mininet]"')
+        raise MissingToolError("the Python package mininet is not installed", fix=install("mininet"))
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PATHS])
     missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
     if missing:

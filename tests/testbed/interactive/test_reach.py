@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import socket
 import subprocess
@@ -160,14 +161,23 @@ def test_a_lab_is_found_where_its_path_is_long(runtime: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_another_user_who_was_there_first_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_who_was_there_first_blocks_nobody_with_a_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(reach.RUNTIME_VARIABLE, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     if Path("/run/user/0").exists():
         pytest.skip("the system has a folder for root")
-    taken = tmp_path / "testbed-0"
+    taken, home = tmp_path / "testbed-0", tmp_path / "home"
     taken.mkdir(mode=0o777)
     os.chown(taken, 65534, 65534)
+    home.mkdir(mode=0o755)
+    entry = list(pwd.getpwuid(0))
+    entry[5] = str(home)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd(entry))
+    with closing(doorway()):
+        assert reach.place().is_relative_to(home / ".cache")
+    os.chown(home, 65534, 65534)
     for call in (doorway, lambda: reach.execute("h0", ["true"])):
         with pytest.raises(PrivilegeError, match="testbed-0 belongs to the user 65534") as caught:
             call()

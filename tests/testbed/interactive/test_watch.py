@@ -475,4 +475,4 @@ def test_without_the_servers_package(
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     found = testbed("watch", str(run))
     assert found.code == 2
-    assert found.err == 'error: the Python package tornado is not installed\n  fix: pip install "testbed[watch]"\n'
+    assert found.err == "error: the Python package tornado is not installed\n  fix: pip install 'tornado>=6.5.3'\n"

@@ -362,7 +362,7 @@ def test_without_the_package_it_says_which(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(daemon, "PACKAGE", "docker_that_nobody_has")
     with pytest.raises(MissingToolError) as caught:
         Daemon()
-    assert str(caught.value) == 'the Python package docker is not installed\n  fix: pip install "testbed[docker]"'
+    assert str(caught.value) == "the Python package docker is not installed\n  fix: pip install 'docker>=7.1'"
 
 
 def test_without_root_it_says_so_and_starts_nothing(

@@ -257,7 +257,7 @@ def test_torchvision_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
     with pytest.raises(MissingToolError, match="torchvision, which is not installed") as told:
         prepare(folder, "torchvision.resnet18", "./data.py:load", 1)
-    assert told.value.fix == "pip install 'testbed[vision]'"
+    assert told.value.fix == "pip install torchvision"
 
 
 def test_torchvision_that_was_made_for_another_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
