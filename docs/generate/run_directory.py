@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from analysis import schema
 from docs.generate.markdown import table
 from testbed.base.docstrings import code
-from testbed.files.shape import EACH, NO_NULL, Kind, Shape
+from testbed.files.shape import EACH, NO_NULL, Kind, Listed, Shape
 
 FILES = """\
 # Run directory
@@ -59,6 +59,8 @@ def _keys(shape: Shape, path: str = "") -> Iterator[tuple[str, str]]:
         for name, inner in shape.items():
             key = "*" if name in (EACH, NO_NULL) else name
             yield from _keys(inner, f"{path}.{key}".strip("."))
+    elif isinstance(shape, Listed):
+        yield from _keys(shape.shape, f"{path}[]")
     elif not shape:
         yield code(path), "list"
     else:
