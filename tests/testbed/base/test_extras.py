@@ -46,7 +46,7 @@ def test_a_checkout_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> No
 def test_nothing_asks_an_index_for_testbed() -> None:
     """Somebody else could have a package of that name there."""
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    asks = re.compile(r"pip install[^\n`#,]*?[\"' ]testbed(?:\[|[\"'`]|$)", re.MULTILINE)
+    asks = re.compile(r"pip install[^\n`#,]*?[\"' ]testbed(?:\[|[\"'`](?!s)|$)", re.MULTILINE)
     assert asks.search("pip install 'testbed[watch]'")
     assert asks.search("pip install testbed\n")
     found = []
