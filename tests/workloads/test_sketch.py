@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import TrialError
 from testbed.evidence.sum_check import Checked, check, compared
+from workloads import sketch
 from workloads.sketch import LINES, Sketch
 from workloads.sync.fixed_point import sum_error
 from workloads.sync.forest import FixedPoint
@@ -74,6 +75,29 @@ def test_sums_that_are_not_all_of_the_gradients_are_found() -> None:
     }
     found = {what: verdict(parts, whole) for what, whole in wrong.items()}
     assert not [what for what, off in found.items() if off <= 3], found
+
+
+def test_two_errors_that_cancel_are_found_wherever_they_are() -> None:
+    """All pairs of elements of a row, and pairs of rows: with signs alone, one in 16 leaves nothing."""
+    random = np.random.default_rng(sketch._SEED)
+    of_columns, of_rows = sketch.factors(random, sketch.ROW), sketch.factors(random, 300)
+    pairs = np.abs(of_columns[:, None] - of_columns[None])
+    left = np.sqrt(np.mean(pairs**2, axis=2))[np.triu_indices(sketch.ROW, 1)]
+    assert left.min() > 0.1
+    elements = (of_rows[:, None] * of_columns[None]).reshape(-1, LINES)
+    first, second = random.integers(0, len(elements), (2, 200_000))
+    left = np.sqrt(np.mean((elements[first] - elements[second]) ** 2, axis=1))[first != second]
+    assert left.min() > 0.1
+    assert (left < 0.25).mean() < 1 / 256
+
+
+@pytest.mark.parametrize("apart", [1, 3, 255, 256, 9_000])
+def test_a_pair_of_cancelling_errors_in_a_sum_is_found(apart: int) -> None:
+    parts = gradients()
+    norms = sum(sketched(part)[0] for part in parts)
+    whole = total(parts)
+    whole[[5, 5 + apart]] += np.float32(3e-4 * norms) * np.array([1, -1], np.float32)
+    assert verdict(parts, whole) > 3
 
 
 def test_a_sketch_is_made_bucket_by_bucket_and_tells_the_norm() -> None:
