@@ -189,6 +189,7 @@ _NUMBER: Mapping[str, Field] = {
     "certified": Field(
         TRUTH, NO_UNIT, "whether the bound is so near that the machine cannot have changed the number much"
     ),
+    "from": Field(NAME, "ISO 8601", "when the attempt began that it is from, if not the one that the samples are of"),
     "spoilt_by[]": Field(NAME, NO_UNIT, "checks that make it INVALID"),
     "excused[]": Field(NAME, NO_UNIT, "failed checks of the machine that do not count against it"),
 }
@@ -380,7 +381,8 @@ RECORD: Mapping[str, Field] = {
     "attempts[].started": Field(NAME, "ISO 8601", "when an earlier attempt began"),
     "attempts[].duration_s": Field(NUMBER, "s", "how long it took"),
     "attempts[].verdict": Field(NAME, NO_UNIT, "what came of it"),
-    "attempts[].reasons[]": Field(TEXT, NO_UNIT, "why it does not count"),
+    "attempts[].numbers.*": Field(NAME, NO_UNIT, "the verdict of each of its numbers"),
+    "attempts[].reasons[]": Field(TEXT, NO_UNIT, "which of its checks failed"),
     **_below("attempts[].waited.", _WAITED),
     **_below("attempts[].metrics.", METRICS),
     "checkpoints.processes": Field(COUNT, NO_UNIT, "how many processes wrote checkpoints"),

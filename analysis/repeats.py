@@ -1,6 +1,10 @@
 """The repeats of a cell, and which of them each of its numbers is from: for the closing table of a run and the report.
 
 A number is from the trials in which it is VALID, or, where there are none, from all that finished.
+
+There is one exception. A certificate looks at the outcome: on a disturbed machine it lets short times pass and refuses
+long ones. So if the cell has trials in which the number was refused, its median is from those trials alone that need no
+certificate, if there are any. ``docs/decisions/measured-again.md`` has the figures.
 """
 
 from __future__ import annotations
@@ -62,7 +66,17 @@ def finished(trials: Sequence[T]) -> tuple[T, ...]:
 def counted(trials: Sequence[T], number: str) -> tuple[T, ...]:
     """The trials that a number is from."""
     done = finished(trials)
-    return tuple(trial for trial in done if is_valid(trial, number)) or done
+    valid = tuple(trial for trial in done if is_valid(trial, number))
+    if len(valid) < len(done):
+        calm = tuple(trial for trial in valid if not _is_excused(trial, number))
+        return calm or valid or done
+    return valid
+
+
+def _is_excused(trial: Repeat, number: str) -> bool:
+    """Whether a number is VALID only because it is certified."""
+    judged = verdict_of(trial.numbers, number)
+    return judged is not None and bool(judged.excused)
 
 
 def error(trials: Sequence[Repeat], number: str) -> float | None:
@@ -94,10 +108,16 @@ def verdict(trials: Sequence[Repeat], of: Collection[str] = NUMBERS) -> str:
 
 def compared(trials: Sequence[Repeat]) -> tuple[ratios.Numbers, ...]:
     """What ratios of this cell and others are of."""
-    return tuple(_numbers(trial) for trial in finished(trials))
+    of = {name: counted(trials, name) for name in _COMPARED}
+    return tuple(_numbers(trial, of) for trial in finished(trials))
 
 
-def _numbers(trial: Repeat) -> ratios.Numbers:
+def _numbers(trial: T, of: Mapping[str, Sequence[T]]) -> ratios.Numbers:
+    """``of`` are the trials that each number of the cell is from."""
     known = {name: trial.metric(metric) for name, metric in _COMPARED.items()}
-    of = {name: (is_valid(trial, name), value) for name, value in known.items() if value is not None}
-    return ratios.Numbers(trial.repeat, trial.worlds, of)
+    found = {
+        name: (is_valid(trial, name) and any(trial is other for other in of[name]), value)
+        for name, value in known.items()
+        if value is not None
+    }
+    return ratios.Numbers(trial.repeat, trial.worlds, found)

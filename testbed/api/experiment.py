@@ -17,6 +17,7 @@ from testbed.base import exits
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import UsageError
 from testbed.base.listing import counted
+from testbed.experiment.attempts import WANTED
 from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Planned
 from testbed.experiment.run import Announce, Experiment, Run, write_report
@@ -238,13 +239,13 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
     if resume and asked.found:
         raise UsageError("--found and --resume exclude each other", fix="a resumed run keeps what it found")
     overrides = [*overrides, *asked.patience]
-    lacking = gate.lacking if gate else None
+    lacking, wanted = (gate.lacking, gate.wanted) if gate else (None, WANTED)
     if resume:
         source = load(spec, overrides) if spec else source_of(resume, asked.patience) if asked.patience else None
         known = source_of(resume) if source is None and (opening.inventory or asked.wanted) else source
         open_lab = labs.opener(opening, known.spec) if known and opening.inventory else None
         only = asked.wanted.of(known) if known else None
-        return Experiment.resumed(resume, source, open_lab, only, lacking)
+        return Experiment.resumed(resume, source, open_lab, only, lacking, wanted=wanted)
     if not spec:
         raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
     source = load(spec, overrides)
@@ -252,7 +253,7 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
         source = with_found_of(asked.found, source)
     open_lab = labs.opener(opening, source.spec)
     of, only = _part(part) if part else None, asked.wanted.of(source)
-    return Experiment.new(source, asked.out, open_lab, of, only, lacking)
+    return Experiment.new(source, asked.out, open_lab, of, only, lacking, wanted=wanted)
 
 
 def _part(text: str) -> tuple[int, int]:

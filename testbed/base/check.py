@@ -8,6 +8,8 @@ NUMBERS = ("gst", "jct", "throughput", "iterations", "waiting")
 """What has a verdict: GST, JCT, samples per second, the times of iterations, and exposed waiting."""
 GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
 ALL = NUMBERS
+MACHINE = "end other programs, or ask less of this machine: slower links, or fewer hosts (testbed doctor --capacity)"
+"""A remedy where this machine was too busy or too slow."""
 LOWER_BOUND = "lower bound"
 """The check that no number is less than it can be, whoever makes it."""
 WHOLE_JOB = (JCT, THROUGHPUT, ITERATIONS, WAITING)
@@ -25,6 +27,7 @@ class About:
         machine: it is about the machine below the network, which can only make numbers longer. So it does not count
             against a number that is certified (:mod:`testbed.fidelity.judgement`), and the trial is measured again.
         machine_when: of a check that is so only at times, when.
+        remedy: of a check of the machine, what a user can do about it, if that is not :data:`MACHINE`.
     """
 
     name: str
@@ -33,6 +36,7 @@ class About:
     threatens: tuple[str, ...] = ALL
     machine: bool = False
     machine_when: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True)

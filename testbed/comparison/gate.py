@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,11 @@ class Gate:
     allowed: Collection[str] = ()
     accept_failures: bool = False
 
+    @property
+    def wanted(self) -> Collection[str]:
+        """The numbers that are compared, for which trials are measured again."""
+        return tuple(self.thresholds)
+
     def prepared(self, spec: Path, overrides: list[str]) -> list[str]:
         """The overrides with which a run can decide: with enough repeats, where the spec leaves them to us.
 
@@ -97,7 +103,8 @@ class Gate:
             def lacking(_: Path) -> Mapping[Cell, int]:
                 return self.lacking(run, again=True)
 
-            failed = _measure_again(suspicious, run / RERUN, source, open_lab, announce, lacking)
+            again = partial(_measure_again, suspicious, run / RERUN, source, open_lab)
+            failed = again(announce, lacking, self.wanted)
             found = self._judge(read(run))
         for ending, write in WRITTEN.items():
             write_bytes(run / f"{COMPARISON}.{ending}", write(found).encode())
@@ -120,6 +127,7 @@ def _measure_again(
     open_lab: Callable[[], Lab] | None,
     announce: Announce,
     lacking: Lacking,
+    wanted: Collection[str],
 ) -> bool:
     """Run those trials once more, and more of them where too few are VALID; whether one failed.
 
@@ -128,9 +136,9 @@ def _measure_again(
         TestbedError: as :class:`testbed.experiment.run.Experiment`.
     """
     if (out / "resolved.json").exists():  # the run was cut off in the middle of this
-        experiment = Experiment.resumed(out, source, open_lab, only, lacking)
+        experiment = Experiment.resumed(out, source, open_lab, only, lacking, wanted=wanted)
     else:
-        experiment = Experiment.new(source, out, open_lab, only=only, lacking=lacking)
+        experiment = Experiment.new(source, out, open_lab, only=only, lacking=lacking, wanted=wanted)
     with experiment:
         try:
             return experiment.go(announce).failed

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from analysis.jobs import JOBS, singly
 from analysis.verdicts import in_short, largest, numbers_of, percent
 from testbed import fidelity
+from testbed.base.check import MACHINE
 from testbed.base.columns import wrapped
 from testbed.base.listing import counted
 from testbed.base.printable import printable
@@ -21,7 +22,7 @@ from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
 from testbed.execution.results import LinkRecord
 from testbed.execution.so_far import SoFar
-from testbed.experiment.attempts import made
+from testbed.experiment.attempts import IN_A_ROW, made
 from testbed.experiment.duration import Estimate
 from testbed.machine import calm
 from testbed.spec.repeats import Until
@@ -167,6 +168,14 @@ class Lines:
             self._add([trial])
         more = "; will be measured again" if again else ""
         self._print(f"[{self._done}/{self._count}] {sentence(record)}{more}")
+
+    def gave_up(self, cause: str) -> None:
+        """Nothing is measured again any more: attempt after attempt failed for this ``cause``, a check's name."""
+        remedy = next((about.remedy for about in fidelity.abouts() if about.name == cause), "")
+        self._print(
+            f"{IN_A_ROW} trials in a row are INVALID because of {cause}: nothing is measured again any more\n"
+            f"  fix: {remedy or MACHINE}; then testbed run --resume"
+        )
 
     def _print(self, text: str) -> None:
         told = printable(text)

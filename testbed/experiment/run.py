@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -13,7 +13,7 @@ from typing import Any
 from analysis.jobs import id_of, singly
 from testbed.control.registry import of_kind as controllers_of
 from testbed.evidence.referee import Referee
-from testbed.execution.execute import execute
+from testbed.execution.execute import Outcome, execute
 from testbed.experiment import attempts, provenance
 from testbed.experiment.finding import settled
 from testbed.experiment.progress import Lines
@@ -63,18 +63,20 @@ class Experiment:
         most_rounds: int | None = None,
         *,
         afresh: bool = False,
+        wanted: Collection[str] = attempts.WANTED,
     ) -> None:
         """``directory`` is told how many trials there will be in any case; ``open_lab`` is for another lab than the
         spec's; ``only`` selects the cells to run, if not all; ``lacking`` says, once all have run, which cells need
         more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than the spec asks for.
         ``afresh`` has trials that are INVALID only because of the machine measured again, however often they were
-        before.
+        before. ``wanted`` are the numbers for which a trial is measured again.
 
         Raises:
             TestbedError: the spec makes no sense here, no lab can be had, or the directory cannot be used.
         """
         self.source = source
         self._lacking = lacking
+        self._wanted, self._patience = wanted, attempts.Patience()
         kinds()  # one of another package that cannot be imported is told now, and not after the first trial
         self._plan = Planned(source, part, only, most_rounds)
         self._most_rounds = most_rounds
@@ -101,7 +103,7 @@ class Experiment:
             resume.keep_ids(self.directory.path, self._plan)
             resume.check_asked_for(self.directory.path, self._plan)
             self.records = resume.finished(self.directory.path, self._plan.trials)
-            disturbed = {one: record for one, record in self.records.items() if attempts.disturbed(record)}
+            disturbed = {one: record for one, record in self.records.items() if attempts.disturbed(record, wanted)}
             self._before = {one: attempts.made(record) for one, record in disturbed.items()} if afresh else {}
             self._extend()
         except BaseException:
@@ -117,6 +119,8 @@ class Experiment:
         part: Part | None = None,
         only: Selection | None = None,
         lacking: Lacking | None = None,
+        *,
+        wanted: Collection[str] = attempts.WANTED,
     ) -> Experiment:
         """Run into ``out``, which must not exist or be empty; None takes one under runs/."""
         source = settled(source, part=part)
@@ -125,7 +129,7 @@ class Experiment:
         def directory(count: int) -> RunDirectory:
             return RunDirectory.create(out, source, count, part, most)
 
-        return cls(source, directory, open_lab, part, only, lacking, most)
+        return cls(source, directory, open_lab, part, only, lacking, most, wanted=wanted)
 
     @classmethod
     def resumed(
@@ -137,6 +141,7 @@ class Experiment:
         lacking: Lacking | None = None,
         *,
         afresh: bool = False,
+        wanted: Collection[str] = attempts.WANTED,
     ) -> Experiment:
         """Go on with the run in ``path``; None takes the run's own spec. ``afresh`` as for a new one.
 
@@ -155,7 +160,8 @@ class Experiment:
             source, most = source or stored.source_of(path), stored.most_rounds(path)
             if lacking:
                 most = max(most or 0, topped_up(source.spec))
-            return cls(source, lambda _: directory, open_lab, stored.part(path), only, lacking, most, afresh=afresh)
+            directed = partial(cls, source, lambda _: directory, open_lab, stored.part(path), only, lacking, most)
+            return directed(afresh=afresh, wanted=wanted)
         except BaseException:
             directory.close()
             raise
@@ -186,9 +192,12 @@ class Experiment:
         return [trial for trial in self.planned if trial.id not in self.records or self._is_unsettled(trial)]
 
     def _is_unsettled(self, trial: Trial) -> bool:
-        """Whether a trial is INVALID only because of the machine, and may be measured again."""
+        """Whether a number that is wanted of a trial is INVALID only because of the machine, and it may be measured
+        again."""
         record = self.records.get(trial.id)
-        return record is not None and attempts.disturbed(record) and attempts.made(record) < self._most(trial)
+        if record is None or self._patience.lost_by:
+            return False
+        return attempts.disturbed(record, self._wanted) and attempts.made(record) < self._most(trial)
 
     def _most(self, trial: Trial) -> int:
         """How many attempts a trial has at most."""
@@ -254,15 +263,31 @@ class Experiment:
         self._check_wanted()
         if self._lab_is_spent:
             self._lab = self._open_lab()
-        earlier = attempts.earlier(self.directory.record(trial))
+        before = self.directory.record(trial)
+        number = attempts.made(before) + 1 if before and before["status"] == "done" else 1
         waited = lookout.wait(reporter.waiting)
         self._check_wanted()
-        reporter.started(trial, f"measured again ({len(earlier) + 1} of {self._most(trial)})" if earlier else "")
+        reporter.started(trial, f"measured again ({number} of {self._most(trial)})" if number > 1 else "")
         control = provenance.congestion_control(trial.spec)
         outcome = execute(trial, self._lab, referee, self.directory.path, control, reporter.advanced)
         lookout.begin()
-        record = outcome.record | {"waited": waited, "attempts": earlier}
-        self._lab_is_spent = record["status"] == "failed"
+        self._lab_is_spent = outcome.record["status"] == "failed"
+        record, is_new = attempts.joined(before, outcome.record | {"waited": waited})
+        if is_new:
+            self._save_tables(trial, outcome)
+            surroundings["lab"][trial.id] = outcome.lab
+            self.directory.save_environment(surroundings)
+        self.directory.save_record(record)
+        self.records[trial.id] = record
+        self.directory.save_table(self._in_order())
+        had_patience = not self._patience.lost_by
+        self._patience.note(trial.id, attempts.causes(record, self._wanted))
+        reporter.finished(record, again=self._is_unsettled(trial))
+        if had_patience and self._patience.lost_by:
+            reporter.gave_up(self._patience.lost_by)
+
+    def _save_tables(self, trial: Trial, outcome: Outcome) -> None:
+        """Keep what an attempt left besides its record."""
         if outcome.samples is not None:
             self.directory.save_samples(trial.id, outcome.samples)
         for name, samples in outcome.jobs.items():
@@ -270,12 +295,6 @@ class Experiment:
         for folder, table in (("queues", outcome.queues), ("transfers", outcome.transfers)):
             if table is not None:
                 self.directory.save_table_of(trial.id, folder, table)
-        surroundings["lab"][trial.id] = outcome.lab
-        self.directory.save_environment(surroundings)
-        self.directory.save_record(record)
-        self.records[trial.id] = record
-        self.directory.save_table(self._in_order())
-        reporter.finished(record, again=self._is_unsettled(trial))
 
     def _check_wanted(self) -> None:
         """

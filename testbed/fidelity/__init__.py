@@ -7,7 +7,19 @@ the checks.
 
 from analysis.verdicts import INVALID, VALID
 from testbed.base.check import Check
-from testbed.fidelity.judgement import abouts, judge, only_the_machine, reasons, told, verdicts
+from testbed.fidelity.judgement import abouts, failed, judge, only_the_machine, reasons, told, verdicts
 from testbed.fidelity.seen import Seen
 
-__all__ = ["INVALID", "VALID", "Check", "Seen", "abouts", "judge", "only_the_machine", "reasons", "told", "verdicts"]
+__all__ = [
+    "INVALID",
+    "VALID",
+    "Check",
+    "Seen",
+    "abouts",
+    "failed",
+    "judge",
+    "only_the_machine",
+    "reasons",
+    "told",
+    "verdicts",
+]

@@ -21,6 +21,7 @@ STEAL = About(
     sees="CPU time that a hypervisor took away while gradients were on the wire",
     misses="what a hypervisor does not report",
     machine=True,
+    remedy="wait until the host gives back the cores, or take another host",
 )
 IDLE = 0.15
 """Least share of CPU time left idle while gradients are on the wire. BML on BCube(3,2) with LeNet-5's gradient on two

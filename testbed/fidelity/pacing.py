@@ -16,6 +16,7 @@ ABOUT = About(
     misses="how long computing should take if the spec has no pace",
     threatens=WHOLE_JOB,
     machine=True,
+    remedy="give a longer pace, a smaller batch or fewer workers",
 )
 OVERRUN = 0.02
 """Most by which computing exceeds the pace, as a share of the time that iterations take. An overrun makes them longer

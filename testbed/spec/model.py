@@ -78,7 +78,8 @@ class Spec(_WithLabs):
     repeats: Repeats = Field(1, examples=["5"])
     """The number of rounds, or a group of keys that says when there are enough. Each cell runs once in each round."""
     retries: Whole = Field(2, ge=0, le=MOST_RETRIES)
-    """A trial that is INVALID only because of the machine is measured again, at most this many times."""
+    """A trial whose GST, JCT or samples/s is INVALID only because of the machine is measured again, at most this many
+    times. Each number is that of the first attempt in which it is VALID."""
     quiet_s: Annotated[Time, BeforeValidator(nothing)] = Field(30.0, alias="quiet")
     """Each trial waits until other programs leave the machine's cores, at most for this long. 0 turns waiting off. Labs
     whose workers run elsewhere do not wait."""
