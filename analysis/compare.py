@@ -52,7 +52,7 @@ from analysis.cell import Cell, Repeat, pairs, partner
 from analysis.conditions import Difference
 from analysis.measured import FAILED, Measured, Side
 from analysis.statistics import Interval, holm, p_differ
-from analysis.verdicts import INVALID, VALID
+from analysis.verdicts import INVALID, UNWATCHED, VALID, joint_verdict
 from testbed.base.errors import IncomparableError, UsageError
 
 LEVEL = 0.02
@@ -138,7 +138,7 @@ class Comparison:
         base, new: the sides' names.
         judged: every metric of every cell of BASE, in its order.
         allowed: conditions that differ, and were allowed to.
-        left_out: trials that were not used in every metric, for they are INVALID in it, or FAILED.
+        left_out: trials that were not used in every metric, for they are INVALID or UNWATCHED in it, or FAILED.
         failures: cells in which more trials FAILED than in BASE; a regression, unless ``failures_accepted``.
         only_new: cells that BASE does not have.
         schemes: arms whose scheme is another one than in BASE.
@@ -314,7 +314,8 @@ def _left_out(sides: Sequence[Side], metrics: Collection[str]) -> Iterator[LeftO
         for trial in side.trials:
             spoilt = tuple(name for name in metrics if name in trial.values and not trial.valid_in(name))
             if spoilt or trial.verdict == FAILED:
-                yield LeftOut(side.name, trial.id, INVALID if spoilt else FAILED, spoilt)
+                verdict = joint_verdict(trial.verdicts[name] for name in spoilt) if spoilt else FAILED
+                yield LeftOut(side.name, trial.id, verdict, spoilt)
 
 
 def _failures(base: Side, new: Side, labels: conditions.Pairs) -> Iterator[Failures]:
@@ -431,14 +432,14 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
     return IncomparableError(
         "nothing to compare, because only VALID trials count: "
         + "; ".join(f"{side.name} has {_counts(verdicts)}" for side, verdicts in zip((base, new), told, strict=True)),
-        fix="testbed report RUN says why trials are INVALID or FAILED",
+        fix="testbed report RUN says why trials are not VALID",
     )
 
 
 def _in_any(trial: Measured, metrics: Collection[str]) -> str:
     """Its verdict in these metrics together: VALID where it is so in one of them."""
     verdicts = {trial.verdicts.get(name, trial.verdict) for name in metrics}
-    return next(one for one in (VALID, FAILED, INVALID) if one in verdicts)
+    return next(one for one in (VALID, FAILED, INVALID, UNWATCHED) if one in verdicts)
 
 
 def _listed(items: Sequence[object], most: int = 4) -> str:

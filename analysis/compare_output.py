@@ -54,7 +54,7 @@ def notes(found: Comparison) -> list[str]:
     shown = found.left_out[:MOST_LEFT_OUT]
     told += [f"left out: {one.id} of {one.side} is {one.verdict}{_only_in(one, found)}" for one in shown]
     if len(found.left_out) > len(shown):
-        told.append(f"left out: {counted(len(found.left_out) - len(shown), 'more trial')}, INVALID or FAILED")
+        told.append(f"left out: {counted(len(found.left_out) - len(shown), 'more trial')}, not VALID")
     told += [f"allowed to differ: {one.sentence(found.base, found.new)}" for one in found.allowed]
     told += [f"another scheme: {one}" for one in found.schemes]
     told += [f"only in {found.new}: {cell}" for cell in found.only_new]

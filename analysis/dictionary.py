@@ -173,7 +173,7 @@ _SUMS: Mapping[str, Field] = {
 }
 _CHECK: Mapping[str, Field] = {
     "name": Field(NAME, NO_UNIT, "name of the check"),
-    "ok": Field(TRUTH, NO_UNIT, "whether it passed"),
+    "ok": Field(TRUTH, NO_UNIT, "whether it did not fail: see `watched`"),
     "value": Field(NUMBER, "see `unit`", "what was measured"),
     "limit": Field(NUMBER, "see `unit`", "the most (or least) that passes"),
     "unit": Field(NAME, NO_UNIT, "unit of value and limit"),
@@ -181,9 +181,13 @@ _CHECK: Mapping[str, Field] = {
     "asked": Field(TRUTH, NO_UNIT, "whether the spec asks for it, so that it is told and not judged"),
     "threatens[]": Field(NAME, NO_UNIT, "the numbers that it makes INVALID if it fails"),
     "machine": Field(TRUTH, NO_UNIT, "whether it is about the machine: then a certified number stays VALID"),
+    "needed": Field(TRUTH, NO_UNIT, "whether a number that it threatens is UNWATCHED without it, unless certified"),
+    "watched": Field(TRUTH, NO_UNIT, "false if the check was not made; `detail` then says why"),
 }
 _NUMBER: Mapping[str, Field] = {
-    "verdict": Field(NAME, NO_UNIT, "`VALID` or `INVALID`"),
+    "verdict": Field(
+        NAME, NO_UNIT, "`VALID`, `INVALID`, or `UNWATCHED`: nothing failed, but nobody watched the processes"
+    ),
     "error": Field(NUMBER, SHARE, "by how much the number can be off at most; null if not known"),
     "bound_s": Field(NUMBER, "s", "the lower bound that this is from"),
     "certified": Field(
@@ -192,6 +196,7 @@ _NUMBER: Mapping[str, Field] = {
     "from": Field(NAME, "ISO 8601", "when the attempt began that it is from, if not the one that the samples are of"),
     "spoilt_by[]": Field(NAME, NO_UNIT, "checks that make it INVALID"),
     "excused[]": Field(NAME, NO_UNIT, "failed checks of the machine that do not count against it"),
+    "unwatched[]": Field(NAME, NO_UNIT, "checks that it needs and that were not made"),
 }
 _LINK: Mapping[str, Field] = {
     "link": Field(COUNT, NO_UNIT, "number of the directed link: 2 i and 2 i + 1 are the two directions of cable i"),
@@ -469,7 +474,7 @@ RESULTS: Mapping[str, Field] = {
     **{name: METRICS[name] for name in ("gst_ratio", "throughput_sps", "wire_bytes")},
     **{name: _ACCURACY[name] for name in ("test_accuracy", "weights_error")},
     "fidelity": RECORD["fidelity.verdict"],
-    "reasons": Field(TEXT, NO_UNIT, "why it is INVALID, or why it failed"),
+    "reasons": Field(TEXT, NO_UNIT, "why it is INVALID or UNWATCHED, or why it failed"),
     **{name: RECORD[name] for name in ("kind", "model", "scale")},
     "wrong_elements": _SUMS["wrong_elements"],
     "straggler_wait_s": METRICS["straggler_wait_s"],

@@ -201,7 +201,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
             accuracy=_known(Accuracy, {**(raw.get("accuracy") or {}), **(raw.get("sums") or {})}),
             verdict=fidelity.get("verdict"),
             numbers=numbers_of(fidelity),
-            checks=tuple(_known(RecordedCheck, check) for check in fidelity.get("checks") or ()),
+            checks=tuple(map(_check, fidelity.get("checks") or ())),
             links=tuple(_link(link) for link in raw.get("links") or ()),
             events=tuple(_event(event) for event in raw.get("events") or ()),
             recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
@@ -234,6 +234,12 @@ def _known(kind: type[_T], raw: dict[str, Any] | None) -> _T:
     """The dataclass ``kind`` from those keys of ``raw`` that it has; a later version may write more."""
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # every caller passes a dataclass
     return kind(**{key: value for key, value in (raw or {}).items() if key in names})
+
+
+def _check(raw: dict[str, Any]) -> RecordedCheck:
+    """A check; in a record of an earlier version, one that was not made has no value and did not fail."""
+    found = _known(RecordedCheck, raw)
+    return found if "watched" in raw else replace(found, watched=found.value is not None or not found.ok)
 
 
 def _numbers(raw: dict[str, Any]) -> dict[str, float | None]:

@@ -18,7 +18,7 @@ from analysis.cell import Cell
 from analysis.load import load
 from analysis.recorded import Run, Trial
 from analysis.schema import BASELINE
-from analysis.verdicts import INVALID, VALID
+from analysis.verdicts import INVALID, VALID, VERDICTS, verdict_of
 from testbed.base.errors import OutputError
 from testbed.base.printable import printable
 from testbed.base.units import time_text
@@ -59,9 +59,9 @@ class Measured:
     """One trial.
 
     Attributes:
-        verdict: of the whole trial: VALID, INVALID or FAILED.
+        verdict: of the whole trial: VALID, INVALID, UNWATCHED or FAILED.
         values: its metrics by name, as far as it has them.
-        verdicts: of each of these metrics, VALID or INVALID: a trial may count in one and not in another.
+        verdicts: of each of these metrics, VALID, INVALID or UNWATCHED: a trial may count in one and not in another.
         gst_s: of its iterations, which are only read where a baseline is to keep them.
         world: its number of workers; older baselines do not have it.
     """
@@ -252,10 +252,16 @@ def _measured(trial: Trial) -> Measured:
         started=trial.started,
         verdict=(trial.verdict or INVALID) if trial.done else FAILED,
         values=values,
-        verdicts={name: VALID if trial.valid_in(name) else INVALID for name in values},
+        verdicts={name: _verdict_in(trial, name) for name in values},
         gst_s=() if trial.gst_s is None else tuple(trial.gst_s),
         world=trial.world,
     )
+
+
+def _verdict_in(trial: Trial, metric: str) -> str:
+    """INVALID if the trial says nothing of it."""
+    found = verdict_of(trial.numbers, metric)
+    return found.verdict if found else INVALID
 
 
 def value_text(metric: str, value: float) -> str:
@@ -326,7 +332,7 @@ def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
                 cell=cell,
                 repeat=int(one["repeat"]),
                 started=str(one["started"]),
-                verdict=_known(one["verdict"], VALID, INVALID, FAILED),
+                verdict=_known(one["verdict"], *VERDICTS, FAILED),
                 values=values,
                 verdicts=_verdicts(one, values),
                 gst_s=tuple(number("gst_s", value) for value in one.get("gst_s") or ()),
@@ -338,7 +344,7 @@ def _verdicts(trial: Mapping[str, Any], metrics: Iterable[str]) -> dict[str, str
     """Of each metric; in an older baseline, which has one verdict a trial, that is each one's."""
     if "verdicts" not in trial:
         return dict.fromkeys(metrics, VALID if trial["verdict"] == VALID else INVALID)
-    return {name: _known(trial["verdicts"][name], VALID, INVALID) for name in metrics}
+    return {name: _known(trial["verdicts"][name], *VERDICTS) for name in metrics}
 
 
 def _known(verdict: object, *known: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from analysis.goal import QUALITIES, Quality, quality
 from analysis.jobs import label_of
 from analysis.repeats import is_valid
-from analysis.verdicts import INVALID, NUMBERS, VALID, Number
+from analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, Number
 from workloads import kinds
 from workloads.kinds.base import AnyKind
 
@@ -155,6 +155,8 @@ class RecordedCheck:
     """Names of the numbers that it makes INVALID if it fails."""
     machine: bool = False
     """It is about the machine below the network, so it does not count against a number that is certified."""
+    watched: bool = True
+    """Whether it was made; a check that was not made has no value and no finding."""
 
 
 @dataclass(frozen=True)
@@ -450,15 +452,21 @@ class Trial:
 
     @property
     def reasons(self) -> tuple[RecordedCheck, ...]:
-        """The checks that make any of its numbers INVALID."""
+        """The checks that make any of its numbers INVALID, or whose absence leaves one UNWATCHED."""
         return self.reasons_for(*self.numbers)
 
     def reasons_for(self, *numbers: str) -> tuple[RecordedCheck, ...]:
-        """The checks that make one of these numbers INVALID."""
-        invalid = [one for name in numbers if (one := self.numbers.get(name)) and one.verdict == INVALID]
+        """The checks that make one of these numbers INVALID, or whose absence leaves it UNWATCHED."""
+        known = [one for name in numbers if (one := self.numbers.get(name))]
+        invalid = [one for one in known if one.verdict == INVALID]
         names = {check for number in invalid for check in number.spoilt_by}
+        missing = {check for number in known if number.verdict == UNWATCHED for check in number.unwatched}
         is_old = any(not number.spoilt_by for number in invalid)  # one verdict for the whole trial, by any check
-        return tuple(check for check in self.checks if not check.ok and (is_old or check.name in names))
+        return tuple(
+            check
+            for check in self.checks
+            if (check.name in missing if not check.watched else not check.ok and (is_old or check.name in names))
+        )
 
 
 @dataclass(frozen=True)

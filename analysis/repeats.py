@@ -14,7 +14,7 @@ from statistics import median
 from typing import Protocol, TypeVar
 
 from analysis import ratios
-from analysis.verdicts import GST_P95, NUMBERS, VALID, Number, in_short, largest, verdict_of
+from analysis.verdicts import GST_P95, INVALID, NUMBERS, VALID, Number, in_short, joint_verdict, largest, verdict_of
 
 GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
 NUMBER_OF = {
@@ -104,6 +104,16 @@ def verdict(trials: Sequence[Repeat], of: Collection[str] = NUMBERS) -> str:
         return NOT_JUDGED
     judged = [trial.numbers if trial.done else {} for trial in trials]
     return in_short([{name: one for name, one in each.items() if name in of} for each in judged])
+
+
+def doubt(trials: Sequence[Repeat], number: str) -> str:
+    """Why no finished trial is VALID in a number, as one word: ``INVALID``, or ``UNWATCHED`` if none is INVALID; empty
+    if one is VALID in it."""
+    if any(is_valid(trial, number) for trial in trials):
+        return ""
+    judged = (verdict_of(trial.numbers, number) for trial in finished(trials))
+    found = {one.verdict for one in judged if one}
+    return joint_verdict(found) if found else INVALID
 
 
 def compared(trials: Sequence[Repeat]) -> tuple[ratios.Numbers, ...]:

@@ -97,7 +97,7 @@ _METRICS: Shape = {EACH: NUMBER}
 _CHECK: Shape = {
     **dict.fromkeys(("name", "unit"), NAME),
     "detail": TEXT,
-    **dict.fromkeys(("ok", "asked", "machine"), TRUTH),
+    **dict.fromkeys(("ok", "asked", "machine", "needed", "watched"), TRUTH),
     **dict.fromkeys(("value", "limit"), NUMBER),
     "threatens": [NAME],
 }

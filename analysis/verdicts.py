@@ -1,18 +1,22 @@
-"""The verdicts of a trial's numbers: each of them is VALID or INVALID by itself, with how far off it can be at most.
+"""The verdicts of a trial's numbers: each is VALID, INVALID or UNWATCHED by itself, with how far off it can be at most.
+
+UNWATCHED: no check failed, but nobody saw whether processes stood still or waited for a core, and no bound certifies
+the number. Such a number counts nowhere as VALID.
 
 Records of a version before that have one verdict for the whole trial, which is then that of every number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.base.check import NUMBERS as NUMBERS
 from testbed.files.writing import number
 
-VALID, INVALID = "VALID", "INVALID"
+VALID, INVALID, UNWATCHED = "VALID", "INVALID", "UNWATCHED"
+VERDICTS = (VALID, INVALID, UNWATCHED)
 CALLED = dict(zip(NUMBERS, ("GST", "JCT", "samples/s", "iteration times", "exposed waiting"), strict=True))
 """What people call them."""
 FAILED = "FAILED"
@@ -37,6 +41,8 @@ class Number:
         spoilt_by: names of the checks that make it INVALID.
         excused: names of the failed checks of the machine that are not held against it, because its error is small
             enough; empty in records of earlier versions.
+        unwatched: names of the checks that it needs and that were not made; a certified number is VALID without them.
+            Empty in records of earlier versions.
     """
 
     verdict: str
@@ -45,6 +51,7 @@ class Number:
     certified: bool = False
     spoilt_by: tuple[str, ...] = ()
     excused: tuple[str, ...] = ()
+    unwatched: tuple[str, ...] = ()
 
 
 def numbers_of(fidelity: Mapping[str, Any]) -> dict[str, Number]:
@@ -73,9 +80,19 @@ def verdict_of(numbers: Mapping[str, Number], name: str) -> Number | None:
     found = [numbers[each] for each in WITHOUT_CERTIFICATE[name] if each in numbers]
     if len(found) < len(WITHOUT_CERTIFICATE[name]):
         return None
-    is_valid = all(one.verdict == VALID and not one.excused for one in found)
-    spoilt_by = dict.fromkeys(check for one in found for check in (*one.spoilt_by, *one.excused))
-    return Number(VALID if is_valid else INVALID, spoilt_by=tuple(spoilt_by))
+    spoilt_by = tuple(dict.fromkeys(check for one in found for check in (*one.spoilt_by, *one.excused)))
+    unwatched = tuple(dict.fromkeys(check for one in found for check in one.unwatched))
+    if spoilt_by or any(one.verdict == INVALID for one in found):
+        return Number(INVALID, spoilt_by=spoilt_by, unwatched=unwatched)
+    is_watched = not unwatched and all(one.verdict == VALID for one in found)
+    return Number(VALID if is_watched else UNWATCHED, unwatched=unwatched)
+
+
+def joint_verdict(verdicts: Iterable[str]) -> str:
+    """That of several numbers, or of one number in several trials, none of which is VALID in some: INVALID if any is,
+    else UNWATCHED if any is."""
+    known = set(verdicts)
+    return next((verdict for verdict in (INVALID, UNWATCHED) if verdict in known), VALID)
 
 
 def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
@@ -83,19 +100,20 @@ def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
 
     ``VALID`` if all are; ``2 of 3 VALID`` if that is so for every number. Where GST and JCT differ: ``GST VALID, JCT
     INVALID`` of one trial, ``GST 3, JCT 2 of 3 VALID`` of several. Others are named where only they differ: ``VALID
-    except iteration times``.
+    except iteration times``. Without a VALID one: ``UNWATCHED`` if none is INVALID.
     """
     total = len(trials)
     names = [name for name in NUMBERS if any(name in trial for trial in trials)]
     if not names:
         return FAILED
     count = {name: sum(name in one and one[name].verdict == VALID for one in trials) for name in names}
+    without = {name: joint_verdict(one[name].verdict for one in trials if name in one) for name in names}
     main = sorted((name for name in ("gst", "jct") if name in count), key=lambda name: -count[name]) or names[:1]
+    if total == 1 and len({without[name] for name in main}) > 1:
+        return ", ".join(f"{CALLED[name]} {without[name]}" for name in main)
     if len({count[name] for name in main}) > 1:
-        if total == 1:
-            return ", ".join(f"{CALLED[name]} {_whole(count[name], 1)}" for name in main)
         return ", ".join(f"{CALLED[name]} {count[name]}" for name in main) + f" of {total} VALID"
-    whole = _whole(count[main[0]], total)
+    whole = _whole(count[main[0]], total, joint_verdict(without[name] for name in main))
     others = [name for name in names if count[name] != count[main[0]] and count[name] != count.get(_LIKE.get(name, ""))]
     if not others:
         return whole
@@ -104,8 +122,8 @@ def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
     return f"{whole} ({', '.join(f'{CALLED[name]} {count[name]}' for name in others)})"
 
 
-def _whole(valid: int, total: int) -> str:
-    return VALID if valid == total else f"{valid} of {total} VALID" if valid else INVALID
+def _whole(valid: int, total: int, otherwise: str) -> str:
+    return VALID if valid == total else f"{valid} of {total} VALID" if valid else otherwise
 
 
 def errors_in_short(errors: Mapping[str, float | None]) -> str:
@@ -142,12 +160,13 @@ def _number(name: str, raw: object) -> Number:
         certified=certified,
         spoilt_by=_names(f"spoilt_by of {name}", raw.get("spoilt_by", [])),
         excused=_names(f"excused of {name}", raw.get("excused", [])),
+        unwatched=_names(f"unwatched of {name}", raw.get("unwatched", [])),
     )
 
 
 def _verdict(name: str, value: object) -> str:
-    if value not in (VALID, INVALID):
-        raise ValueError(f"{name} is {value!r:.40}, neither {VALID} nor {INVALID}")
+    if value not in VERDICTS:
+        raise ValueError(f"{name} is {value!r:.40}, none of {', '.join(VERDICTS)}")
     return str(value)
 
 

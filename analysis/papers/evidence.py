@@ -16,7 +16,7 @@ import numpy.typing as npt
 from analysis import metrics
 from analysis.recorded import Run, Trial
 from analysis.statistics import Interval, mean, mean_ratio, median
-from analysis.verdicts import CALLED
+from analysis.verdicts import CALLED, INVALID
 
 GST, ITERATION_TIMES = "gst", "iterations"
 """Names of the numbers that claims are about (:data:`analysis.verdicts.NUMBERS`)."""
@@ -160,8 +160,8 @@ def _why_not(label: str, trial: Trial | None, number: str) -> str:
         return f"{label}: failed: {(trial.error or 'for no known reason').splitlines()[0]}"
     if trial.valid_in(number):
         return ""
-    reasons = ", ".join(check.name for check in trial.reasons_for(number))
-    return f"{label}: INVALID in {CALLED[number]} ({reasons})"
+    judged, reasons = trial.numbers.get(number), ", ".join(check.name for check in trial.reasons_for(number))
+    return f"{label}: {judged.verdict if judged else INVALID} in {CALLED[number]}{f' ({reasons})' if reasons else ''}"
 
 
 def gst_s(trial: Trial) -> Values:

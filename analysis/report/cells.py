@@ -56,6 +56,10 @@ class MeasuredCell:
         """Whether one of its numbers can be believed: it is VALID in a trial."""
         return any(trial.valid_in(number) for trial in self.finished)
 
+    def doubt_in(self, number: str) -> str:
+        """Why it is not VALID in that number (:func:`analysis.repeats.doubt`); empty where it is."""
+        return repeats.doubt(self.trials, number)
+
     def counted(self, number: str) -> tuple[Trial, ...]:
         """The trials that a number is from (:func:`analysis.repeats.counted`)."""
         return repeats.counted(self.trials, number)
@@ -84,7 +88,8 @@ class MeasuredCell:
         return repeats.verdict(self.trials)
 
     def verdict_in(self, number: str) -> str:
-        """That of one of its numbers: ``VALID``, ``2 of 3 VALID``, ``INVALID``, ``FAILED`` or ``not judged``."""
+        """That of one of its numbers: ``VALID``, ``2 of 3 VALID``, ``INVALID``, ``UNWATCHED``, ``FAILED`` or
+        ``not judged``."""
         return repeats.verdict(self.trials, (number,))
 
     @cached_property

@@ -94,7 +94,7 @@ def _has_intervals(run: Run) -> bool:
 
 
 def _row(row: tables.Row, shown: list[int]) -> str:
-    mark = {"invalid": r"\textsuperscript{INVALID}", "failed": r"\textsuperscript{FAILED}"}.get(row.state, "")
+    mark = rf"\textsuperscript{{{row.state.upper()}}}" if row.state else ""
     texts = [escape(row.label) + mark, *(_text(row.values[i]) for i in shown)]
     return " & ".join(texts) + r" \\"
 

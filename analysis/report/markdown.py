@@ -43,7 +43,7 @@ def _doubts(run: Run) -> list[str]:
     said = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(said)] if said else []
     for title, found in (
-        ("Failed and INVALID trials", troubles),
+        ("Trials that failed or are not VALID", troubles),
         ("Trials that were measured again", tables.again(run)),
     ):
         if found:

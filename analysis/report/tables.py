@@ -8,25 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis import ratios
+from analysis import ratios, repeats
 from analysis.goal import ACCURACY, LIKELIHOOD, Quality
 from analysis.recorded import Attempt, Place, RecordedCheck, Run, Trial
 from analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
 from analysis.report import words
 from analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
 from analysis.statistics import Interval
-from analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, percent
+from analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, joint_verdict, percent
 from testbed.base.units import rate_text, size_text
 
 NONE = words.UNKNOWN
 SETTING = "setting"
+NOT_WATCHED = "not watched"
 _RANK = {"bad": 0.0, "mixed": 0.5, "good": 1.0}
 """What states are sorted by."""
 RATIO = "GST / bound"
 CHECKS = (
     "The limit of each check and the numbers that it threatens are in brackets. A number is INVALID if a check that "
-    "threatens it fails. There is one exception: a failed check of the machine does not count if the number is "
-    "certified. A certified number is so close to its own lower bound that the machine cannot have changed it much. "
+    "threatens it fails, and UNWATCHED if nobody saw whether processes stood still or waited for a core. There is one "
+    "exception: a failed or missing check of the machine does not count if the number is certified. A certified number "
+    "is so close to its own lower bound that the machine cannot have changed it much. "
     "GST p95 is VALID only if GST and JCT are VALID and neither needed this exception."
 )
 
@@ -44,8 +46,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell or trial: ``label`` is its arm, ``means`` what that stands for, ``state`` empty, ``invalid`` or
-    ``failed``."""
+    """One cell or trial: ``label`` is its arm, ``means`` what that stands for, ``state`` empty, ``invalid``,
+    ``unwatched`` or ``failed``."""
 
     label: str
     name: str
@@ -91,7 +93,13 @@ def verdict(run: Run) -> Value | None:
 
 
 def _state(cell: MeasuredCell) -> str:
-    return "" if _is_valid_in_some(cell) else "invalid" if cell.finished else "failed"
+    return "" if _is_valid_in_some(cell) else _doubtful(cell.finished) if cell.finished else "failed"
+
+
+def _doubtful(trials: Sequence[Trial]) -> str:
+    """``invalid``, or ``unwatched`` if no number of these trials, of which none is VALID, is INVALID."""
+    verdicts = [one.verdict for trial in trials for one in trial.numbers.values()]
+    return joint_verdict(verdicts).lower() if verdicts else "invalid"
 
 
 def _is_valid_in_some(cell: MeasuredCell) -> bool:
@@ -198,10 +206,11 @@ def _value(found: Interval | None, as_text: Callable[[float], str]) -> Value:
 
 
 def _marked(value: Value, number: str, *cells: MeasuredCell) -> Value:
-    """A value that is INVALID though others of its row are not; a row that is INVALID as a whole is marked itself."""
-    if value.text == NONE or not _is_valid_in_some(cells[-1]) or all(cell.valid_in(number) for cell in cells):
+    """A value that is not VALID though others of its row are; a row that is not VALID as a whole is marked itself."""
+    doubts = [doubt for cell in cells if (doubt := cell.doubt_in(number))]
+    if value.text == NONE or not _is_valid_in_some(cells[-1]) or not doubts:
         return value
-    return replace(value, note=_listed(value.note, "INVALID"), state="bad")
+    return replace(value, note=_listed(value.note, joint_verdict(doubts)), state="bad")
 
 
 def _listed(*notes: str) -> str:
@@ -330,6 +339,10 @@ def _numbers(names: Sequence[str], every: Collection[str]) -> str:
 def _check(check: RecordedCheck | None, trial: Trial) -> Value:
     if check is None:
         return Value(NONE)
+    if not check.watched:
+        lacking = [name for name in trial.numbers if check in trial.reasons_for(name)]
+        note = f"leaves {_numbers(lacking, trial.numbers)} UNWATCHED" if lacking else ""
+        return Value(NOT_WATCHED, note=note, state="bad" if lacking else "")
     text = "not measured" if check.value is None else f"{check.value:.3g}"
     if check.ok:
         return Value(text, check.value, "the spec asks for it" if check.asked else "")
@@ -371,9 +384,9 @@ def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
 
 
 def _p95(trial: Trial, value: Value) -> Value:
-    """GST p95, marked INVALID if GST itself is VALID and its p95 is not."""
+    """GST p95, marked if GST itself is VALID and its p95 is not."""
     is_marked = trial.valid_in(GST) and not trial.valid_in(GST_P95)
-    return replace(value, note="INVALID", state="bad") if is_marked else value
+    return replace(value, note=repeats.doubt([trial], GST_P95), state="bad") if is_marked else value
 
 
 def _verdict(trial: Trial) -> str:
@@ -384,7 +397,7 @@ def _verdict(trial: Trial) -> str:
 
 
 def _trial_state(trial: Trial) -> str:
-    return "" if any(map(trial.valid_in, NUMBERS)) else "invalid" if trial.done else "failed"
+    return "" if any(map(trial.valid_in, NUMBERS)) else _doubtful([trial]) if trial.done else "failed"
 
 
 def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

@@ -11,7 +11,7 @@ from analysis import ratios
 from analysis.recorded import Place, Run, Trial
 from analysis.report.cells import MeasuredCell, as_text, cells, faster_by, is_known, over
 from analysis.statistics import Interval
-from analysis.verdicts import CALLED
+from analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
 
@@ -118,36 +118,42 @@ def is_believable(run: Run) -> bool:
 
 
 def unreliable(run: Run) -> str:
-    """``Not reliable: GST is INVALID in 2 of 3 trials (failed checks: CPU steal).``; empty if it can be relied on."""
+    """``Not reliable: GST is INVALID in 2 of 3 trials (failed checks: CPU steal).``, or, if none is INVALID, ``Not
+    reliable: JCT is UNWATCHED (checks not made: stalls).``; empty if it can be relied on."""
     if is_believable(run):
         return ""
     compared = (name for name in (ratios.GST, ratios.JCT, ratios.THROUGHPUT) if _compared(run, name))
     number = next(compared, None) or _alone_by(run.finished[0])
     judged = [trial for trial in run.finished if number in trial.numbers]
     bad = [trial for trial in judged if not trial.valid_in(number)]
-    failed = Counter(check for trial in bad for check in trial.numbers[number].spoilt_by)
-    names = shortened([check for check, _ in failed.most_common()], MOST_NAMED)
+    numbers = [trial.numbers[number] for trial in bad]
+    is_unwatched = joint_verdict(one.verdict for one in numbers) == UNWATCHED
+    why = Counter(check for one in numbers for check in (one.unwatched if is_unwatched else one.spoilt_by))
+    names = shortened([check for check, _ in why.most_common()], MOST_NAMED)
     where = f" in {len(bad)} of {len(judged)} trials" if len(bad) < len(judged) else ""
-    return f"Not reliable: {CALLED[number]} is INVALID{where}{f' (failed checks: {names})' if names else ''}."
+    verdict, checks = (UNWATCHED, "checks not made") if is_unwatched else (INVALID, "failed checks")
+    return f"Not reliable: {CALLED[number]} is {verdict}{where}{f' ({checks}: {names})' if names else ''}."
 
 
 def doubts(run: Run) -> str | None:
-    """Which trials have INVALID numbers, and which numbers; None if all numbers of all trials are VALID."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    """Which trials have numbers that are not VALID, and which numbers; None if all numbers of all trials are VALID."""
+    found: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for trial in run.finished:
         if not trial.valid:
-            found.setdefault(_invalid_in(trial), []).append(name(trial))
-    return " ".join(_doubt(numbers, names, len(run.finished)) for numbers, names in sorted(found.items())) or None
+            found.setdefault(_doubtful_in(trial), []).append(name(trial))
+    told = (_doubt(*doubt, names, len(run.finished)) for doubt, names in sorted(found.items()))
+    return " ".join(told) or None
 
 
-def _invalid_in(trial: Trial) -> tuple[str, ...]:
-    """What people call the numbers of a trial that are INVALID; nothing where all are."""
+def _doubtful_in(trial: Trial) -> tuple[tuple[str, ...], str]:
+    """What people call the numbers of a trial that are not VALID, nothing where none is; and their verdict together."""
     names = [number for number in trial.numbers if not trial.valid_in(number)]
-    return () if len(names) == len(trial.numbers) else tuple(CALLED[number] for number in names)
+    verdict = joint_verdict(trial.numbers[number].verdict for number in names) if names else INVALID
+    return () if len(names) == len(trial.numbers) else tuple(CALLED[number] for number in names), verdict
 
 
-def _doubt(numbers: Sequence[str], names: Sequence[str], finished: int) -> str:
-    """The sentence about trials that are INVALID in the same numbers."""
+def _doubt(numbers: Sequence[str], verdict: str, names: Sequence[str], finished: int) -> str:
+    """The sentence about trials that are not VALID in the same numbers."""
     where = f" in {listed(numbers)}" if numbers else ""
     if len(names) == finished:
         return (
@@ -156,7 +162,7 @@ def _doubt(numbers: Sequence[str], names: Sequence[str], finished: int) -> str:
     verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
     who = f"{len(names)} trials" if len(names) > MOST_NAMED else listed(names)
     what = f"of {_that(numbers)} with {them}" if numbers else f"with {them}"
-    return f"{who} {verb} INVALID{where}: comparisons {what} mean nothing."
+    return f"{who} {verb} {verdict}{where}: comparisons {what} mean nothing."
 
 
 def _that(numbers: Sequence[str]) -> str:
@@ -168,9 +174,13 @@ def counts(run: Run) -> str:
     missing."""
     valid = sum(trial.valid for trial in run.trials)
     failed = sum(not trial.done for trial in run.trials)
-    partly = sum(not trial.valid and any(map(trial.valid_in, trial.numbers)) for trial in run.finished)
-    invalid = len(run.trials) - valid - failed - partly
-    others = ((partly, "VALID in some numbers"), (invalid, "INVALID"), (failed, "failed"))
+    wrong = [trial for trial in run.finished if not trial.valid]
+    useless = [trial for trial in wrong if not any(map(trial.valid_in, trial.numbers))]
+    unwatched = sum(trial.verdict == UNWATCHED for trial in useless)
+    others = (
+        *((len(wrong) - len(useless), "VALID in some numbers"), (len(useless) - unwatched, INVALID)),
+        *((unwatched, UNWATCHED), (failed, "failed")),
+    )
     parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in others if n]
     plural = "trial" if len(run.trials) == 1 else "trials"
     return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *_again(run), *missing(run)])

@@ -62,7 +62,7 @@ class Trial:
 
     @property
     def verdict(self) -> str | None:
-        """VALID or INVALID; None where it failed. :attr:`checks` says why."""
+        """VALID, INVALID or UNWATCHED; None where it failed. :attr:`checks` says why."""
         return self.recorded.verdict
 
     @property
@@ -142,7 +142,7 @@ class Run:
     @cached_property
     def table(self) -> pd.DataFrame:
         """A row for each trial, by its id: what it was, its numbers, and the verdict on each of them. ``reasons`` names
-        the checks that make a number INVALID."""
+        the checks that make a number INVALID or leave it UNWATCHED."""
         import pandas as pd
 
         rows = [_row(one) for one in self.recorded.trials]

@@ -28,6 +28,7 @@ class About:
             against a number that is certified (:mod:`testbed.fidelity.judgement`), and the trial is measured again.
         machine_when: of a check that is so only at times, when.
         remedy: of a check of the machine, what a user can do about it, if that is not :data:`MACHINE`.
+        needed: a number that it threatens is UNWATCHED if the check was not made and no bound certifies the number.
     """
 
     name: str
@@ -37,14 +38,17 @@ class About:
     machine: bool = False
     machine_when: str = ""
     remedy: str = ""
+    needed: bool = False
 
 
 @dataclass(frozen=True)
 class Check:
     """One condition: ``value`` against ``limit`` in ``unit``, and what was looked at; None where nobody could look.
 
-    ``asked`` says that the trial was to be like that, so it is told and not judged. ``threatens`` and ``machine`` are
-    as in :class:`About`, of this one finding.
+    ``asked`` says that the trial was to be like that, so it is told and not judged. ``threatens``, ``machine`` and
+    ``needed`` are as in :class:`About`, of this one finding. ``watched`` is False of a check that was not made
+    (:func:`not_watched`): it has no value, ``ok`` says only that nothing failed, and ``detail`` says why it was not
+    made.
     """
 
     name: str
@@ -56,3 +60,21 @@ class Check:
     asked: bool = False
     threatens: tuple[str, ...] = ALL
     machine: bool = False
+    needed: bool = False
+    watched: bool = True
+
+
+def not_watched(about: About, limit: float, unit: str, why: str, threatens: tuple[str, ...] | None = None) -> Check:
+    """A check that was not made; ``why`` says what was missing. ``threatens`` is the kind's own unless given."""
+    return Check(
+        about.name,
+        None,
+        limit,
+        unit,
+        True,
+        why,
+        threatens=about.threatens if threatens is None else threatens,
+        machine=about.machine,
+        needed=about.needed,
+        watched=False,
+    )

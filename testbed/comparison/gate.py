@@ -159,7 +159,7 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
     if not valid:
         raise IncomparableError(
             f"{run} has no VALID trial, so nothing could be compared with it as a baseline",
-            fix="testbed report RUN says why trials are INVALID or FAILED",
+            fix="testbed report RUN says why trials are not VALID",
         )
     write_baseline(side, out)
     needed = least_repeats(len(METRICS) * len(side.cells))

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.jobs import JOB
-from analysis.verdicts import INVALID, VALID
+from analysis.verdicts import INVALID, joint_verdict
 from testbed.base.check import JCT, Check
 from testbed.execution.starting import Began, spans
 from testbed.fidelity import lower_bound
@@ -107,7 +107,7 @@ def _least_s(trial: Trial, jobs: Sequence[Job]) -> float:
 
 
 def _verdict(jobs: Sequence[JobRecord], bound: Check) -> dict[str, Any]:
-    """All checks, each with its job's name; the whole is INVALID if a number of one job is."""
+    """All checks, each with its job's name; the whole is INVALID or UNWATCHED if a number of one job is."""
     checks = [
         {**check, "detail": f"{job[JOB]}: {check['detail']}"} for job in jobs for check in job["fidelity"]["checks"]
     ]
@@ -115,7 +115,7 @@ def _verdict(jobs: Sequence[JobRecord], bound: Check) -> dict[str, Any]:
     spoilt_by = {name: None for number in numbers for name in number["spoilt_by"]} | (
         {} if bound.ok else {bound.name: None}
     )
-    verdict = INVALID if spoilt_by else VALID
+    verdict = INVALID if spoilt_by else joint_verdict(number["verdict"] for number in numbers)
     whole = {
         "verdict": verdict,
         "error": None,
@@ -123,5 +123,6 @@ def _verdict(jobs: Sequence[JobRecord], bound: Check) -> dict[str, Any]:
         "certified": False,
         "spoilt_by": [*spoilt_by],
         "excused": [*dict.fromkeys(name for number in numbers for name in number["excused"])],
+        "unwatched": [*dict.fromkeys(name for number in numbers for name in number["unwatched"])],
     }
     return {"verdict": verdict, "numbers": {JCT: whole}, "checks": [*checks, asdict(bound)]}

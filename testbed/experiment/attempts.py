@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Any
 
 from analysis.jobs import JOBS
-from analysis.verdicts import INVALID, VALID
+from analysis.verdicts import INVALID, VALID, joint_verdict
 from testbed import fidelity
 from testbed.base.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING
 
@@ -73,8 +73,8 @@ def joined(before: Mapping[str, Any] | None, now: dict[str, Any]) -> tuple[dict[
         first = before if _is_valid(before, name) else now
         if first is not (now if is_new else before) and _is_valid(first, name) and name in _METRICS:
             _take(record, other, name)
-    numbers = record["fidelity"]["numbers"].values()
-    record["fidelity"]["verdict"] = VALID if all(number["verdict"] == VALID for number in numbers) else INVALID
+    verdicts = {number["verdict"] for number in record["fidelity"]["numbers"].values()}
+    record["fidelity"]["verdict"] = joint_verdict(verdicts)
     record["attempts"] = [*earlier, _told(before if is_new else now)]
     return record, is_new
 

@@ -1,11 +1,12 @@
 """From checks to verdicts: each number of a trial has its own, and how far off it can be at most.
 
-A number is INVALID if a check that threatens it failed. There is one way to be VALID all the same. A lower bound and a
-measurement bracket the truth: a GST of 1.01 times its bound is too long by at most 1 %, whatever happened on the
-machine, for a slow machine makes it longer and never shorter. Such a number is *certified*, and what failed about the
-machine is told and not held against it. That takes a bound that can be trusted, so nothing certifies a trial whose
-links are not as asked, even by a little, or whose bytes are not those of the forest: links that are 2 % too fast and a
-machine that is 2 % too slow would come to the same GST.
+A number is INVALID if a check that threatens it failed. It is UNWATCHED if none failed, but nobody saw whether
+processes stood still or waited for a core meanwhile (checks that are ``needed``). There is one way to be VALID all the
+same. A lower bound and a measurement bracket the truth: a GST of 1.01 times its bound is too long by at most 1 %,
+whatever happened on the machine, for a slow machine makes it longer and never shorter. Such a number is *certified*,
+and what failed about the machine, or was not seen of it, is told and not held against the number. That takes a bound
+that can be trusted, so nothing certifies a trial whose links are not as asked, even by a little, or whose bytes are not
+those of the forest: links that are 2 % too fast and a machine that is 2 % too slow would come to the same GST.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import metrics
-from analysis.verdicts import INVALID, NUMBERS, VALID
+from analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, joint_verdict
 from testbed.base.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING, About, Check
 from testbed.base.plugins import plugged
 from testbed.evidence.bounds import Bounds
@@ -100,23 +101,24 @@ def verdicts(
     checks: Sequence[Check], reported: Sequence[str], errors: Mapping[str, Error], certify: float
 ) -> dict[str, Any]:
     """What checks make of the numbers that a trial reports; errors of at most ``certify`` certify one."""
-    numbers = {}
+    numbers: dict[str, dict[str, Any]] = {}
     for name in reported:
         error = errors.get(name)
         certified = error is not None and error.share <= certify
         failed = [check for check in checks if not check.ok and name in check.threatens]
         spoilt_by = [check.name for check in failed if not (certified and check.machine)]
+        unwatched = [check.name for check in checks if check.needed and not check.watched and name in check.threatens]
         numbers[name] = {
-            "verdict": INVALID if spoilt_by else VALID,
+            "verdict": INVALID if spoilt_by else UNWATCHED if unwatched and not certified else VALID,
             "error": None if error is None else error.share,
             "bound_s": None if error is None else error.bound_s,
             "certified": certified and not spoilt_by,
             "spoilt_by": spoilt_by,
             "excused": [check.name for check in failed if certified and check.machine],
+            "unwatched": unwatched,
         }
-    valid = all(number["verdict"] == VALID for number in numbers.values())
     return {
-        "verdict": VALID if valid else INVALID,
+        "verdict": joint_verdict(number["verdict"] for number in numbers.values()),
         "numbers": numbers,
         "checks": [asdict(check) for check in checks],
     }
@@ -188,8 +190,15 @@ def _median_error(taken_s: pd.Series[float], bound_s: pd.Series[float]) -> Error
 
 
 def reasons(fidelity: Mapping[str, Any]) -> str:
-    """Why a trial is INVALID, in one line; empty for a VALID one."""
-    return "; ".join(f"{check['name']}: {check['detail']}" for check in failed(fidelity))
+    """Why a trial is INVALID or UNWATCHED, in one line; empty for a VALID one."""
+    return "; ".join(f"{check['name']}: {check['detail']}" for check in (*failed(fidelity), *missing(fidelity)))
+
+
+def missing(fidelity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The checks that were not made and leave a number UNWATCHED."""
+    numbers = (fidelity.get("numbers") or {}).values()
+    names = {name for number in numbers if number["verdict"] == UNWATCHED for name in number["unwatched"]}
+    return (check for check in fidelity.get("checks", ()) if not check.get("watched", True) and check["name"] in names)
 
 
 def failed(fidelity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pandas as pd
 
 from analysis import metrics
-from testbed.base.check import LOWER_BOUND, About, Check
+from testbed.base.check import LOWER_BOUND, About, Check, not_watched
 from testbed.evidence.bounds import Bounds
 from testbed.fidelity.seen import Seen
 
@@ -30,8 +29,10 @@ def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
     if seen.bounds is not None:
-        found = judge(seen.every, seen.bounds, seen.clocks_s, seen.job.work.warmup)
-        yield found if seen.job.knows_bytes else replace(found, ok=True, value=None, detail=UNPROVEN)
+        if not seen.job.knows_bytes:
+            yield not_watched(ABOUT, 1 - FASTER, "of theory", UNPROVEN)
+            return
+        yield judge(seen.every, seen.bounds, seen.clocks_s, seen.job.work.warmup)
 
 
 def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0, warmup: int = 0) -> Check:
@@ -53,7 +54,7 @@ def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0, warmup: 
         jct_s = metrics.jct_s(samples) + clocks_s * len(taken_s)
         found.append(_found(jct_s / bounds.jct_s, FASTER_TOGETHER, "JCT is"))
     if not found:
-        return Check(ABOUT.name, None, 1 - FASTER, "of theory", True, "nothing is certain to take any time")
+        return not_watched(ABOUT, 1 - FASTER, "of theory", "nothing is certain to take any time")
     _, ratio, what = min(found)
     limit = 1 - (FASTER if "of iteration " in what else FASTER_TOGETHER)
     detail = f"{what} {ratio:.3f} of the least that the links allow"

@@ -8,6 +8,7 @@ from analysis.verdicts import CALLED, NUMBERS
 from testbed.base.check import About
 from testbed.fidelity.judgement import FASTEST, SOUND, abouts
 
+NEEDED = ", ".join(about.name for about in abouts() if about.needed)
 HEADER = ("check", "sees", "cannot see", "threatens", "about the machine")
 INTRODUCTION = f"""\
 # Checks
@@ -17,6 +18,11 @@ with its limit and the measurements that the limit was set from.
 
 A trial reports up to {len(NUMBERS)} numbers: {", ".join(CALLED.values())}. Each has its own verdict. A number
 is INVALID if a check that threatens it fails. A trial is VALID if all its numbers are.
+
+**Not watched.** A check that was not made is *not watched*, in records, tables and reports; it is never *ok*. A number
+is **UNWATCHED** if no check failed, no bound certifies it, and one of these checks was not made: {NEEDED}.
+Nobody saw then whether a process stood still or waited for a core. An UNWATCHED number counts nowhere as VALID: not in
+medians, ratios, gates, claims or `repeats: until`. The trial is not measured again, because that would not help.
 
 **Error.** A lower bound and a measurement bracket the truth. A GST of 1.01 times its lower bound is too long by
 at most 1 %. A worker that computes longer than its pace can make GST too short, since the others send before GST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from testbed.base.check import About, Check
+from testbed.base.check import About, Check, not_watched
 from testbed.base.listing import counted
 from testbed.fidelity.seen import Seen
 
@@ -33,7 +33,7 @@ def judge(differs: str | None, in_mid_run: Sequence[int]) -> Check:
     same = "rates, buckets, queues, delays and routes were the same after the trial as before"
     if not in_mid_run:
         detail = f"{same}; there was no reading in mid-run, so nothing is certified"
-        return Check(ABOUT.name, None, 0.0, "differences", True, detail)
+        return not_watched(ABOUT, 0.0, "differences", detail)
     count, links = len(in_mid_run), round(sum(in_mid_run) / len(in_mid_run))
     detail = f"{same}; {counted(count, 'reading')} in mid-run, of {links} directed links each"
     return Check(ABOUT.name, 0.0, 0.0, "differences", True, detail)

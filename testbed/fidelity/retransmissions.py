@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from testbed.base.check import About, Check
+from testbed.base.check import About, Check, not_watched
 from testbed.fidelity import drops
 from testbed.fidelity.seen import Seen
 from testbed.perturb.registry import PERTURBATIONS
@@ -66,7 +66,7 @@ def judge(segments: Mapping[str, Segments], asked: bool = False) -> Check:
     ``asked`` says that links were changed on purpose so that TCP has to; then it is told and not judged.
     """
     if not segments:
-        return Check(ABOUT.name, None, LOST, "of segments", True, "not watched")
+        return not_watched(ABOUT, LOST, "of segments", "no process counted TCP's segments")
     worst = max(segments, key=lambda name: segments[name].lost_share)
     busiest = max(segments, key=lambda name: segments[name].again_share)
     name, share, most = worst, segments[worst].lost_share, LOST

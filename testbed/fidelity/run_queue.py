@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from testbed.base.check import About, Check
+from testbed.base.check import About, Check, not_watched
 from testbed.fidelity.seen import Seen
 from workloads.kinds.measures import Measures
 
@@ -15,6 +15,7 @@ ABOUT = About(
     sees="a worker that waited too long for a core while gradients were on the wire, from the kernel's schedstat",
     misses="waits of threads that a library starts later",
     machine=True,
+    needed=True,
 )
 WAITED = 0.25
 """Most of the synchronisation for which a worker waited for a core: 5 to 6 % at 18 x 200 Mbit/s on two cores, where GST
@@ -32,8 +33,7 @@ def checks(seen: Seen) -> Iterator[Check]:
 def judge(samples: pd.DataFrame, measures: Measures) -> Check:
     """For how much of a synchronisation the worst worker waited for a core."""
     if samples["wait_s"].isna().any():
-        detail = "this kernel does not count run-queue waits"
-        return Check(ABOUT.name, None, WAITED, "of GST", True, detail, machine=True)
+        return not_watched(ABOUT, WAITED, "of GST", "this kernel does not count run-queue waits")
     share, of = measures.core_wait(samples)
     detail = f"a worker waited for a core during {share:.0%} of {of}"
-    return Check(ABOUT.name, share, WAITED, "of GST", share <= WAITED, detail, machine=True)
+    return Check(ABOUT.name, share, WAITED, "of GST", share <= WAITED, detail, machine=True, needed=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import metrics
-from testbed.base.check import WHOLE_JOB, About, Check
+from testbed.base.check import WHOLE_JOB, About, Check, not_watched
 from testbed.fidelity.seen import Seen
 
 ABOUT = About(
@@ -20,14 +20,22 @@ ABOUT = About(
 )
 STALLS = About(
     "stalls",
-    sees="a process that was stopped, or had no core: by how much its sleeps of 20 ms end late, added up for the worst "
-    "process. *stalls* covers the whole job, counts sleeps that end more than 50 ms late, and does not threaten GST. "
-    "*stalls while synchronising* counts those that end more than 3 ms late for another reason than a wait for a core "
-    "(see run queue), and threatens all numbers",
-    misses="stops of up to 23 ms that fall within one sleep; a part of each longer stop; stops of up to 70 ms while no "
-    "gradient is on the wire; what stopped the process",
+    sees="a process that was stopped, or had no core, at any time of the job: by how much its sleeps of 20 ms end more "
+    "than 50 ms late, added up for the worst process",
+    misses="stops of up to 70 ms; a part of each longer stop; what stopped the process",
+    threatens=WHOLE_JOB,
     machine=True,
+    needed=True,
 )
+HALTS = About(
+    "stalls while synchronising",
+    sees="a process that stood still while gradients were on the wire: by how much its sleeps of 20 ms end more than "
+    "3 ms late for another reason than a wait for a core (see run queue), added up for the worst process",
+    misses="stops of up to 23 ms that fall within one sleep; a part of each longer stop; what stopped the process",
+    machine=True,
+    needed=True,
+)
+UNSEEN = "nobody saw whether processes stood still"
 LATE_S = 0.002
 """Most by which the median of a process's sleeps overruns while it trains. It was 0.09 to 0.14 ms in trials whose cores
 were free, up to 0.4 ms with run-queue waits of a third, 0.2 to 3 ms where two trials fought for the cores, 30 ms with a
@@ -60,7 +68,7 @@ def judge(late_s: Mapping[str, float | None]) -> Check:
     """The process whose sleeps come back latest; by name, the median of by how much."""
     known = {name: value for name, value in late_s.items() if value is not None}
     if not known:
-        return Check(ABOUT.name, None, 1e3 * LATE_S, "ms late", True, "not watched, or too short", machine=True)
+        return not_watched(ABOUT, 1e3 * LATE_S, "ms late", "no process sampled its sleeps, or it was too short")
     name = max(known, key=known.__getitem__)
     detail = f"the sleeps of {name} came back {1e3 * known[name]:.2f} ms late in the median"
     return Check(ABOUT.name, 1e3 * known[name], 1e3 * LATE_S, "ms late", known[name] <= LATE_S, detail, machine=True)
@@ -71,12 +79,12 @@ def stalls(stalled_s: Mapping[str, float | None], window_s: float) -> Check:
     that were to stand still are not among them."""
     known = {name: value for name, value in stalled_s.items() if value is not None}
     if not known:
-        return Check(STALLS.name, None, STALLED, "of JCT", True, "not watched", threatens=WHOLE_JOB, machine=True)
+        return not_watched(STALLS, STALLED, "of JCT", UNSEEN)
     name = max(known, key=known.__getitem__)
     share = known[name] / window_s
     detail = f"{name} stood still for {known[name]:.2f} s, {share:.1%} of the job, the most of all"
     ok = share <= STALLED
-    return Check(STALLS.name, share, STALLED, "of JCT", ok, detail, threatens=WHOLE_JOB, machine=True)
+    return Check(STALLS.name, share, STALLED, "of JCT", ok, detail, threatens=WHOLE_JOB, machine=True, needed=True)
 
 
 def _of_others(lines: Sequence[Mapping[str, Any]], seen: Seen) -> dict[str, float]:
@@ -100,5 +108,4 @@ def stalls_of_synchronisation(samples: pd.DataFrame, others: Mapping[str, float]
     for name, other in others.items():
         if other > share:
             share, detail = other, f"{name} (not a worker) stood still for {other:.1%} of the time"
-    name = f"{STALLS.name} while synchronising"
-    return Check(name, share, HALTED, "of synchronising", share <= HALTED, detail, machine=True)
+    return Check(HALTS.name, share, HALTED, "of synchronising", share <= HALTED, detail, machine=True, needed=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.base.check import About, Check
+from testbed.base.check import About, Check, not_watched
 from testbed.fidelity.seen import Seen
 from testbed.recovery.deaths import spoilt_bytes
 from topologies.sharing import groups
@@ -30,7 +30,7 @@ def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
     if why := seen.job.kind.unknown_bytes(seen.job.plan):
-        yield Check(ABOUT.name, None, BEYOND, "of busiest link", True, f"not known: {why}")
+        yield not_watched(ABOUT, BEYOND, "of busiest link", f"not known: {why}")
         return
     spoilt = spoilt_bytes(seen.job, seen.course) + seen.spoilt_bytes / trial.network.goodput
     if not seen.job.kind.tells_resent:  # by connection; what each host sent again is known
@@ -72,7 +72,7 @@ def judge(links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], s
         beyond = beyond if beyond < 0 else max(0.0, beyond - allowed)
         excess[tuple(group)] = 8 * beyond / sum(links[i]["rate_bps"] for i in group) / busiest_s
     if not excess:
-        return Check(ABOUT.name, None, BEYOND, "of busiest link", True, "this lab counts none of these links")
+        return not_watched(ABOUT, BEYOND, "of busiest link", "this lab counts none of these links")
     worst = max(excess, key=lambda group: abs(excess[group]))
     name = f"{links[worst[0]]['from']} to {links[worst[0]]['to']}" + (
         f" and {len(worst) - 1} that share with it" if len(worst) > 1 else ""

@@ -108,7 +108,7 @@ def test_many_trials_left_out_are_counted() -> None:
     new = side("b", {RING: about(0.2)})
     told = compare_output.notes(compare(base, replace(new, trials=(*new.trials, *invalid))))
     assert len(told) == compare_output.MOST_LEFT_OUT + 1
-    assert told[-1] == "left out: 12 more trials, INVALID or FAILED"
+    assert told[-1] == "left out: 12 more trials, not VALID"
 
 
 def test_cells_that_are_inconclusive_for_one_reason_are_told_in_one_line() -> None:
@@ -154,3 +154,9 @@ def test_a_trial_that_counts_in_some_metrics_is_said_to_be_left_out_of_the_other
     first = replace(new.trials[0], verdict="INVALID", verdicts=dict(new.trials[0].verdicts) | {"jct": "INVALID"})
     told = compare_output.notes(compare(base, replace(new, trials=(first, *new.trials[1:]))))
     assert "left out: ring-b16-r1 of new is INVALID in JCT" in told
+
+
+def test_a_trial_that_nobody_watched_is_left_out_and_called_so() -> None:
+    base = side("a", {RING: about(0.2)})
+    new = with_verdicts(side("b", {RING: about(0.2)}), "UNWATCHED")
+    assert compare_output.notes(compare(base, new))[0].startswith("left out: ring-b16-r1 of b is UNWATCHED")

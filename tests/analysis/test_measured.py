@@ -232,7 +232,7 @@ def test_in_an_older_baseline_each_metric_has_the_trials_verdict(tmp_path: Path)
         ({"verdicts": {"gst": "GOOD"}}, "a verdict is 'GOOD', not VALID or INVALID"),
         ({"verdicts": {}}, "KeyError: 'gst'"),
         ({"verdicts": ["VALID"]}, "TypeError"),
-        ({"verdict": "GOOD"}, "a verdict is 'GOOD', not VALID or INVALID or FAILED"),
+        ({"verdict": "GOOD"}, "a verdict is 'GOOD', not VALID or INVALID or UNWATCHED or FAILED"),
         ({"id": "ring-b16-r2"}, "ring, batch 16 has the trial ring-b16-r2 twice"),
     ],
 )
@@ -272,3 +272,16 @@ def test_what_was_measured_again_is_not_elsewhere(run_dir: Path) -> None:
     (run_dir / "rerun").symlink_to(write_run(run_dir.with_name("other")))
     with pytest.raises(OutputError, match="rerun: is a symbolic link, and links are not followed there"):
         read(run_dir)
+
+
+def test_a_baseline_keeps_what_nobody_watched(run_dir: Path, tmp_path: Path, edit: Edit) -> None:
+    numbers = {"gst": {"verdict": "VALID"}, "jct": {"verdict": "UNWATCHED", "unwatched": ["stalls"]}}
+    edit(
+        run_dir / "trials" / "ps-b16.json",
+        lambda trial: trial.update(fidelity={"verdict": "UNWATCHED", "numbers": numbers, "checks": []}),
+    )
+    write_baseline(read(run_dir), tmp_path / "base.json")
+    for path in (run_dir, tmp_path / "base.json"):
+        first = read(path).trials[0]
+        assert (first.verdict, first.verdicts["gst"], first.verdicts["jct"]) == ("UNWATCHED", "VALID", "UNWATCHED")
+        assert (first.valid_in("gst"), first.valid_in("jct")) == (True, False)

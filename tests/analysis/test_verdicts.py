@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.load import load
-from analysis.verdicts import GST_P95, NUMBERS, Number, numbers_of, verdict_of
+from analysis.verdicts import GST_P95, NUMBERS, Number, in_short, numbers_of, verdict_of
 from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -81,8 +81,8 @@ def test_what_a_later_writer_adds_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"verdict": "GOOD"}, "verdict of gst is 'GOOD', neither VALID nor INVALID"),
-        ({"verdict": ["VALID"]}, "verdict of gst is ['VALID'], neither VALID nor INVALID"),
+        ({"verdict": "GOOD"}, "verdict of gst is 'GOOD', none of VALID, INVALID, UNWATCHED"),
+        ({"verdict": ["VALID"]}, "verdict of gst is ['VALID'], none of VALID, INVALID, UNWATCHED"),
         ({"error": "0.01"}, "error of gst is '0.01', no finite number"),
         ({"bound_s": 10**400}, "no finite number"),
         ({"certified": 1}, "certified of gst is 1, neither true nor false"),
@@ -90,6 +90,7 @@ def test_what_a_later_writer_adds_is_passed_over() -> None:
         ({"spoilt_by": [1]}, "spoilt_by of gst is [1], no list of names"),
         ({"excused": None}, "excused of gst is None, no list of names"),
         ({"excused": [1]}, "excused of gst is [1], no list of names"),
+        ({"unwatched": [1]}, "unwatched of gst is [1], no list of names"),
     ],
 )
 def test_a_damaged_number_is_named(run_dir: Path, edit: Edit, changed: dict[str, Any], told: str) -> None:
@@ -118,3 +119,63 @@ def test_a_trial_is_valid_in_one_number_and_not_in_another(run_dir: Path, edit: 
     assert not mixed.valid_in("waiting")  # it does not report that
     assert all(older.valid_in(name) for name in NUMBERS)
     assert not any(failed.valid_in(name) for name in NUMBERS)
+
+
+UNSEEN = {"verdict": "UNWATCHED", "spoilt_by": [], "unwatched": ["stalls", "run queue"]}
+
+
+def test_an_unwatched_number_is_read_and_is_valid_nowhere(run_dir: Path, edit: Edit) -> None:
+    recorded = {"verdict": "UNWATCHED", "numbers": {"gst": CERTIFIED, "jct": UNSEEN}, "checks": []}
+    assert numbers_of(recorded)["jct"] == Number("UNWATCHED", unwatched=("stalls", "run queue"))
+    edit(run_dir / "trials" / "ring-b64.json", lambda trial: trial.update(fidelity=recorded))
+    trial = next(one for one in load(run_dir, samples=False).trials if one.id == "ring-b64")
+    assert (trial.valid, trial.valid_in("gst"), trial.valid_in("jct")) == (False, True, False)
+
+
+@pytest.mark.parametrize(
+    ("gst", "jct", "wanted"),
+    [
+        (Number("VALID"), Number("UNWATCHED", unwatched=("stalls",)), Number("UNWATCHED", unwatched=("stalls",))),
+        (
+            Number("VALID", 0.01, 0.4, certified=True, unwatched=("stalls",)),
+            Number("VALID"),
+            Number("UNWATCHED", unwatched=("stalls",)),
+        ),
+        (
+            Number("INVALID", spoilt_by=("drops",)),
+            Number("UNWATCHED", unwatched=("stalls",)),
+            Number("INVALID", spoilt_by=("drops",), unwatched=("stalls",)),
+        ),
+    ],
+    ids=["JCT", "certified", "spoilt"],
+)
+def test_a_percentile_of_gst_is_unwatched_where_gst_or_jct_was(gst: Number, jct: Number, wanted: Number) -> None:
+    """A certificate is about the median."""
+    assert verdict_of({"gst": gst, "jct": jct}, GST_P95) == wanted
+
+
+@pytest.mark.parametrize(
+    ("trials", "told"),
+    [
+        ([("UNWATCHED", "UNWATCHED")], "UNWATCHED"),
+        ([("VALID", "UNWATCHED")], "GST VALID, JCT UNWATCHED"),
+        ([("INVALID", "UNWATCHED")], "GST INVALID, JCT UNWATCHED"),
+        ([("UNWATCHED", "UNWATCHED"), ("INVALID", "INVALID")], "INVALID"),
+        ([("UNWATCHED", "UNWATCHED"), ("UNWATCHED", "UNWATCHED")], "UNWATCHED"),
+        ([("VALID", "VALID"), ("UNWATCHED", "UNWATCHED")], "1 of 2 VALID"),
+        ([("VALID", "UNWATCHED"), ("VALID", "VALID")], "GST 2, JCT 1 of 2 VALID"),
+    ],
+)
+def test_unwatched_in_short(trials: list[tuple[str, str]], told: str) -> None:
+    assert in_short([{"gst": Number(gst), "jct": Number(jct)} for gst, jct in trials]) == told
+
+
+def test_a_check_of_an_older_record_that_was_not_made_is_not_watched(run_dir: Path, edit: Edit) -> None:
+    """It had no value and did not fail. One that failed for want of a value did fail."""
+    old = [{"name": name, "ok": ok, "value": value} for name, ok, value in (("a", True, None), ("b", False, None))]
+    checks = [*old, {"name": "c", "ok": True, "value": 0.1}, {"name": "d", "ok": True, "watched": False}]
+    recorded = {"verdict": "INVALID", "checks": checks}
+    edit(run_dir / "trials" / "ring-b64.json", lambda trial: trial.update(fidelity=recorded))
+    trial = next(one for one in load(run_dir, samples=False).trials if one.id == "ring-b64")
+    assert {check.name: check.watched for check in trial.checks} == {"a": False, "b": True, "c": True, "d": False}
+    assert trial.verdict == "INVALID"

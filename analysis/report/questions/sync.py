@@ -41,8 +41,8 @@ def _about_excused(cells: Sequence[MeasuredCell]) -> str:
     if not names:
         return ""
     return (
-        f" A check failed in trials of {words.listed(names)}. Their median GST is VALID, but their 95th percentile is "
-        "INVALID: single iterations may be too long."
+        f" A check failed or was not made in trials of {words.listed(names)}. Their median GST is VALID, but their "
+        "95th percentile is not: single iterations may be too long."
     )
 
 

@@ -62,6 +62,7 @@ def test_a_batch_is_taken_or_the_first() -> None:
     ("other", "doubt"),
     [
         (trial("b", 1, FAST, verdict="INVALID"), "b: INVALID in iteration times (CPU headroom)"),
+        (trial("b", 1, FAST, verdict="UNWATCHED"), "b: UNWATCHED in iteration times"),
         (trial("b", 1, FAST, done=False), "b: failed: h0 died"),
         (trial("c", 1, FAST), "b: was not run"),
     ],

@@ -111,8 +111,8 @@ def test_nothing_is_said_of_a_percentile_that_is_not_valid(run: Run) -> None:
     assert answer(run, "gst").seen[-1].startswith("BML on BCube at batch 16 varies most: its 95th percentile is 3.00×")
     run = excused(run, "bml-b16")
     assert answer(run, "gst").seen[-1].startswith("PS on fat-tree at batch 16 varies most")
-    told = "A check failed in trials of BML on BCube at batch 16. Their median GST is VALID, but their 95th "
-    assert answer(run, "gst").defined.endswith(f"{told}percentile is INVALID: single iterations may be too long.")
+    told = "A check failed or was not made in trials of BML on BCube at batch 16. Their median GST is VALID, but their "
+    assert answer(run, "gst").defined.endswith(f"{told}95th percentile is not: single iterations may be too long.")
 
 
 def test_each_number_has_its_verdict_and_its_error(late: Run) -> None:
@@ -234,3 +234,40 @@ def test_what_is_valid_in_part_is_amber(sweep: Run) -> None:
     assert (head.text, head.state) == ("1 of 3 VALID", "mixed")
     assert getattr(tables.verdict(replace(run, trials=trials[:1])), "state", "") == "good"
     assert getattr(tables.verdict(replace(run, trials=trials[1:])), "state", "") == "bad"
+
+
+def unseen(run: Run, trial_id: str) -> Run:
+    """``run`` with a trial of which nobody saw whether processes stood still during the job."""
+    check = RecordedCheck("stalls", True, None, 0.03, "of JCT", "nobody saw", threatens=tuple(LATE), watched=False)
+    other = RecordedCheck("retransmissions", True, None, 0.002, "of segments", "no process counted", watched=False)
+    numbers = {"gst": Number("VALID")} | dict.fromkeys(LATE, Number("UNWATCHED", unwatched=("stalls",)))
+    changed = {"numbers": numbers, "checks": (check, other), "verdict": "UNWATCHED"}
+    return replace(run, trials=tuple(replace(t, **changed) if t.id == trial_id else t for t in run.trials))  # type: ignore[arg-type]
+
+
+def test_a_check_that_was_not_made_is_shown_as_not_watched_and_never_as_ok(run: Run) -> None:
+    run = unseen(only(run, "bml-b16"), "bml-b16")
+    stalls, other = tables.checks(run).rows[0].values
+    assert (stalls.text, stalls.state) == ("not watched", "bad")
+    assert stalls.note == "leaves JCT, samples/s, iteration times and exposed waiting UNWATCHED"
+    assert (other.text, other.note, other.state) == ("not watched", "", "")
+    ((_, verdict, reasons),) = tables.troubles(run)
+    assert (verdict, reasons) == ("GST VALID, JCT UNWATCHED", ("stalls: nobody saw",))
+
+
+def test_unwatched_numbers_are_marked_and_told_in_every_format(run: Run) -> None:
+    run = unseen(only(run, *BOTH), "bml-b16")
+    jct = value(tables.summary(run), "BML on BCube", "JCT")
+    assert (jct.note, jct.state) == ("UNWATCHED", "bad")
+    assert f"| {jct.text} (UNWATCHED) |" in markdown.render(run)
+    assert rf"{jct.text} {{\scriptsize (UNWATCHED)}}" in latex.render(run)
+    told = words.doubts(run)
+    assert told is not None
+    assert "is UNWATCHED in JCT, samples/s, iteration times and exposed waiting: comparisons" in told
+    alone = only(run, "bml-b16")
+    whole = replace(alone.trials[0], numbers=dict.fromkeys(("gst", *LATE), Number("UNWATCHED", unwatched=("stalls",))))
+    run = replace(run, trials=(whole,))
+    assert words.counts(run).startswith("1 trial: 0 VALID, 1 UNWATCHED.")
+    assert words.unreliable(run) == "Not reliable: GST is UNWATCHED (checks not made: stalls)."
+    assert r"\textsuperscript{UNWATCHED}" in latex.render(run)
+    assert tables.summary(run).rows[0].state == "unwatched"

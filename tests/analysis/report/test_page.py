@@ -184,7 +184,7 @@ def test_the_finding_comes_first_and_the_arms_next(run_dir: Path) -> None:
         for words in (
             "BML on BCube took 0.50×",
             "Arms side by side",
-            "INVALID trials",
+            "not VALID",
             "How long did",
             "Environment",
         )

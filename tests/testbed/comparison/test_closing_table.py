@@ -60,6 +60,8 @@ def judged(label: str, jct_s: float, *verdicts: str) -> list[dict[str, Any]]:
         (["INVALID", "INVALID"], ["VALID", "INVALID"], ["1.00x", "-"]),
         (["VALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "2.00x"]),
         (["INVALID", "INVALID"], ["INVALID", "INVALID"], ["1.00x", "2.00x"]),
+        (["UNWATCHED", "VALID"], ["VALID", "UNWATCHED"], ["1.00x", "-"]),
+        (["UNWATCHED", "UNWATCHED"], ["VALID", "UNWATCHED"], ["1.00x", "-"]),
     ],
 )
 def test_a_speed_up_is_of_trials_that_the_numbers_beside_it_are_from(

@@ -76,6 +76,7 @@ def test_only_what_the_machine_did_is_a_reason(failed: list[dict], only: bool) -
     assert disturbed({"status": "done", "fidelity": judged}) is only
     assert not disturbed({"status": "failed", "fidelity": None})
     assert not fidelity.only_the_machine(judged | {"verdict": "VALID"})  # certified
+    assert not fidelity.only_the_machine(judged | {"verdict": "UNWATCHED"})  # to measure again would not help
 
 
 def test_they_are_measured_again_at_the_end_of_their_round(made_up: Made, tmp_path: Path) -> None:

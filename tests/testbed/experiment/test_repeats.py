@@ -26,3 +26,5 @@ def test_a_trial_counts_by_the_verdict_of_the_number_that_is_repeated() -> None:
     assert _values([record(mixed, "command")]) == {}
     assert _values([record({"verdict": "VALID", "checks": []}, "command")]) == {CELL: [1.0]}
     assert _values([record({"verdict": "INVALID", "checks": []}), record({}) | {"status": "failed"}]) == {}
+    unseen = {"verdict": "UNWATCHED", "numbers": {"gst": {"verdict": "UNWATCHED", "unwatched": ["stalls"]}}}
+    assert _values([record(unseen)]) == {}

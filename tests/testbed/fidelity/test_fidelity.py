@@ -422,6 +422,7 @@ def test_what_the_machine_did_does_not_count_against_a_number_close_to_its_bound
         "certified": True,
         "spoilt_by": [],
         "excused": ["run queue"],
+        "unwatched": [],
     }
     assert {number["excused"] == [] for name, number in found["numbers"].items() if name != "gst"} == {True}
     assert (found["numbers"]["jct"]["verdict"], found["numbers"]["jct"]["certified"]) == ("INVALID", False)
@@ -548,3 +549,61 @@ def test_of_a_library_that_polls_only_a_short_gst_says_that_cores_were_enough() 
         "with GST at 1.70 of the least that the links allow, whether cores were short is not known"
     )
     assert not far.machine, "its outcome decides, so it is not measured again for that"
+
+
+UNSEEN = timers.stalls({}, 10.0)
+
+
+def test_a_number_without_a_needed_check_is_unwatched_and_not_valid() -> None:
+    found = fidelity.verdicts([GOOD, UNSEEN], NUMBERS, {}, 0.03)
+    verdicts = {name: number["verdict"] for name, number in found["numbers"].items()}
+    assert verdicts == {"gst": "VALID"} | dict.fromkeys(WHOLE_JOB, "UNWATCHED")
+    assert found["verdict"] == "UNWATCHED"
+    assert found["numbers"]["jct"]["unwatched"] == ["stalls"]
+    assert fidelity.reasons(found) == f"stalls: {timers.UNSEEN}"
+    assert not fidelity.only_the_machine(found), "to measure again would not help"
+    assert fidelity.told(found) == ""
+
+
+def test_a_bound_certifies_a_number_that_nobody_watched() -> None:
+    found = fidelity.verdicts([GOOD, UNSEEN], NUMBERS, {"jct": Error(0.02, 1.0)}, 0.03)
+    assert (found["numbers"]["jct"]["verdict"], found["numbers"]["jct"]["unwatched"]) == ("VALID", ["stalls"])
+    assert found["numbers"]["iterations"]["verdict"] == "UNWATCHED"
+
+
+def test_a_failed_check_weighs_more_than_one_that_was_not_made() -> None:
+    found = fidelity.verdicts([WRONG, UNSEEN], NUMBERS, {}, 0.03)
+    assert {number["verdict"] for number in found["numbers"].values()} == {"INVALID"}
+    assert fidelity.reasons(found) == "read back: another rate"
+    spoilt = fidelity.verdicts([SLOW, UNSEEN], NUMBERS, {}, 0.03)
+    assert fidelity.only_the_machine(spoilt), "what the machine did may be better next time"
+
+
+def test_a_check_that_was_not_made_and_is_not_needed_spoils_nothing() -> None:
+    unread = retransmissions.judge({})
+    assert (unread.watched, unread.needed) == (False, False)
+    assert fidelity.verdicts([GOOD, unread], NUMBERS, {}, 0.03)["verdict"] == "VALID"
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        UNSEEN,
+        timers.judge({}),
+        retransmissions.judge({}),
+        run_queue.judge(samples(wait_s=[None] * 4), Measures()),
+        read_back.judge(None, []),
+        wire.judge([link("h0>s0", 1000) | {"bytes": None}], [(0,)], 0),
+        lower_bound.judge(samples(start_s=[0.0] * 4, end_s=[4.0] * 4), bounds(0.0)),
+    ],
+    ids=lambda check: check.name,
+)
+def test_what_was_not_made_is_recorded_as_not_watched(check: Check) -> None:
+    (recorded,) = fidelity.verdicts([check], NUMBERS, {}, 0.03)["checks"]
+    assert (recorded["watched"], recorded["value"]) == (False, None)
+    assert recorded["detail"]
+
+
+def test_standing_still_and_waiting_for_a_core_are_what_a_number_needs_to_have_watched() -> None:
+    needed = {about.name for about in judgement.abouts() if about.needed}
+    assert needed == {"stalls", "stalls while synchronising", "run queue"}
