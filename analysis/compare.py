@@ -254,6 +254,7 @@ def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[
                     missing = missing or ("" if both else "no repeat is VALID on both sides")
                 if metric in UNLIKE and THROUGHPUT in known:
                     missing = missing or _unlike(cell.label, before, other, after)
+                missing = missing or _other_work(cell.label, before, other, after)
                 if any(value <= 0 for value in (*base_values, *new_values)):
                     missing = missing or "a value is not above 0"
                 yield Judged(
@@ -292,6 +293,18 @@ def _unlike(label: str, base: Sequence[Measured], other: str, new: Sequence[Meas
     counts = [" or ".join(map(str, side)) for side in (ours, theirs)]
     arms = f"{label} has {counts[0]} workers and {other} {counts[1]}"
     return f"{arms}: of these only samples/s can be compared (--metric throughput)"
+
+
+def _other_work(label: str, base: Sequence[Measured], other: str, new: Sequence[Measured]) -> str:
+    """Why nothing of the sides can be compared: their scripts did other work; nothing where it can."""
+    ours, theirs = (
+        sorted({one.work for one in side if one.work is not None and any(map(one.valid_in, one.values))})
+        for side in (base, new)
+    )
+    if not ours or not theirs or len({*ours, *theirs}) == 1:
+        return ""
+    arms = f"{label} did {ratios.work_text(ours)} and {other} {ratios.work_text(theirs)}"
+    return f"{arms}: only the same work can be compared"
 
 
 def _unmeasured(name: str, trials: Sequence[Measured], metric: str) -> str:

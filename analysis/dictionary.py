@@ -358,6 +358,12 @@ RECORD: Mapping[str, Field] = {
     **_below("pairs[].", _PAIR),
     **_below("critical_path[].", _STAGE),
     **_below("collectives[].", _COLLECTIVE),
+    "gradient_sums": Field(COUNT, NO_UNIT, "how many sums of gradients each rank of a script got; scripts only"),
+    "failed_collectives[].rank": Field(COUNT, NO_UNIT, "rank of a script of which collectives failed"),
+    "failed_collectives[].host": Field(NAME, NO_UNIT, "its host"),
+    "failed_collectives[].count": Field(COUNT, NO_UNIT, "how many of its collectives failed"),
+    "failed_collectives[].first": Field(NAME, NO_UNIT, "the first of them, such as `allreduce 12 of group 0`"),
+    "failed_collectives[].error": Field(TEXT, NO_UNIT, "its error, which the script may have caught"),
     "logged.*[][]": Field(
         NUMBER, "as printed", "by metric of the spec and rank, the numbers that were found in its log"
     ),

@@ -220,6 +220,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
             critical_path=tuple(map(_stage, raw.get("critical_path") or ())),
             checkpoints=_known(Checkpoints, wrote) if (wrote := raw.get("checkpoints")) else None,
             collectives=tuple(_known(Collective, one) for one in raw.get("collectives") or ()),
+            gradient_sums=raw.get("gradient_sums"),
             left_out=tuple(raw.get("left_out") or ()),
             slot=_slot(raw) if raw["id"] != path.stem else None,  # each job of several has an id of its own
             stored=(run_dir, path.stem),

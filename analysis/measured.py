@@ -16,6 +16,7 @@ from typing import Any
 
 from analysis.cell import Cell
 from analysis.load import load
+from analysis.ratios import Work
 from analysis.recorded import Run, Trial
 from analysis.schema import BASELINE
 from analysis.verdicts import INVALID, VALID, VERDICTS, verdict_of
@@ -47,6 +48,8 @@ HOST = ("host", "kernel", "python", "cores")
 """What is known of each machine where hosts are machines of their own."""
 ARM = ("topology", "perturb", "rate_bps")
 """What an arm's numbers depend on besides its scheme, which is what may have changed."""
+WORK = ("iterations", "gradient_sums")
+"""What a script did, as a trial's record and a baseline have it."""
 SWEPT = "swept"
 UNITS = ("_bps", "_s", "_bytes")
 """Ends of the names of quantities."""
@@ -64,6 +67,7 @@ class Measured:
         verdicts: of each of these metrics, VALID, INVALID or UNWATCHED: a trial may count in one and not in another.
         gst_s: of its iterations, which are only read where a baseline is to keep them.
         world: its number of workers; older baselines do not have it.
+        work: what a script did; None of other workloads.
     """
 
     id: str
@@ -75,6 +79,7 @@ class Measured:
     verdicts: Mapping[str, str]
     gst_s: tuple[float, ...] = ()
     world: int | None = None
+    work: Work | None = None
 
     def valid_in(self, metric: str) -> bool:
         """Whether its value of that metric counts; False where it has none."""
@@ -255,6 +260,7 @@ def _measured(trial: Trial) -> Measured:
         verdicts={name: _verdict_in(trial, name) for name in values},
         gst_s=() if trial.gst_s is None else tuple(trial.gst_s),
         world=trial.world,
+        work=trial.work,
     )
 
 
@@ -275,6 +281,7 @@ def _entry(trial: Measured) -> dict[str, Any]:
     found = {"id": trial.id, "repeat": trial.repeat, "started": trial.started, **values}
     found |= {"verdict": trial.verdict, "verdicts": dict(trial.verdicts)}
     found |= {} if trial.world is None else {"world": trial.world}
+    found |= {} if trial.work is None else dict(zip(WORK, trial.work, strict=True))
     return found | ({"gst_s": [_rounded(value) for value in trial.gst_s]} if trial.gst_s else {})
 
 
@@ -337,6 +344,7 @@ def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
                 verdicts=_verdicts(one, values),
                 gst_s=tuple(number("gst_s", value) for value in one.get("gst_s") or ()),
                 world=None if one.get("world") is None else int(one["world"]),
+                work=None if one.get(WORK[1]) is None else (int(one[WORK[0]]), int(one[WORK[1]])),
             )
 
 

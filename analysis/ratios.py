@@ -7,6 +7,10 @@ are no pairs; the ratio of their cells is that of the medians.
 **Speed.** Each worker takes as many samples an iteration as the batch says. Cells with different numbers of workers
 train different numbers of samples in the same iterations, so their times cannot be compared. Their samples per second
 can. Between cells with the same number of workers JCT is compared, and the ratio of samples per second is the same.
+
+**Work.** Scripts decide by themselves how many iterations they do, and may go on when a sum fails. Cells of scripts
+with different numbers of iterations, or of sums of gradients, did not do the same work: none of their numbers are
+compared.
 """
 
 from __future__ import annotations
@@ -16,7 +20,10 @@ from dataclasses import dataclass
 
 from analysis.cell import Repeat, counted, pairs
 from analysis.statistics import Interval, Samples, paired_ratio, ratio
+from testbed.base.listing import counted as counted_as
 
+Work = tuple[int, int]
+"""How many iterations a script did, and how many sums of gradients each of its ranks got."""
 GST, JCT, THROUGHPUT = "gst", "jct", "throughput"
 """Names of numbers, as in :data:`analysis.measured.METRICS`."""
 
@@ -28,11 +35,18 @@ class Numbers:
     Attributes:
         workers: how many there were, and how many went on after each time that some had died.
         of: by name, whether a number is VALID, and its value, of those that the trial has.
+        work: of a script; None of what does as much as its spec says.
     """
 
     repeat: int
     workers: tuple[int | None, ...]
     of: Mapping[str, tuple[bool, float]]
+    work: Work | None = None
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether any of its numbers is VALID."""
+        return any(is_valid for is_valid, _ in self.of.values())
 
 
 def of_samples(base: Samples, new: Samples, *, paired: bool) -> Interval:
@@ -47,8 +61,10 @@ def of_samples(base: Samples, new: Samples, *, paired: bool) -> Interval:
 def over(base: Sequence[Numbers], new: Sequence[Numbers], name: str, *, paired: bool = True) -> Interval | None:
     """A number of the cell ``new`` over that of ``base``; ``paired`` unless they are of two runs.
 
-    None where no pair of trials counts, or where only ``base`` has nothing VALID.
+    None where no pair of trials counts, where only ``base`` has nothing VALID, or where they did different work.
     """
+    if not did_alike(base, new):
+        return None
     both = matched(base, new, name) if paired else _apart(base, new, name)
     if not both[0] or not both[1]:
         return None
@@ -79,6 +95,26 @@ def speed_by(base: Sequence[Numbers], new: Sequence[Numbers]) -> str:
 def are_alike(base: Sequence[Numbers], new: Sequence[Numbers]) -> bool:
     """Whether all had the same numbers of workers, so that they trained as many samples."""
     return len({one.workers for one in (*base, *new)}) <= 1
+
+
+def did_alike(base: Sequence[Numbers], new: Sequence[Numbers]) -> bool:
+    """Whether the trials that count did the same work, as far as it is known of both cells."""
+    ours, theirs = works(base), works(new)
+    return not ours or not theirs or len({*ours, *theirs}) == 1
+
+
+def works(trials: Sequence[Numbers]) -> list[Work]:
+    """What a cell's trials did: those with a VALID number, or, without any, all."""
+    counts = [one for one in trials if one.is_believed] or trials
+    return sorted({one.work for one in counts if one.work is not None})
+
+
+def work_text(works: Sequence[Work]) -> str:
+    """``24 iterations with 48 sums of gradients``; ``... or ...`` if trials differ."""
+    return " or ".join(
+        f"{counted_as(iterations, 'iteration')} with {counted_as(sums, 'sum')} of gradients"
+        for iterations, sums in works
+    )
 
 
 def workers(trials: Sequence[Numbers]) -> str:

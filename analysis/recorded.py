@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from analysis.goal import QUALITIES, Quality, quality
 from analysis.jobs import label_of
+from analysis.ratios import Work
 from analysis.repeats import is_valid
 from analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, Number
 from workloads import kinds
@@ -359,6 +360,8 @@ class Trial:
     """Of the predicted iteration, from its start to its end; empty where nobody predicts it."""
     collectives: tuple[Collective, ...] = ()
     """Of scripts under a scheme."""
+    gradient_sums: int | None = None
+    """How many sums of gradients each rank of a script got; None of other workloads."""
     left_out: tuple[str, ...] = ()
     """Sentences about numbers of a script that are not all there, or not used."""
     slot: Slot | None = None
@@ -439,6 +442,11 @@ class Trial:
     def worlds(self) -> tuple[int | None, ...]:
         """How many workers there were, and how many went on after each time that some had died."""
         return self.world, *(one.world for one in self.recoveries)
+
+    @property
+    def work(self) -> Work | None:
+        """What a script did."""
+        return None if self.gradient_sums is None else (self.iterations, self.gradient_sums)
 
     def metric(self, name: str) -> float | None:
         """One of its metrics, by name, or its accuracy."""

@@ -46,6 +46,10 @@ class Repeat(Protocol):
     def worlds(self) -> tuple[int | None, ...]:
         """How many workers there were, and how many went on after each time that some had died."""
 
+    @property
+    def work(self) -> ratios.Work | None:
+        """What a script did; None of other workloads, and in records of earlier versions."""
+
     def metric(self, name: str) -> float | None:
         """One of its metrics; None if it has none of that name."""
 
@@ -130,4 +134,4 @@ def _numbers(trial: T, of: Mapping[str, Sequence[T]]) -> ratios.Numbers:
         for name, value in known.items()
         if value is not None
     }
-    return ratios.Numbers(trial.repeat, trial.worlds, found)
+    return ratios.Numbers(trial.repeat, trial.worlds, found, trial.work)

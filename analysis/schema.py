@@ -89,7 +89,15 @@ BASELINE: Shape = {
             "batch": COUNT,
             "at": NAME,
             "point": {EACH: PLAIN},
-            "trials": [{**dict.fromkeys(("id", "started", "verdict"), NAME), "repeat": COUNT, "gst_s": [NUMBER]}],
+            "trials": [
+                {
+                    **dict.fromkeys(("id", "started", "verdict"), NAME),
+                    "repeat": COUNT,
+                    "gst_s": [NUMBER],
+                    "iterations": COUNT,
+                    "gradient_sums": COUNT,
+                }
+            ],
         }
     ],
 }
@@ -158,6 +166,10 @@ _RESULTS: Mapping[str, Shape] = {
     "critical_path": [_STAGE],
     "collectives": [_COLLECTIVE],
     "left_out": [TEXT],
+    "gradient_sums": COUNT,
+    "failed_collectives": [
+        {**dict.fromkeys(("rank", "count"), COUNT), **dict.fromkeys(("host", "first"), NAME), "error": TEXT}
+    ],
     "events": [_EVENT],
     "failover": {"recoveries": [_RECOVERY], "losses": [_LOSS]},
     "checkpoints": {**dict.fromkeys(("processes", "count", "bytes"), COUNT), "longest_s": NOT_NEGATIVE},

@@ -197,6 +197,11 @@ def faster(first: MeasuredCell, cell: MeasuredCell) -> Interval | None:
     return ratios.speed_up(first.numbers, cell.numbers, paired=are_paired(first, cell))
 
 
+def did_alike(first: MeasuredCell, cell: MeasuredCell) -> bool:
+    """Whether they did the same work (:func:`analysis.ratios.did_alike`)."""
+    return ratios.did_alike(first.numbers, cell.numbers)
+
+
 def faster_by(first: MeasuredCell, cell: MeasuredCell) -> str:
     """The number that this is by (:func:`analysis.ratios.speed_by`)."""
     return ratios.speed_by(first.numbers, cell.numbers)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from analysis import ratios
 from analysis.recorded import Place, Run, Trial
-from analysis.report.cells import MeasuredCell, as_text, cells, faster_by, is_known, over
+from analysis.report.cells import MeasuredCell, as_text, cells, did_alike, faster_by, is_known, over
 from analysis.statistics import Interval
 from analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
@@ -91,8 +91,24 @@ def _by_label(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
 
 
 def unlike(run: Run) -> str:
-    """That arms ran on another network than what they are compared with, and what follows for ratios; empty where all
-    ran on the same. Of an arm that did so at several settings, the first is told."""
+    """That arms ran on another network than what they are compared with, or did other work, and what follows for
+    ratios; empty where all are alike. Of an arm that did so at several settings, the first is told."""
+    return " ".join(one for one in (_other_networks(run), _other_work(run)) if one)
+
+
+def _other_work(run: Run) -> str:
+    found = {cell.label: (first, cell) for first, cell in reversed(_beside(run)) if not did_alike(first, cell)}
+    if not found:
+        return ""
+    each = [
+        f"{cell.label} did {ratios.work_text(ratios.works(cell.numbers))}, "
+        f"{first.label} {ratios.work_text(ratios.works(first.numbers))}"
+        for first, cell in (found[label] for label in run.labels if label in found)
+    ]
+    return f"Not compared, because they did other work: {shortened(each, MOST_NAMED, '; ', 'more arms')}."
+
+
+def _other_networks(run: Run) -> str:
     found = {cell.label: (first, cell) for first, cell in reversed(_beside(run)) if _network(first) != _network(cell)}
     if not found:
         return ""

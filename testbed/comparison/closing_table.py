@@ -76,16 +76,22 @@ def _quality(records: Records) -> Quality:
 
 
 def notes(records: Records, first: str) -> list[str]:
-    """What must be said of the table's numbers: what the ratio and the error are, where there are any; which speed-ups
-    are of samples per second, and why."""
+    """What must be said of the table's numbers: what the ratio and the error are, where there are any; which arms have
+    no speed-up, and which speed-ups are of samples per second, and why."""
     cells = _cells(records)
     synchronised = any(record["status"] == "done" and of_record(record).writes_samples for record in records)
     meaning = [MEANING] if synchronised else []
     told: dict[str, list[str]] = {}
+    unlike: dict[str, str] = {}
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         ours, theirs = (repeats.compared(_repeats(one)) for one in (base, trials))
-        if ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
+        if not ratios.did_alike(ours, theirs):
+            mine, other = (ratios.work_text(ratios.works(one)) for one in (theirs, ours))
+            unlike.setdefault(cell.label, f"{cell.label} did {mine}, {base[0]['label']} {other}")
+        elif ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
             told.setdefault(cell.label, [ratios.workers(theirs), base[0]["label"], ratios.workers(ours)])
+    if unlike:
+        meaning.append(f"no speed-up of arms that did other work than the first: {'; '.join(unlike.values())}")
     if not told:
         return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {other}: {base})" for label, (mine, other, base) in told.items())
@@ -143,6 +149,11 @@ class _Repeat:
     def worlds(self) -> tuple[int | None, ...]:
         recoveries = (self.record.get("failover") or {}).get("recoveries") or ()
         return self.record.get("world"), *(one["world"] for one in recoveries)
+
+    @property
+    def work(self) -> ratios.Work | None:
+        sums = self.record.get("gradient_sums")
+        return None if sums is None else (self.record["iterations"], sums)
 
     @property
     def curve(self) -> Curve:

@@ -180,7 +180,8 @@ def _of_program(trial: Trial, ran: programs.Ran, files: Files) -> tuple[dict[str
     account = scripts.account(trial, files)
     if account is None or account.found.samples is None:
         told = {} if account is None else account.record
-        return {**programs.summary(trial, ran), **told, "moves": COMMAND}, None
+        failed = None if account is None else account.found.failed
+        return {**programs.summary(trial, ran, failed), **told, "moves": COMMAND}, None
     done = account.as_run
     around = ran.observed
     seen = Observed(
@@ -198,7 +199,7 @@ def _of_program(trial: Trial, ran: programs.Ran, files: Files) -> tuple[dict[str
         queues=around.queues,
         before=ran.probes,
     )
-    record = summary(done, done.job, seen, Told(account.found.samples))
+    record = summary(done, done.job, seen, Told(account.found.samples, failed=account.found.failed))
     metrics = {**record["metrics"], **account.found.metrics}
     return {**record, **account.record, "metrics": metrics, "iterations": done.iterations}, account.found.samples
 
@@ -458,6 +459,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         bounds=bounds,
         spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
         clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
+        failed=told.failed,
     )
     is_broken = bool(not course.is_whole or course.losses or seen.background or len(seen.circuits) > 1)
     is_disturbed = is_broken or any(event.get("links") for event in events)

@@ -32,6 +32,7 @@ from testbed.spec.workload.launchers import Started, without_launcher
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from topologies.addressing import plan
+from workloads.kinds.ranks import Failed
 from workloads.rank_job import VARIABLE
 
 MASTER_PORT = 29500
@@ -175,8 +176,9 @@ def window(ran: Ran) -> tuple[float, float]:
     return min(one.started_s for one in ran.exits), max(one.ended_s for one in ran.exits)
 
 
-def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
-    """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end."""
+def summary(trial: Trial, ran: Ran, failed: Sequence[Failed] | None = None) -> dict[str, Any]:
+    """Metrics, links and fidelity of a command whose ranks all ended well. JCT: first start to last end. ``failed`` are
+    the collectives that did, where ranks tell of them."""
     start_s, end_s = window(ran)
     others = link_load.background_bytes(trial, ran.observed.sent)
     events = timeline(ran.observed.events, start_s)
@@ -197,6 +199,7 @@ def summary(trial: Trial, ran: Ran) -> dict[str, Any]:
         events=events,
         course=undisturbed(trial.job),
         bounds=None,
+        failed=failed,
     )
     return {
         "metrics": {"jct_s": end_s - start_s},

@@ -12,13 +12,15 @@ from testbed.base.bounded_json import LARGEST_NUMBER
 from testbed.base.errors import TrialError
 from testbed.execution import supervise
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, check, is_number
-from workloads.kinds.ranks import Call, Compared, Logged, RankRows
+from workloads.kinds.ranks import Call, Compared, Failed, Logged, RankRows
 
 MOST_BYTES = 2**27
 """Of a rank's file: half a million collectives."""
 MOST_SKEW_S = 1e-3
 """Moments of one rank are of one clock, but for their rounding."""
 LONGEST_WORD = 40
+LONGEST_WHY = 300
+"""Characters of an error that are kept of a collective."""
 
 _MOMENT = Kind("moment", lambda value: is_number(value) and 0 <= value < 1e12)
 _SPAN = Kind("span of time", lambda value: is_number(value) and 0 <= value < 1e9)
@@ -40,6 +42,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "log": {"iteration": COUNT, "time": _MOMENT, "values": {EACH: _VALUE}},
     "check": {"group": COUNT, "seq": COUNT, "dtype": _WORD, "largest_relative": _RATIO},
     "nonfinite": {"group": COUNT, "seq": COUNT, "where": _WORD, "count": COUNT},
+    "failed": {"op": _WORD, **dict.fromkeys(("group", "seq"), COUNT), "time": _MOMENT, "error": TEXT},
     "pace": {"time": _MOMENT, "overrun_s": _SPAN},
     "shape": {},  # told for people who read the file
     "done": {
@@ -61,6 +64,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "pace": ("time", "overrun_s"),
     "check": ("group", "seq", "dtype", "largest_relative"),
     "nonfinite": ("group", "seq", "where"),
+    "failed": ("op", "group", "error"),
     "done": ("max_rss_bytes",),
     "error": ("error",),
 }
@@ -148,6 +152,10 @@ def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows |
         ],
         overruns=[(line["time"], line["overrun_s"]) for line in by["pace"]],
         nonfinite=[(line["group"], line["seq"], line["where"]) for line in by["nonfinite"]],
+        failed=[
+            Failed(rank, line["group"], line["op"], line.get("seq"), line["error"][:LONGEST_WHY])
+            for line in sorted(by["failed"], key=lambda line: float(line.get("time") or 0.0))
+        ],
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -21,7 +22,7 @@ from workloads.job import Compute, Replay, Task, WorkerJob
 from workloads.rank_job import RankJob
 
 if TYPE_CHECKING:
-    from workloads.kinds.ranks import Account
+    from workloads.kinds.ranks import Account, Failed
 
 STAGE = "rank"
 """What tells the files of ranks from those of the processes that measure links before."""
@@ -170,10 +171,22 @@ def account(trial: Trial, files: Files) -> Accounted | None:
         "logged": logs.numbers,
         "left_out": logged.left_out(found, logs, read.metrics, list(job.workers)),
         "warmup": found.warmup,
+        "gradient_sums": found.sums,
+        "failed_collectives": _failed(found.failed, list(job.workers)),
     }
     found = logged.with_logged(found, logs)
     as_run = replace(trial, jobs=(_as_run(job, found, read.pace_s),)) if found.samples is not None else trial
     return Accounted(found, as_run, lines, record)
+
+
+def _failed(failed: Sequence[Failed], names: Sequence[str]) -> list[dict[str, Any]]:
+    """By rank that had some, how many collectives failed, and the first one."""
+    counts = Counter(one.rank for one in failed)
+    first = {one.rank: one for one in reversed(failed)}
+    return [
+        {"rank": rank, "host": names[rank], "count": count, "first": first[rank].name, "error": first[rank].why}
+        for rank, count in sorted(counts.items())
+    ]
 
 
 def _as_run(job: Job, found: Account, pace_s: float) -> Job:

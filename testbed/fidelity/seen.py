@@ -14,6 +14,7 @@ from testbed.machine.monitor import CpuLog
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from workloads.kinds.ranks import Failed
 
 if TYPE_CHECKING:
     from testbed.execution.results import LinkRecord
@@ -40,6 +41,7 @@ class Seen:
         course: who died in it.
         bounds: the least that its numbers can be; None where nothing is known beforehand.
         spoilt_bytes: the most that its processes may have sent besides what counts, on any link.
+        failed: collectives that failed on a rank of a script; None where no rank tells of its collectives.
         clocks_s: by how much moments on two hosts may be apart, where hosts have clocks of their own.
     """
 
@@ -61,6 +63,7 @@ class Seen:
     bounds: Bounds | None
     clocks_s: float = 0.0
     spoilt_bytes: float = 0.0
+    failed: Sequence[Failed] | None = None
 
     @cached_property
     def every(self) -> pd.DataFrame:

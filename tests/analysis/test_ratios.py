@@ -13,11 +13,12 @@ import pytest
 from analysis import compare_output, ratios
 from analysis.compare import compare
 from analysis.load import load
-from analysis.measured import Side, read
+from analysis.measured import Side, read, write_baseline
 from analysis.ratios import GST, JCT, THROUGHPUT, Numbers, over, speed_by, speed_up
 from analysis.recorded import Run
 from analysis.report import tables, words
 from analysis.report.beside import beside
+from testbed.base.errors import IncomparableError
 from testbed.comparison import closing_table
 
 from .conftest import write_run
@@ -53,6 +54,21 @@ def test_without_pairs_there_is_no_ratio_in_a_run_and_one_of_medians_between_run
     assert over(base, new, JCT, paired=False).value == 0.5  # type: ignore[union-attr]
     assert over(base, [], JCT, paired=False) is None
     assert over(cell(10, valid=False), cell(5), JCT, paired=False) is None  # nothing would mark it
+
+
+def test_scripts_that_did_other_work_are_not_compared() -> None:
+    """One of them caught the error of half of its sums, or trained for a given time."""
+    base, half = ([replace(one, work=work) for one in cell(10, 10)] for work in ((24, 24), (12, 12)))
+    assert [over(base, half, name) for name in (JCT, GST, THROUGHPUT)] == [None] * 3
+    assert speed_up(base, half) is None
+    assert speed_up(base, half, paired=False) is None
+    assert speed_up(base, base) is not None
+    assert speed_up(base, cell(5, 5)) is not None  # of an earlier version, whose work nobody told
+    one = replace(half[1], of={JCT: (False, 10.0)})
+    assert speed_up(base, [base[0], one]) is not None  # whose numbers do not count
+    assert ratios.work_text(ratios.works([*base, *half])) == (
+        "12 iterations with 12 sums of gradients or 24 iterations with 24 sums of gradients"
+    )
 
 
 def test_what_is_valid_is_said_number_by_number() -> None:
@@ -234,3 +250,25 @@ def test_times_of_arms_with_other_numbers_of_workers_are_not_judged(told: Path) 
     assert (whys["gst"], whys["jct"]) == (unlike, unlike)
     assert whys["throughput"].startswith("too few repeats")
     assert {row[0] for row in compare_output.rows(found)} == {f"{RING} / {PS}"}
+
+
+def test_no_place_compares_scripts_that_did_other_work(told: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(told, path)
+    for file in (path / "trials").iterdir():
+        record = json.loads(file.read_text())
+        record |= {"iterations": 12, "gradient_sums": 12 if record["label"] == RING else 24}
+        file.write_text(json.dumps(record))
+    run = load(path)
+    assert words.unlike(run) == (
+        f"Not compared, because they did other work: {RING} did 12 iterations with 12 sums of gradients, {PS} 12 "
+        "iterations with 24 sums of gradients."
+    )
+    summary = tables.summary(run)
+    assert summary.rows[1].values[summary.columns.index("Speed-up") - 1].number is None
+    with pytest.raises(IncomparableError) as caught:
+        compare(measured(path), measured(path), arms=[(PS, RING)], thresholds={"jct": 0.03})
+    assert "did 12 iterations with 24 sums of gradients and" in str(caught.value)
+    baseline = tmp_path / "baseline.json"
+    write_baseline(measured(path), baseline)
+    assert {trial.work for trial in read(baseline).trials} == {(12, 12), (12, 24)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from workloads.kinds.ranks import Failed
 from workloads.kinds.transfers import Carried
 from workloads.sync.cost import Cost
 from workloads.updates import Step, Update
@@ -36,12 +37,14 @@ class Evidence:
     """What the workers of a finished trial left behind, for the checks of its kind.
 
     Attributes:
-        samples: of all iterations, as :mod:`analysis.metrics` has them.
+        samples: of all iterations, as :mod:`analysis.metrics` has them; without a row or a column where ranks tell of
+            none.
         iterations: of each worker, as the spec has them.
         cost: of an average synchronisation.
         least_gst_s: the least that one can take.
         goodput: share of a link's rate that is payload.
         pace_s: what computing takes at least, before anything that the spec does to it.
+        failed: collectives that failed on a rank; None where ranks do not tell.
     """
 
     plan: Any
@@ -51,6 +54,7 @@ class Evidence:
     least_gst_s: float
     goodput: float
     pace_s: float
+    failed: Sequence[Failed] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Told:
         norms: of updates, by (rank, iteration), where a theory needs them.
         most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
             none was.
+        failed: as :class:`Evidence` has it.
     """
 
     samples: pd.DataFrame
@@ -89,3 +94,4 @@ class Told:
     lost_updates: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     norms: Mapping[tuple[int, int], float] = field(default_factory=dict)
     most_apart: float | None = None
+    failed: Sequence[Failed] | None = None

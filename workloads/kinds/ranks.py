@@ -77,6 +77,28 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Failed:
+    """A collective that failed on a rank, whether or not the script caught the error.
+
+    Attributes:
+        sequence: as that of :class:`Call`; None if it failed before it had one.
+        why: the error, its kind first.
+    """
+
+    rank: int
+    group: int
+    op: str
+    sequence: int | None
+    why: str
+
+    @property
+    def name(self) -> str:
+        """``allreduce 12 of group 0``."""
+        number = "" if self.sequence is None else f" {self.sequence}"
+        return f"{self.op}{number} of group {self.group}"
+
+
+@dataclass(frozen=True)
 class RankRows:
     """All that a rank told.
 
@@ -86,6 +108,7 @@ class RankRows:
         groups: by number, the ranks of groups that are not of all.
         overruns: (moment, by how much), in seconds, of backward passes that were to keep a pace.
         nonfinite: (group, sequence, where) of arrays with numbers that are not finite: ``input`` or ``sum``.
+        failed: collectives that gave an error, in the order in which they did.
     """
 
     rank: int
@@ -98,6 +121,7 @@ class RankRows:
     compared: Sequence[Compared] = ()
     overruns: Sequence[tuple[float, float]] = ()
     nonfinite: Sequence[tuple[int, int, str]] = ()
+    failed: Sequence[Failed] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +137,8 @@ class Account:
         metrics: numbers by names that :mod:`analysis.dictionary` defines.
         collectives: of each kind and size of collective, how many there were and how long they took, by names that
             :mod:`analysis.dictionary` defines.
+        failed: collectives that failed on any rank.
+        sums: how many sums of gradients each rank got in all; of the rank that got fewest.
     """
 
     samples: pd.DataFrame | None
@@ -122,3 +148,5 @@ class Account:
     cost: Cost | None
     metrics: Mapping[str, float | None]
     collectives: Sequence[Mapping[str, Any]]
+    failed: Sequence[Failed] = ()
+    sums: int = 0

@@ -9,7 +9,18 @@ import pandas as pd
 
 from analysis import ratios
 from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study, are_paired, faster, faster_by, is_known, notes, over
+from analysis.report.cells import (
+    Group,
+    MeasuredCell,
+    Study,
+    are_paired,
+    did_alike,
+    faster,
+    faster_by,
+    is_known,
+    notes,
+    over,
+)
 from analysis.report.question import Key, Panel, Question, column
 from analysis.statistics import Interval
 
@@ -24,7 +35,8 @@ COMMAND_DEFINED = (
 SPEED_DEFINED = (
     "A speed-up is the first arm's time divided by the arm's time. Trials with the same setting and repeat, which ran "
     "one after the other, are pairs; the median of all pairs is shown. Only VALID trials count. If an arm has none, "
-    "all of its trials count. There is no speed-up if no pair is left, or if only the first arm has no VALID trial."
+    "all of its trials count. There is no speed-up if no pair is left, if only the first arm has no VALID trial, or if "
+    "scripts did different numbers of iterations or of sums."
 )
 SAMPLES = (
     " An arm with another number of workers than the first arm trains another number of samples in an iteration. Its "
@@ -99,8 +111,9 @@ def _jct_seen(study: Study) -> list[str]:
 
 
 def _bests(study: Study) -> list[tuple[MeasuredCell, list[MeasuredCell]]]:
-    """The fastest cell of each setting, with all that have a JCT there."""
-    settings = [[cell for cell in members if cell.middle("jct_s")] for members in study.settings]
+    """The fastest cell of each setting, with all that have a JCT there and did the same work as the first of them."""
+    timed = [[cell for cell in members if cell.middle("jct_s")] for members in study.settings]
+    settings = [[cell for cell in cells if did_alike(cells[0], cell)] for cells in timed]
     return [(_best(cells), cells) for cells in settings if cells]
 
 

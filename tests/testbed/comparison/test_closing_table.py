@@ -71,6 +71,20 @@ def test_a_speed_up_is_of_trials_that_the_numbers_beside_it_are_from(
     assert [row[header.index("speed-up")] for row in rows] == shown
 
 
+def test_arms_of_scripts_that_did_other_work_have_no_speed_up_and_a_note_says_why() -> None:
+    made = [
+        record(label, 0) | {"iterations": count, "gradient_sums": 2 * count}
+        for label, count in (("Gloo", 24), ("ring", 12))
+    ]
+    header, rows = table(made, "Gloo")
+    assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "-"]
+    assert notes(made, "Gloo")[-1] == (
+        "no speed-up of arms that did other work than the first: ring did 12 iterations with 24 sums of gradients, "
+        "Gloo 24 iterations with 48 sums of gradients"
+    )
+    assert len(notes(made[:1], "Gloo")) == 1
+
+
 def fidelity(errors: dict[str, float], **verdicts: str) -> dict[str, Any]:
     """What a record has: every number VALID but those given."""
     numbers = {

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from topologies.model import Topology
 from workloads.kinds.ranks import PAIRED, Account, Call, RankRows
 from workloads.kinds.script.plan import library_of
-from workloads.kinds.script.rounds import Round, rounds
+from workloads.kinds.script.rounds import Round, gradients, rounds
 from workloads.kinds.script.ways import DIRECT, Ways
 from workloads.sync.cost import IDEAL, Cost, Shaper, cost
 from workloads.sync.forest import Forest
@@ -45,11 +45,13 @@ def account(
     plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper = IDEAL
 ) -> Account:
     """Put together what all ranks told, in their order; medians leave ``warmup`` iterations out if others stay."""
-    found = rounds(ranks, by_gloo=bool(library_of(plan)))
+    by_gloo = bool(library_of(plan))
+    found = rounds(ranks, by_gloo=by_gloo)
     count = min((len(one) for one in found), default=0)
-    table = collectives(plan, topology, ranks, shaper)
+    table, failed = collectives(plan, topology, ranks, shaper), [one for rows in ranks for one in rows.failed]
+    sums = min(_summed(rows, len(ranks), by_gloo=by_gloo) for rows in ranks)
     if count == 0:
-        return Account(None, 0, 0, 0, None, {}, table)
+        return Account(None, 0, 0, 0, None, {}, table, failed, sums)
     samples = pd.concat(
         [_samples(plan, rows, one) for rows, one in zip(ranks, found, strict=True)], ignore_index=True
     ).sort_values(["rank", "iteration"], ignore_index=True)
@@ -64,7 +66,16 @@ def account(
         cost=_cost(plan, topology, ranks, last, count),
         metrics=_metrics(samples, warmup, ranks),
         collectives=table,
+        failed=failed,
+        sums=sums,
     )
+
+
+def _summed(rows: RankRows, world: int, *, by_gloo: bool) -> int:
+    """How many sums of gradients a rank got."""
+    failed = {(one.group, one.op, one.sequence) for one in rows.failed}
+    each = gradients(rows, world, by_gloo=by_gloo)
+    return sum((call.group, call.op, call.sequence) not in failed for call in each)
 
 
 # Iterations

@@ -1,12 +1,16 @@
-"""Checks of a script's sums: those that were held against Gloo's, and numbers that are not finite."""
+"""Checks of a script's collectives: those that failed, sums that were held against Gloo's, and numbers that are not
+finite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from testbed.base.check import About, Check
+from testbed.base.listing import shortened
 from workloads.kinds.evidence import Evidence
+from workloads.kinds.ranks import Failed
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -24,13 +28,25 @@ FINITE = About(
     misses="sums that Gloo makes, sums of other types that are too large for their type, and whether the script means "
     "it to be so",
 )
-ABOUTS = (SUMS, FINITE)
+COLLECTIVES = About(
+    "collectives",
+    sees="collectives of a script that failed on a rank, also if the script caught the error, such as a timeout; from "
+    "what each rank's backend tells",
+    misses="mistakes that PyTorch finds before it asks the backend, and messages of Gloo's that nobody waits for",
+)
+ABOUTS = (COLLECTIVES, SUMS, FINITE)
+MOST_NAMED = 3
+"""Ranks in a sentence."""
 ROUNDED = 1.0
 """What the difference may be, of what rounding explains for the type and the number of ranks."""
 
 
 def checks(seen: Evidence) -> Iterator[Check]:
-    """Those that its samples allow."""
+    """Those that its samples and ranks allow."""
+    if seen.failed is not None:
+        yield _failed(seen.failed)
+    if seen.samples.empty:
+        return
     compared = seen.samples["sum_error"].dropna()
     if not compared.empty:
         yield _compared(compared)
@@ -42,6 +58,17 @@ def checks(seen: Evidence) -> Iterator[Check]:
             f"in iteration {int(first['iteration'])}"
         )
         yield Check(FINITE.name, float(odd["nonfinite"].sum()), 0.0, "arrays", False, detail)
+
+
+def _failed(failed: Sequence[Failed]) -> Check:
+    by_rank: dict[int, list[Failed]] = defaultdict(list)
+    for one in failed:
+        by_rank[one.rank].append(one)
+    told = [
+        f"rank {rank}: {len(own)}, the first was {own[0].name} ({own[0].why})" for rank, own in sorted(by_rank.items())
+    ]
+    detail = f"{len(failed)} failed; {shortened(told, MOST_NAMED)}" if told else "none failed on any rank"
+    return Check(COLLECTIVES.name, float(len(failed)), 0.0, "collectives", not failed, detail)
 
 
 def _compared(errors: pd.Series[float]) -> Check:

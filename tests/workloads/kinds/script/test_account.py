@@ -6,11 +6,13 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from testbed.base.check import ALL
 from tests.workloads.kinds.script.made import call, ranks, sums
 from topologies.build import build
-from workloads.kinds.ranks import Account, Call, Compared, Logged, RankRows
+from workloads.kinds.ranks import Account, Call, Compared, Failed, Logged, RankRows
 from workloads.kinds.script import checks
 from workloads.kinds.script.account import account, allowed, bus_factor, collectives, covered_s
 from workloads.kinds.script.measures import ScriptMeasures
@@ -212,8 +214,8 @@ def test_numbers_that_are_not_finite_are_found_where_they_arose() -> None:
 
 
 class _Evidence:
-    def __init__(self, samples: object) -> None:
-        self.samples = samples
+    def __init__(self, samples: object, failed: list[Failed] | None = None) -> None:
+        self.samples, self.failed = samples, failed
 
 
 def test_checks_name_the_first_rank_and_iteration_with_odd_numbers() -> None:
@@ -223,3 +225,20 @@ def test_checks_name_the_first_rank_and_iteration_with_odd_numbers() -> None:
     assert compared.ok
     assert not finite.ok
     assert "first on rank 1 in iteration 1" in finite.detail
+
+
+def test_collectives_that_failed_are_counted_by_rank_and_add_no_sums() -> None:
+    errors = [Failed(1, 0, "allreduce", 1, "RuntimeError: no room"), Failed(1, 0, "barrier", None, "ValueError: no")]
+    first, second = ranks(sums([700] * 3))
+    told = found([first, replace(second, failed=errors)])
+    assert (found([first, second]).sums, told.sums, told.failed) == (3, 2, errors)
+    others = [Failed(rank, 7, "broadcast", 0, "OSError: none") for rank in (0, 2, 3)]
+    (check,) = checks.checks(_Evidence(pd.DataFrame(), [*errors, *others]))  # type: ignore[arg-type]
+    assert (check.name, check.value, check.ok, check.threatens, check.machine) == ("collectives", 5, False, ALL, False)
+    assert check.detail == (
+        "5 failed; rank 0: 1, the first was broadcast 0 of group 7 (OSError: none), rank 1: 2, the first was allreduce "
+        "1 of group 0 (RuntimeError: no room), rank 2: 1, the first was broadcast 0 of group 7 (OSError: none) and 1 "
+        "more"
+    )
+    (check,) = checks.checks(_Evidence(pd.DataFrame(), []))  # type: ignore[arg-type]
+    assert (check.ok, check.value, check.detail) == (True, 0.0, "none failed on any rank")

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from workloads.kinds.script.backend import futures
-from workloads.kinds.script.backend.named import Named, Place, forked
+from workloads.kinds.script.backend.named import Named, Place, forked, telling
 from workloads.kinds.script.backend.rows import Row, Rows
 
 CAUSE_S = 0.5
@@ -22,6 +22,8 @@ CAUSE_S = 0.5
 LOOK_S = 0.05
 """Between looks at whether the engine has ended."""
 Cause = Callable[[], BaseException | None]
+Failed = Callable[[Row, BaseException], None]
+"""Is told of a collective that failed."""
 Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
 """Of a call's arguments and the group's size, tensors that have as many bytes as the whole array."""
 
@@ -29,21 +31,29 @@ Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
 class Told(dist.Work):
     """A collective of Gloo's, with its row."""
 
-    def __init__(self, work: dist.Work, row: Row, cause: Cause) -> None:
+    def __init__(self, work: dist.Work, row: Row, cause: Cause, failed: Failed) -> None:
         super().__init__()
-        self._work, self._row, self._cause = work, row, cause
+        self._work, self._row, self._cause, self._failed = work, row, cause, failed
         try:
-            work.get_future().add_done_callback(lambda _: row.done())
+            work.get_future().add_done_callback(self._over)
         except RuntimeError:  # sends and receives have none
             self._has_future = False
         else:
             self._has_future = True
 
+    def _over(self, future: torch.futures.Future[Any]) -> None:
+        try:
+            future.value()
+        except RuntimeError as error:
+            self._failed(self._row, error)
+        self._row.done()
+
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         asked_s = time.monotonic()
         try:
             found = self._work.wait(timeout) if timeout else self._work.wait()
-        except RuntimeError:
+        except RuntimeError as error:
+            self._failed(self._row, error)
             if (cause := self._known()) is not None:
                 raise cause from None
             raise
@@ -112,6 +122,14 @@ class Gloo(Named):
         """The same."""
         self._gloo = None
 
+    def _failed(self, row: Row, error: BaseException) -> None:
+        """Nobody waits for what is on its way when the script leaves the group."""
+        if self._gloo is not None:
+            self._rows.failed(row, error)
+
+    def _refused(self, op: str, error: BaseException) -> None:
+        self._rows.refused(op, self._group, error)
+
     def _told(self, op: str, tensors: Sequence[torch.Tensor], root: int | None) -> Row:
         nbytes = sum(one.numel() * one.element_size() for one in tensors)
         dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "other"
@@ -150,13 +168,17 @@ def _around(name: str, op: str, sized: Sized) -> Callable[..., Any]:
         options = named.get("opts", arguments[-1] if arguments else None)
         root = getattr(options, "rootRank", None)
         row = self._told(op, sized(arguments, self.size()), root if op in ROOTED else None)
-        work = getattr(self._gloo, name)(*arguments, **named)
+        try:
+            work = getattr(self._gloo, name)(*arguments, **named)
+        except Exception as error:
+            self._failed(row, error)
+            raise
         if isinstance(work, dist.Work):
-            return Told(work, row, self._cause)
+            return Told(work, row, self._cause, self._failed)
         row.done()
         return work
 
-    return ask
+    return telling(ask, op)
 
 
 def _first(arguments: tuple[Any, ...], _: int) -> Sequence[torch.Tensor]:

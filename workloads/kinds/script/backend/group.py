@@ -18,22 +18,26 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
-from testbed.base.errors import NeighbourError
+from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from workloads.kinds.script.backend.compare import Comparison
 from workloads.kinds.script.backend.finite import Look
-from workloads.kinds.script.backend.gloo import Gloo
-from workloads.kinds.script.backend.named import Named, Place, forked
+from workloads.kinds.script.backend.gloo import CALLS, SAME, Gloo
+from workloads.kinds.script.backend.named import Named, Place, forked, telling
 from workloads.kinds.script.backend.rows import Row, Rows
 from workloads.kinds.script.backend.tensors import (
     Array,
+    Put,
     array_of,
     check,
+    check_in_one_piece,
     check_parts,
     check_tag,
     check_whole,
+    copy,
     divide,
     dtype_name,
     empty_array,
+    write,
 )
 from workloads.kinds.script.backend.watch import Watch
 from workloads.kinds.script.backend.works import Ours, joined
@@ -47,6 +51,8 @@ OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
 _OF_OURS = FIRST_OF_OURS
 """The tag of gathers and the like, whose messages are counted as all others of a tag are."""
 _MONITORED = _OF_OURS + 1
+ENDED = "this rank makes no collectives any more, for it does not know what other ranks have of the last ones:"
+"""What comes before the error of the engine in later ones."""
 
 
 class Who(Protocol):
@@ -83,14 +89,15 @@ class Group(Named):
         self._trees = who.engine.group(number, self._members) if size > 1 else None
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
         self._gloo: Gloo | None = None
+        self._has_left = False
 
     def shutdown(self) -> None:
         """Compare what was kept, and leave. The default group's end is the engine's."""
         if self._is_forked:
             return
-        if self._who.error is None and self._who.engine.error is None:
+        if self._who.engine.error is None:
             self._compare()
-        self._gloo = None
+        self._has_left, self._gloo = True, None
         self._who.engine.forget_group(self._number)
         if self._number == 0:
             self._who.watch.end()
@@ -183,7 +190,7 @@ class Group(Named):
                 divide(own, self.size())
             if kept is not None:
                 kept.found = own.clone()
-            output.detach().copy_(own.view(output.shape))
+            copy(output, own)
 
         call = Call(What.REDUCE_SCATTER, array.dtype, array.numbers.size, op)
         work = self._ask(call, array, [output], opts, finish)
@@ -207,7 +214,7 @@ class Group(Named):
 
         def finish() -> None:
             for rank, part in enumerate(parts):
-                part.detach().copy_(_piece(whole, rank, own.numel()).view(part.shape))
+                copy(part, _piece(whole, rank, own.numel()))
 
         return self._gathered(own, whole, parts, opts, finish)
 
@@ -215,7 +222,7 @@ class Group(Named):
         self._check([own, output], [output])
         check_whole(output, own, self.size(), "all_gather")
         whole = array_of([output])
-        return self._gathered(own, whole, [output], opts, whole.copy_back)
+        return self._gathered(own, whole, [output], opts, lambda: whole.copy_back(copy))
 
     def _gathered(
         self, own: torch.Tensor, whole: Array, found: Tensors, opts: Any, finish: Callable[[], None]
@@ -294,16 +301,19 @@ class Group(Named):
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
         self._check(tensors)
+        check_in_one_piece(tensors)
         check_tag(tag)
         return self._sent(tensors[0], dst, tag, self._row("send", tensors, self._members[dst]))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
         self._check(tensors)
+        check_in_one_piece(tensors)
         check_tag(tag)
         return self._received(tensors[0], src, tag, self._row("recv", tensors, self._members[src]))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
         self._check(tensors)
+        check_in_one_piece(tensors)
         check_tag(tag)
         array = array_of(tensors)
         work = Ours(self._row("recv", tensors), tensors, self._failed, array.copy_back)
@@ -322,9 +332,8 @@ class Group(Named):
         if self.rank() != root:
             return self._sent(own, root, tag, row)
         parts = list(outputs[0])
-        parts[root].detach().copy_(own)
-        works = [self._received(part, rank, tag) for rank, part in enumerate(parts) if rank != root]
-        return joined(works, row, parts, self._failed)
+        works = [self._received(part, rank, tag, put=copy) for rank, part in enumerate(parts) if rank != root]
+        return joined(works, row, parts, self._failed, lambda: copy(parts[root], own.reshape(-1)))
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> dist.Work:
         self._check([*outputs, *(inputs[0] if inputs else ())], outputs)
@@ -332,42 +341,49 @@ class Group(Named):
         row = self._row("scatter", list(outputs) * self.size(), root)
         if self.rank() != root:
             return self._received(own, root, tag, row)
-        own.detach().copy_(inputs[0][root])
         works = [self._sent(part, rank, tag) for rank, part in enumerate(inputs[0]) if rank != root]
-        return joined(works, row, outputs, self._failed)
+        return joined(works, row, outputs, self._failed, lambda: write(own, inputs[0][root].reshape(-1)))
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work:
         self._check([*outputs, *inputs], inputs)
-        return self._exchanged(list(outputs), list(inputs), self._row("all_to_all", inputs))
+        return self._exchanged(list(outputs), list(inputs), self._row("all_to_all", inputs), put=copy)
 
     def alltoall_base(
         self, output: torch.Tensor, whole: torch.Tensor, outs: Sequence[int], ins: Sequence[int], opts: Any = None
     ) -> dist.Work:
         del opts
         self._check([output, whole], [whole])
+        if not whole.is_contiguous():
+            raise ValueError("Tensors must be contiguous")  # as Gloo does
         row = self._row("all_to_all", [whole])
         return self._exchanged(_cut(output, outs, self.size()), _cut(whole, ins, self.size()), row)
 
-    def _exchanged(self, outputs: Tensors, inputs: Tensors, row: Row) -> dist.Work:
+    def _exchanged(self, outputs: Tensors, inputs: Tensors, row: Row, put: Put = write) -> dist.Work:
         tag, own = _OF_OURS, self.rank()
-        outputs[own].copy_(inputs[own].detach())
-        works = [self._received(one, rank, tag) for rank, one in enumerate(outputs) if rank != own]
+        works = [self._received(one, rank, tag, put=put) for rank, one in enumerate(outputs) if rank != own]
         works += [self._sent(one, rank, tag) for rank, one in enumerate(inputs) if rank != own]
-        return joined(works, row, outputs, self._failed)
+        return joined(works, row, outputs, self._failed, lambda: put(outputs[own], inputs[own].reshape(-1)))
 
     def _sent(
         self, tensor: torch.Tensor, to: int, tag: int, row: Row | None = None, *, is_watched: bool = True
     ) -> Ours:
         array = array_of([tensor.detach().contiguous()])
-        work = Ours(row, [tensor], self._failed, lambda: array.copy_back() if not array.is_shared else None)
+        work = Ours(row, [tensor], self._failed)
         operation = self._who.engine.send(self._members[to], self._slot(tag), array.numbers, work.complete, work.begun)
         return self._watched(work, f"a send to rank {self._members[to]}", None, operation) if is_watched else work
 
     def _received(
-        self, tensor: torch.Tensor, source: int, tag: int, row: Row | None = None, *, is_watched: bool = True
+        self,
+        tensor: torch.Tensor,
+        source: int,
+        tag: int,
+        row: Row | None = None,
+        *,
+        is_watched: bool = True,
+        put: Put = write,
     ) -> Ours:
         array = array_of([tensor])
-        work = Ours(row, [tensor], self._failed, array.copy_back, source)
+        work = Ours(row, [tensor], self._failed, lambda: array.copy_back(put), source)
         slot = self._members[source], self._slot(tag)
         operation = self._who.engine.receive(*slot, array.numbers, work.complete, work.begun)
         whom = f"a receive from rank {self._members[source]}"
@@ -393,8 +409,8 @@ class Group(Named):
         """
         if self._is_forked:
             raise forked()
-        if self._who.error is not None:
-            raise self._who.error
+        if (why := self._who.engine.error) is not None:
+            raise _after(why)
         check(tensors, tensors if whole is None else whole)
 
     def _ask(self, call: Call, array: Array, found: Tensors, opts: Any, finish: Callable[[], None]) -> Ours:
@@ -433,9 +449,14 @@ class Group(Named):
         self._who.watch.over(work, limit.total_seconds(), what, lambda: str(self._who.engine.waits_for(operation)))
         return work
 
-    def _failed(self, error: BaseException) -> None:
-        if self._who.error is None:
-            self._who.error = error
+    def _failed(self, row: Row | None, error: BaseException) -> None:
+        """Nobody waits for what is on its way when the script leaves the group."""
+        self._who.error = error
+        if row is not None and not self._has_left:
+            self._who.rows.failed(row, error)
+
+    def _refused(self, op: str, error: BaseException) -> None:
+        self._who.rows.refused(op, self._number, error)
 
     def _by_gloo(self) -> Gloo:
         """A group of Gloo's of the same ranks, made when it is first needed."""
@@ -449,6 +470,13 @@ class Group(Named):
 def _op(opts: Any) -> str:
     """``sum`` or ``avg``; empty for what the engine does not do."""
     return "sum" if opts is None else next((name for op, name in OPS.items() if opts.reduceOp == op), "")
+
+
+def _after(why: BaseException) -> WorkerError:
+    """What a script gets that goes on after an error which no connection of this process has outlived."""
+    if isinstance(why, TestbedError):
+        return WorkerError(f"{ENDED} {why.problem}", fix=why.fix)
+    return WorkerError(f"{ENDED} {why!r}")
 
 
 def _is_summed(tensors: Tensors, opts: Any) -> bool:
@@ -466,11 +494,7 @@ def _cut(tensor: torch.Tensor, splits: Sequence[int], size: int) -> list[torch.T
     return list(torch.split(tensor.detach(), sizes))
 
 
-for _newer, _name in {
-    "all_gather_single": "_allgather_base",
-    "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
-    "reduce_scatter_single": "_reduce_scatter_base",
-    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
-    "all_to_all_single": "alltoall_base",
-}.items():
+for _name, (_kind, _) in CALLS.items():
+    setattr(Group, _name, telling(getattr(Group, _name), _kind))
+for _newer, _name in SAME.items():
     setattr(Group, _newer, getattr(Group, _name))

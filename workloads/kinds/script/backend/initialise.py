@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -272,13 +272,18 @@ def _tell_errors(rank: Rank) -> None:
 
     def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         with suppress(Exception):
-            cause = rank.error or error  # C++ makes another one of it
+            cause = _cause(error, (rank.error, rank.engine and rank.engine.error))
             rank.rows.fail(*_said(cause), elsewhere=_is_elsewhere(cause))
-            if rank.engine is not None and rank.error is None:  # others need not wait for it
+            if rank.engine is not None and rank.engine.error is None:  # others need not wait for it
                 rank.engine.fail(_ended_with(rank.job.name, error))
         before(kind, error, trace)
 
     sys.excepthook = told
+
+
+def _cause(error: BaseException, known: Iterable[BaseException | None]) -> BaseException:
+    """The error of a collective that a script ends with: C++ makes another one of it, which has its words."""
+    return next((one for one in known if one is not None and _said(one)[0] in str(error)), error)
 
 
 def _said(error: BaseException) -> tuple[str, str | None]:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -41,6 +43,9 @@ class Named(_Whole):
         """Whether the script has forked this process from the rank, whose threads and connections it has not."""
         return os.getpid() != self._pid
 
+    def _refused(self, op: str, error: BaseException) -> None:
+        """A collective has failed while the script asked for it."""
+
     @property
     def group_name(self) -> str:
         return self._name
@@ -69,6 +74,21 @@ class Named(_Whole):
 
     def _set_sequence_number_for_group(self) -> None:
         """Rows have numbers of their own."""
+
+
+def telling(ask: Callable[..., Any], op: str) -> Callable[..., Any]:
+    """A method of a group, whose errors are told before they are raised."""
+
+    @functools.wraps(ask)
+    def asked(self: Named, *arguments: Any, **named: Any) -> Any:
+        try:
+            return ask(self, *arguments, **named)
+        except Exception as error:
+            if not self._is_forked:
+                self._refused(op, error)
+            raise
+
+    return asked
 
 
 def forked() -> SpecError:

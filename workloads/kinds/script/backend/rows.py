@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from testbed.base.errors import TestbedError
 from workloads.kinds.ranks import PAIRED
 from workloads.kinds.script.backend.futures import is_chained
 from workloads.rank_job import RankJob
@@ -25,6 +26,10 @@ EVERY_S = 0.25
 """How often what is complete is written."""
 HELD_S = 2.0
 """For how long a row waits for the script to wait for it."""
+_TOLD = "is_told_by_testbed"
+"""What an error has that was told of a collective."""
+LONGEST = 300
+"""Characters of an error that are told of a collective that failed."""
 
 
 class Row:
@@ -35,6 +40,12 @@ class Row:
         self._fields["asked_s"] = self._fields["begun_s"] = time.monotonic()
         self._waited_s = 0.0
         self._is_unseen = self._is_waited = False
+        self.has_failed = False
+        """Whether that has been told."""
+
+    @property
+    def op(self) -> str:
+        return str(self._fields["op"])
 
     @property
     def group(self) -> int:
@@ -128,6 +139,21 @@ class Rows:
         with self._lock:
             self._lines.append({"kind": kind, **fields})
 
+    def failed(self, row: Row, error: BaseException) -> None:
+        """A collective failed, whether the script goes on or not; told once of each."""
+        with self._lock:
+            if row.has_failed:
+                return
+            row.has_failed = True
+        vars(error)[_TOLD] = True
+        self.say("failed", op=row.op, group=row.group, seq=row.sequence, **_about(error))
+
+    def refused(self, op: str, group: int, error: BaseException) -> None:
+        """A collective failed before it had a row; nothing is said of an error that is known from one with a row."""
+        if _TOLD not in vars(error):
+            vars(error)[_TOLD] = True
+            self.say("failed", op=op, group=group, **_about(error))
+
     def mark(self) -> None:
         """An iteration of the script has ended."""
         with self._lock:
@@ -180,3 +206,9 @@ class Rows:
                 said = [*(row.line() for row in ready), *lines]
                 self._file.write("".join(f"{json.dumps(one)}\n" for one in said))
                 self._file.flush()
+
+
+def _about(error: BaseException) -> dict[str, Any]:
+    """When something failed, and why."""
+    said = error.problem if isinstance(error, TestbedError) else "".join(str(error).splitlines()[:1])
+    return {"time": time.monotonic(), "error": f"{type(error).__name__}: {said}"[:LONGEST]}

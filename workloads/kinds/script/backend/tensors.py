@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,10 @@ KNOWN = frozenset(name for name, _ in DTYPES)
 OTHER = "other"
 LARGEST_BYTES = 2**31
 """Of one collective."""
+
+
+Put = Callable[[torch.Tensor, torch.Tensor], None]
+"""Puts numbers into a tensor: :func:`write` or :func:`copy`."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,37 @@ class Array:
     memory: torch.Tensor
     _sources: tuple[torch.Tensor, ...]
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether the result is in the caller's tensor without a copy."""
-        return not self._sources
+    def copy_back(self, put: Put | None = None) -> None:
+        """Put what is in the array into the tensors that it was made of; as Gloo does unless told how.
 
-    def copy_back(self) -> None:
-        """Put what is in the array into the tensors that it was made of."""
+        Raises:
+            RuntimeError: it was made of several, and one of these has one place for several numbers.
+        """
+        put = put or (write if len(self._sources) == 1 else copy)
         at = 0
         for source in self._sources:
-            source.copy_(self.memory[at : at + source.numel()].view(source.shape))
+            put(source, self.memory[at : at + source.numel()])
             at += source.numel()
+
+
+def write(target: torch.Tensor, numbers: torch.Tensor) -> None:
+    """Put numbers into a tensor wherever its memory is. Where a place stands for several elements, as in what
+    ``expand`` gives, the first one's number is written: after a sum, all of them have that one."""
+    where, values = target, numbers.view(target.shape)
+    for dim, (size, stride) in enumerate(zip(where.shape, where.stride(), strict=True)):
+        if stride == 0 and size > 1:
+            where, values = where.narrow(dim, 0, 1), values.narrow(dim, 0, 1)
+    copy(where, values)
+
+
+def copy(target: torch.Tensor, numbers: torch.Tensor) -> None:
+    """The same, as Gloo does with what it has gathered or scattered.
+
+    Raises:
+        RuntimeError: a place stands for several elements.
+    """
+    with torch.inference_mode():  # in which tensors may be written to that were made in it
+        target.data.copy_(numbers.view(target.shape))  # autograd does not see it, as what Gloo writes
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
@@ -56,11 +80,11 @@ def dtype_name(tensor: torch.Tensor) -> str:
 def array_of(tensors: Sequence[torch.Tensor]) -> Array:
     """Tensors of one type, one after the other. A single one that lies in one piece is not copied."""
     first = tensors[0].detach()
-    if len(tensors) == 1 and first.is_contiguous():
+    if len(tensors) == 1 and first.is_contiguous() and not (first.is_neg() or first.is_conj()):
         flat, sources = first.view(-1), tuple[torch.Tensor, ...]()
     else:
         sources = tuple(one.detach() for one in tensors)
-        flat = torch.cat([one.reshape(-1) for one in sources])
+        flat = torch.cat([one.reshape(-1) for one in sources]).resolve_neg().resolve_conj()
     return Array(dtype_name(flat), numpy_of(flat), flat, sources)
 
 
@@ -99,6 +123,15 @@ def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> Non
             f"a collective of {nbytes:,} bytes, and one may have {LARGEST_BYTES:,}",
             fix="split it, as DDP does with bucket_cap_mb=25",
         )
+
+
+def check_in_one_piece(tensors: Sequence[torch.Tensor]) -> None:
+    """
+    Raises:
+        RuntimeError: a message is not in one piece of memory. Gloo takes no such message, either.
+    """
+    if not all(one.is_contiguous() for one in tensors):
+        raise RuntimeError("input tensor has to be contiguous")
 
 
 def check_tag(tag: int) -> None:

@@ -17,8 +17,8 @@ from testbed.base.errors import TrialTimeoutError
 from workloads.kinds.script.backend import futures
 from workloads.kinds.script.backend.rows import Row
 
-Failed = Callable[[BaseException], None]
-"""Is told why a collective failed."""
+Failed = Callable[[Row | None, BaseException], None]
+"""Is told why a collective failed, and its row, if it has one."""
 
 
 MOST_CALLBACKS = 1024
@@ -74,7 +74,7 @@ class Ours(dist.Work):
             self.row.done()
         if error is not None:
             self._error = error
-            self._failed(error)
+            self._failed(self.row, error)
         with self._lock:
             if not self._has_future:  # then nothing of the script's is called
                 self._over.set_result(None)
@@ -102,10 +102,12 @@ class Ours(dist.Work):
         asked_s = time.monotonic()
         try:
             if timeout > timedelta(0) and not self.ends_within(timeout.total_seconds()):
-                raise TrialTimeoutError(
+                late = TrialTimeoutError(
                     f"a collective has not ended within the {timeout.total_seconds():g} s that the script waits for it",
                     fix="see what the other ranks do, or wait longer",
                 )
+                self._failed(self.row, late)
+                raise late
             futures.wait_for(self._future)
         except RuntimeError:
             assert self._error is not None
@@ -156,9 +158,15 @@ class Ours(dist.Work):
         self._over.add_done_callback(lambda _: told(self._error))
 
 
-def joined(works: Sequence[Ours], row: Row | None, tensors: Sequence[torch.Tensor], failed: Failed) -> Ours:
+def joined(
+    works: Sequence[Ours],
+    row: Row | None,
+    tensors: Sequence[torch.Tensor],
+    failed: Failed,
+    finish: Callable[[], None] = lambda: None,
+) -> Ours:
     """One that is over when all of them are, or one has failed."""
-    found, left, lock = Ours(row, tensors, failed), [len(works)], threading.Lock()
+    found, left, lock = Ours(row, tensors, failed, finish), [len(works)], threading.Lock()
 
     def over(error: BaseException | None) -> None:
         with lock:

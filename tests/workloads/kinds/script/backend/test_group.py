@@ -49,3 +49,23 @@ def test_calls_of_other_kinds(tmp_path: Path) -> None:
     rows = rank_lines.rows(rank_lines.read(ranks.samples("h0")), 0, 0)
     assert rows is not None
     assert [where for _, _, where in rows.nonfinite] == ["sum"]
+
+
+@pytest.mark.parametrize("mover", ["ring", "gloo"])
+def test_an_error_that_a_script_catches_ends_no_other_collective_and_is_told(mover: str, tmp_path: Path) -> None:
+    """What a tensor can hold is as with Gloo, which the script runs over, too."""
+    ranks = Ranks(tmp_path, "star(hosts=3)", "ring")
+    ranks.library = "" if mover == "ring" else mover
+    for status, said in ranks.fork(SCRIPT.with_name("caught.py"), "alone" if mover == "ring" else "once"):
+        assert status == 0, said
+    rows = [rank_lines.rows(rank_lines.read(ranks.samples(f"h{rank}")), rank, rank) for rank in range(3)]
+    told = [[(one.op, one.sequence is not None) for one in each.failed] for each in rows if each is not None]
+    messages = [("send", mover == "gloo"), ("recv", mover == "gloo"), ("all_to_all", mover == "gloo")]
+    refused = [("allreduce", False)] if mover == "ring" else []
+    lonely = [("allreduce", True)] if mover == "ring" else []
+    overlapping = [(op, True) for op in ("all_gather", "reduce_scatter", "all_to_all", "gather", "all_gather")]
+    assert told == [
+        [*messages, ("allreduce", True), *refused, *lonely, *(2 * refused)],
+        [*overlapping, *messages, *refused, *lonely],
+        [*messages, *refused, *lonely],
+    ]

@@ -14,7 +14,7 @@ from workloads.kinds.script.backend.works import Ours, joined
 
 def ours(**more: object) -> tuple[Ours, list[BaseException]]:
     failed: list[BaseException] = []
-    return Ours(None, [torch.ones(1)], failed.append, **more), failed  # type: ignore[arg-type]
+    return Ours(None, [torch.ones(1)], lambda _, error: failed.append(error), **more), failed  # type: ignore[arg-type]
 
 
 def test_whoever_waits_for_a_while_is_told_and_the_collective_goes_on() -> None:
@@ -25,7 +25,7 @@ def test_whoever_waits_for_a_while_is_told_and_the_collective_goes_on() -> None:
         "a collective has not ended within the 0.01 s that the script waits for it\n"
         "  fix: see what the other ranks do, or wait longer"
     )
-    assert (work.is_completed(), failed) == (False, [])
+    assert (work.is_completed(), failed) == (False, [caught.value])
     work.complete(None)
     assert work.wait(timedelta(seconds=1))
 
@@ -53,8 +53,8 @@ def test_an_error_of_what_finishes_it_is_the_collectives() -> None:
 
 def test_the_wait_for_several_is_that_for_the_last() -> None:
     rows = [Row({"group": 0, "seq": i}) for i in range(2)]
-    works = [Ours(row, [], lambda _: None) for row in rows]
-    together = joined(works, rows[-1], [], lambda _: None)
+    works = [Ours(row, [], lambda *_: None) for row in rows]
+    together = joined(works, rows[-1], [], lambda *_: None)
     for one in works:
         one.complete(None)
     together.wait()
