@@ -37,6 +37,8 @@ class Call:
         root: of the collectives that have one, and the other rank of a send or a receive.
         chained: whether it was asked for by what is done at the end of another collective, as DDP's hook PowerSGD does,
             and not by the script's own thread.
+        is_other: whether it is what Gloo makes beside a scheme, such as a maximum: no sum of gradients, with
+            ``scheme: gloo`` either.
     """
 
     group: int
@@ -51,11 +53,12 @@ class Call:
     ranks: int
     root: int | None = None
     chained: bool = False
+    is_other: bool = False
 
     @property
     def adds(self) -> bool:
         """Whether it adds arrays of all its ranks up."""
-        return self.op in SUMS
+        return self.op in SUMS and not self.is_other
 
 
 @dataclass(frozen=True)

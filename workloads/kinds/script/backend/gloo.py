@@ -13,9 +13,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from workloads.kinds.ranks import SUMS
 from workloads.kinds.script.backend import futures
 from workloads.kinds.script.backend.named import Named, Place, forked, telling
 from workloads.kinds.script.backend.rows import Row, Rows
+from workloads.kinds.script.backend.tensors import is_summed
 
 CAUSE_S = 0.5
 """How long what Gloo says of a lost connection waits for the engine to know whose it was."""
@@ -130,10 +132,10 @@ class Gloo(Named):
     def _refused(self, op: str, error: BaseException) -> None:
         self._rows.refused(op, self._group, error)
 
-    def _told(self, op: str, tensors: Sequence[torch.Tensor], root: int | None) -> Row:
+    def _told(self, op: str, tensors: Sequence[torch.Tensor], root: int | None, *, is_other: bool) -> Row:
         nbytes = sum(one.numel() * one.element_size() for one in tensors)
         dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "other"
-        more = {} if root is None else {"root": root}
+        more = {**({} if root is None else {"root": root}), **({"other": True} if is_other else {})}
         by = "scheme" if op in self._carries else "gloo"
         return self._rows.call(op, dtype, nbytes, self.size(), group=self._group, by=by, **more)
 
@@ -167,7 +169,11 @@ def _around(name: str, op: str, sized: Sized) -> Callable[..., Any]:
             raise forked()
         options = named.get("opts", arguments[-1] if arguments else None)
         root = getattr(options, "rootRank", None)
-        row = self._told(op, sized(arguments, self.size()), root if op in ROOTED else None)
+        reduces = options if hasattr(options, "reduceOp") else None  # without options it is a sum
+        tensors = sized(arguments, self.size())
+        row = self._told(
+            op, tensors, root if op in ROOTED else None, is_other=op in SUMS and not is_summed(tensors, reduces)
+        )
         try:
             work = getattr(self._gloo, name)(*arguments, **named)
         except Exception as error:

@@ -37,6 +37,8 @@ from workloads.kinds.script.backend.tensors import (
     divide,
     dtype_name,
     empty_array,
+    is_summed,
+    op_of,
     write,
 )
 from workloads.kinds.script.backend.watch import Watch
@@ -46,8 +48,6 @@ from workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
 from workloads.rank_job import RankJob
 
 Tensors = Sequence[torch.Tensor]
-OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
-"""What the engine does; all else is Gloo's."""
 _OF_OURS = FIRST_OF_OURS
 """The tag of gathers and the like, whose messages are counted as all others of a tag are."""
 _MONITORED = _OF_OURS + 1
@@ -120,18 +120,18 @@ class Group(Named):
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> dist.Work:
         self._check(tensors)
-        if _is_summed(tensors, opts):
+        if is_summed(tensors, opts):
             return self._summed(tensors, opts)
         return self._by_gloo().allreduce(list(tensors), opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work:
         self._check(tensors)
-        if _is_summed(tensors, opts):
+        if is_summed(tensors, opts):
             return self._summed(tensors, opts)
         return self._by_gloo().allreduce_coalesced(list(tensors), opts)
 
     def _summed(self, tensors: Tensors, opts: Any) -> dist.Work:
-        op, array = _op(opts), array_of(tensors)
+        op, array = op_of(opts), array_of(tensors)
         kept = self._comparison.keep(array, divided=op == "avg")
 
         def finish() -> None:
@@ -148,7 +148,7 @@ class Group(Named):
 
     def reduce(self, tensors: Tensors, opts: Any) -> dist.Work:
         self._check(tensors)
-        op = _op(opts)
+        op = op_of(opts)
         if not op or dtype_name(tensors[0]) not in SUMMED:
             return self._by_gloo().reduce(list(tensors), opts)
         is_root = opts.rootRank == self.rank()
@@ -176,7 +176,7 @@ class Group(Named):
         return self._scattered(output, whole.detach().reshape(-1).clone(), opts)  # the script's array stays
 
     def _scattered(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> dist.Work:
-        op = _op(opts)
+        op = op_of(opts)
         if not op or dtype_name(whole) not in SUMMED:
             return self._by_gloo()._reduce_scatter_base(output, whole, opts)
         array = array_of([whole])
@@ -467,21 +467,11 @@ class Group(Named):
         return self._gloo
 
 
-def _op(opts: Any) -> str:
-    """``sum`` or ``avg``; empty for what the engine does not do."""
-    return "sum" if opts is None else next((name for op, name in OPS.items() if opts.reduceOp == op), "")
-
-
 def _after(why: BaseException) -> WorkerError:
     """What a script gets that goes on after an error which no connection of this process has outlived."""
     if isinstance(why, TestbedError):
         return WorkerError(f"{ENDED} {why.problem}", fix=why.fix)
     return WorkerError(f"{ENDED} {why!r}")
-
-
-def _is_summed(tensors: Tensors, opts: Any) -> bool:
-    """Whether the engine adds these."""
-    return bool(_op(opts)) and all(one.layout == torch.strided and dtype_name(one) in SUMMED for one in tensors)
 
 
 def _piece(array: Array, rank: int, count: int) -> torch.Tensor:

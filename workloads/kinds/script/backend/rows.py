@@ -118,7 +118,8 @@ class Rows:
         threading.Thread(target=self._keep_writing, name="testbed-rows", daemon=True).start()
 
     def call(self, op: str, dtype: str, nbytes: int, ranks: int, **more: Any) -> Row:
-        """The script asks for a collective now; ``more`` are ``group`` (0 unless given), ``by`` and ``root``."""
+        """The script asks for a collective now; ``more`` are ``group`` (0 unless given), ``by``, ``root`` and
+        ``other``."""
         if self.asks is not None and not is_chained():
             self.asks(op, nbytes)
         row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
-from workloads.kinds.script.collectives.calls import DTYPES
+from workloads.kinds.script.collectives.calls import DTYPES, SUMMED
 from workloads.kinds.script.engine.channels import FIRST_OF_OURS
 
 KNOWN = frozenset(name for name, _ in DTYPES)
 OTHER = "other"
+OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
+"""What the engine does; all else is Gloo's."""
 LARGEST_BYTES = 2**31
 """Of one collective."""
 
@@ -75,6 +78,16 @@ def dtype_name(tensor: torch.Tensor) -> str:
     """``float32``; the name that calls have for its type."""
     name = str(tensor.dtype).removeprefix("torch.")
     return name if name in KNOWN else OTHER
+
+
+def op_of(opts: Any) -> str:
+    """``sum`` or ``avg``; empty for what the engine does not do."""
+    return "sum" if opts is None else next((name for op, name in OPS.items() if opts.reduceOp == op), "")
+
+
+def is_summed(tensors: Sequence[torch.Tensor], opts: Any) -> bool:
+    """Whether the engine adds these."""
+    return bool(op_of(opts)) and all(one.layout == torch.strided and dtype_name(one) in SUMMED for one in tensors)
 
 
 def array_of(tensors: Sequence[torch.Tensor]) -> Array:

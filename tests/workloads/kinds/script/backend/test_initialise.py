@@ -32,6 +32,7 @@ for step in range(3):
     assert (tensor == 3).all()
     testbed.log(loss=tensor[0], samples=8)
     testbed.mark()
+    dist.all_reduce(torch.ones(100), dist.ReduceOp.MAX)  # no sum of gradients, with no scheme
 dist.broadcast(tensor, 1)
 whole = [torch.empty(1000) for _ in range(world)]
 dist.all_gather(whole, tensor)
@@ -154,6 +155,16 @@ def test_ranks_number_their_collectives_alike(told: list[RankRows]) -> None:
     )
     assert len(first) > 8
     assert first == second
+
+
+def test_what_no_scheme_adds_is_no_sum_of_gloos_either(told: list[RankRows]) -> None:
+    for rows in told:
+        assert Counter(
+            (call.nbytes, call.adds) for call in rows.calls if call.op == "allreduce" and call.group == 0
+        ) == {
+            (4000, True): 3,
+            (400, False): 3,
+        }
 
 
 def test_waits_marks_and_numbers_are_told(told: list[RankRows]) -> None:
