@@ -162,7 +162,8 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                 with _told_by_workers():
                     found, samples = _of_program(trial, ran, files)
                 record |= found
-                waited = queues.table(ran.observed.queues, *programs.window(ran))
+                window = programs.window(ran) if samples is None else several.window([samples])
+                waited = queues.table(ran.observed.queues, *window)
             record["status"] = "done"
         except DiskFullError:
             raise

@@ -20,6 +20,7 @@ from workloads.job import WorkerJob
 from workloads.kinds import load
 from workloads.rank_job import VARIABLE, RankJob
 
+from ..bench import Bench
 from ..conftest import Called
 
 METRICS = "metrics: {loss: 'loss ([0-9.]+)', none: 'accuracy ([0-9.]+)'}"
@@ -187,6 +188,66 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path, testbed: 
     page = (folder / "out/report.html").read_text()
     assert "How long did scripts wait for communication?" in page
     assert "finds no number in any log." in page
+
+
+LATE = """
+import json, os, socket, time
+job = json.load(open(os.environ["TESTBED_RANK"]))
+out = open(job["samples"], "w", buffering=1)
+def say(kind, **said):
+    out.write(json.dumps({"kind": kind, **said}) + "\\n")
+time.sleep(1.0)  # as imports take
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if job["rank"] == 0:
+    other, _ = socket.create_server(place).accept()
+else:
+    while True:
+        try:
+            other = socket.create_connection(place)
+            break
+        except OSError:
+            time.sleep(0.01)
+say("hello", rank=job["rank"], node=job["node"], name=job["name"], congestion_control="reno", time=time.monotonic())
+for i in range(4):
+    asked_s = time.monotonic()
+    if job["rank"] == 1:
+        other.sendall(bytes(250_000))
+        other.recv(1)
+    else:
+        left = 250_000
+        while left:
+            left -= len(other.recv(left))
+        other.sendall(b".")
+    call = dict(seq=i, group=0, op="allreduce", dtype="float32", bytes=400_000, by="scheme", ranks=job["world"])
+    say("call", asked_s=asked_s, begun_s=asked_s, done_s=time.monotonic(), waited_s=0.01, **call)
+if job["rank"] == 1:
+    say("failed", op="allreduce", group=0, seq=3, time=time.monotonic(), error="RuntimeError: no room")
+say("done", max_rss_bytes=1000, wire_bytes=400_000, sent=None)
+"""
+
+
+@pytest.mark.lab
+def test_a_scripts_queues_and_iterations_have_one_clock_and_a_caught_error_makes_it_invalid(
+    folder: Path, bench: Bench
+) -> None:
+    (folder / "rank.py").write_text(LATE)
+    arms = SPEC[SPEC.index("arms:") : SPEC.index("retries")]
+    (outcome,) = bench.run(SPEC.replace(arms, "arms: [{topology: star(hosts=2), scheme: ring}]\n"), folder)
+    record, jct_s, table = outcome.record, outcome.record["metrics"]["jct_s"], outcome.queues
+    assert record["status"] == "done", record["error"]
+    assert table is not None
+    assert jct_s < 0.9
+    assert (table["mean_bytes"] > 10_000).any()
+    assert table["start_s"].between(0, jct_s).all()
+    assert (table["start_s"] + table["window_s"]).max() < jct_s + 0.001
+    (check,) = (one for one in record["fidelity"]["checks"] if one["name"] == "collectives")
+    assert (check["ok"], check["value"]) == (False, 1.0)
+    assert check["detail"] == "1 failed; rank 1: 1, the first was allreduce 3 of group 0 (RuntimeError: no room)"
+    assert all("collectives" in one["spoilt_by"] for one in record["fidelity"]["numbers"].values())
+    assert (record["gradient_sums"], record["iterations"]) == (3, 4)
+    assert record["failed_collectives"] == [
+        {"rank": 1, "host": "h1", "count": 1, "first": "allreduce 3 of group 0", "error": "RuntimeError: no room"}
+    ]
 
 
 MISTAKEN = """
