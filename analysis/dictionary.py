@@ -67,7 +67,7 @@ METRICS: Mapping[str, Field] = {
     "exposed_s": Field(
         NUMBER,
         "s",
-        "of an iteration of a script, the time that it waited for collectives: mean over the ranks, median over the "
+        "of an iteration of a script, the time that collectives held it: mean over the ranks, median over the "
         "iterations after the warm-up; null if it is not seen",
     ),
     "hidden_s": Field(NUMBER, "s", "the same for the time that collectives were on their way and it did not wait"),
@@ -221,7 +221,9 @@ _COLLECTIVE: Mapping[str, Field] = {
     "ranks": Field(COUNT, "ranks", "number of ranks in its group"),
     "count": Field(COUNT, NO_UNIT, "how many of them there were"),
     "median_s": Field(NUMBER, "s", "median time from the last rank that asked for it to the last rank that had it"),
-    "waited_s": Field(NUMBER, "s", "mean time that a rank waited for it; null if that is not seen"),
+    "waited_s": Field(
+        NUMBER, "s", "mean time that it held a rank: the call itself, and the wait; null if that is not seen"
+    ),
     "algbw_bps": Field(NUMBER, "bit/s", "size over median time; null without bytes"),
     "busbw_bps": Field(NUMBER, "bit/s", "the same times the factor that nccl-tests has for its kind"),
     "least_s": Field(NUMBER, "s", "time that its busiest link takes for its bytes; null if not known"),
@@ -439,7 +441,9 @@ SAMPLES: Mapping[str, Field] = {
     "staleness": Field(
         COUNT, "updates", "updates of others that the server applied in between; with several, of the most stale part"
     ),
-    "exposed_s": Field(NUMBER, "s", "for how long a script waited for collectives; scripts only, as the next three"),
+    "exposed_s": Field(
+        NUMBER, "s", "for how long collectives held a script, in its calls and waits; scripts only, as the next three"
+    ),
     "hidden_s": Field(NUMBER, "s", "for how long collectives were on their way while it did not wait"),
     "sum_error": Field(
         NUMBER, "ratio", "largest difference of a sum from Gloo's, over what rounding allows; null if none was compared"

@@ -36,7 +36,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
         **dict.fromkeys(("seq", "group", "bytes", "ranks", "root"), COUNT),
         **dict.fromkeys(("op", "dtype", "by"), _WORD),
         **dict.fromkeys(("asked_s", "begun_s", "done_s"), _MOMENT),
-        **{"waited_s": _SPAN, "chained": TRUTH, "other": TRUTH},
+        **{"asking_s": _SPAN, "waited_s": _SPAN, "chained": TRUTH, "other": TRUTH},
     },
     "mark": {"iteration": COUNT, "time": _MOMENT},
     "log": {"iteration": COUNT, "time": _MOMENT, "values": {EACH: _VALUE}},
@@ -174,6 +174,7 @@ def _call(line: Mapping[str, Any]) -> Call:
         root=line.get("root"),
         chained=bool(line.get("chained")),
         is_other=bool(line.get("other")),
+        asking_s=line.get("asking_s") or 0.0,
     )
 
 

@@ -28,6 +28,7 @@ class Call:
         op: such as ``allreduce``.
         nbytes: of the whole array: what each rank adds to, or has in the end, whichever is more.
         asked_s: when the script called it.
+        asking_s: for how long that call held the script's own thread, before it could do something else or wait.
         done_s: when this rank had the result.
         waited_s: for how long a thread of the script waited for it; None if that is not seen, as where PyTorch waits
             for a future within DDP.
@@ -54,6 +55,12 @@ class Call:
     root: int | None = None
     chained: bool = False
     is_other: bool = False
+    asking_s: float = 0.0
+
+    @property
+    def held_s(self) -> float | None:
+        """For how long it held the script in all; None if its waits are not seen."""
+        return None if self.waited_s is None else self.asking_s + self.waited_s
 
     @property
     def adds(self) -> bool:

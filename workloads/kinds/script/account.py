@@ -153,24 +153,26 @@ def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
 def _exposed(each: Sequence[Sequence[Call]]) -> dict[str, list[float]]:
     """For each iteration: for how long the script waited for collectives, and for how long some were on their way
     while it did not."""
-    waited = [sum(call.waited_s or 0.0 for call in calls) + _unseen_s(calls) for calls in each]
+    waited = [sum(call.held_s or 0.0 for call in calls) + _unseen_s(calls) for calls in each]
     busy = [covered_s([(call.asked_s, call.done_s) for call in calls]) for calls in each]
     hidden = np.maximum(0.0, np.array(busy) - np.array(waited)).tolist()
     return {"exposed_s": waited, "hidden_s": hidden}
 
 
 def _unseen_s(calls: Sequence[Call]) -> float:
-    """How long waits took that are not seen: DDP asks for its last bucket at the end of the backward pass, and then
-    waits until it has all of them, and all sums that its hook asks for afterwards. The hook computes in between, and
-    that time is no wait for a collective. NaN if DDP asked for none by itself: nobody knows then when it began to
-    wait."""
+    """How long calls took whose waits are not seen, and these waits: DDP asks for its last bucket at the end of the
+    backward pass, and then waits until it has all of them, and all sums that its hook asks for afterwards. The hook
+    computes in between, and that time is no wait for a collective. NaN if DDP asked for none by itself: nobody knows
+    then when it began to wait."""
     unseen = [call for call in calls if call.waited_s is None]
     if not unseen:
         return 0.0
     begun_s = max((call.asked_s for call in unseen if not call.chained), default=None)
     if begun_s is None:
         return math.nan
-    return covered_s([(max(call.asked_s, begun_s), call.done_s) for call in unseen if call.done_s > begun_s])
+    asking = [(call.asked_s, min(call.asked_s + call.asking_s, begun_s)) for call in unseen if call.asked_s < begun_s]
+    waits = [(max(call.asked_s, begun_s), call.done_s) for call in unseen if call.done_s > begun_s]
+    return covered_s([*asking, *waits])
 
 
 def covered_s(spans: Iterable[tuple[float, float]]) -> float:
@@ -285,7 +287,7 @@ def _row(key: _Alike, each: Sequence[Sequence[Call]]) -> dict[str, Any]:
     complete = [calls for calls in each if len(calls) == size] or list(each)
     taken_s = [max(call.done_s for call in calls) - max(call.asked_s for call in calls) for calls in complete]
     time_s = max(median(taken_s), LEAST_S)
-    seen_s = [call.waited_s for calls in each for call in calls if call.waited_s is not None]
+    seen_s = [call.held_s for calls in each for call in calls if call.held_s is not None]
     factor = bus_factor(op, size)
     return {
         "op": op,

@@ -75,6 +75,15 @@ def test_a_wait_that_is_not_seen_is_from_the_last_bucket_to_the_last_sum() -> No
     assert metrics["hidden_s"] == pytest.approx(0.5)  # the first bucket is asked for 0.5 s before the last
 
 
+def test_the_time_of_a_call_itself_counts_as_waited_for() -> None:
+    """It has copies of arrays and plans in it. DDP's own wait begins with its last call."""
+    seen = found(ranks([call(i, 400, 1.0 + i, took_s=0.3, waited_s=0.1, asking_s=0.2) for i in range(4)]))
+    assert seen.metrics["exposed_s"] == pytest.approx(0.3)
+    assert seen.collectives[0]["waited_s"] == pytest.approx(0.3)
+    calls = [call(i, 400 + i % 2, 1.0 + 0.5 * i, took_s=0.4, waited_s=None, asking_s=0.05) for i in range(8)]
+    assert found(ranks(calls)).metrics["exposed_s"] == pytest.approx(0.05 + 0.4)
+
+
 def of_power_sgd(**first: object) -> list[Call]:
     """Three iterations of a hook that asks for a sum at 0 s, computes from 0.2 to 0.5 s, and asks for another one."""
     return [

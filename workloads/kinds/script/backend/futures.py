@@ -58,7 +58,7 @@ def wrap() -> None:
         try:
             return _theirs_wait(self)
         finally:
-            row.waited(time.monotonic() - asked_s)
+            row.waited(asked_s, for_it=False)
 
     @functools.wraps(_theirs_then)
     def then(self: Any, callback: Callable[[Any], Any]) -> Any:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from workloads.kinds.ranks import SUMS
 from workloads.kinds.script.backend import futures
-from workloads.kinds.script.backend.named import Named, Place, forked, telling
+from workloads.kinds.script.backend.named import Named, Place, telling
 from workloads.kinds.script.backend.rows import Row, Rows
 from workloads.kinds.script.backend.tensors import is_summed
 
@@ -60,7 +60,7 @@ class Told(dist.Work):
                 raise cause from None
             raise
         if not futures.is_chained():
-            self._row.waited(time.monotonic() - asked_s)
+            self._row.waited(asked_s)
         self._row.done()
         return bool(found)
 
@@ -112,9 +112,9 @@ class Gloo(Named):
         """The rows of collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known.
         ``cause`` says why our engine beside it has ended, if there is one that has."""
         store, rank, size, timeout = place
-        super().__init__(rank, size)
+        super().__init__(rank, size, rows, group)
         self._gloo: Any = _connected(lambda: dist.ProcessGroupGloo(store, rank, size, timeout), cause)
-        self._rows, self._group, self._carries, self._cause = rows, group, carries, cause
+        self._carries, self._cause = carries, cause
 
     def shutdown(self) -> None:
         """Leave the group; its threads end."""
@@ -129,15 +129,12 @@ class Gloo(Named):
         if self._gloo is not None:
             self._rows.failed(row, error)
 
-    def _refused(self, op: str, error: BaseException) -> None:
-        self._rows.refused(op, self._group, error)
-
     def _told(self, op: str, tensors: Sequence[torch.Tensor], root: int | None, *, is_other: bool) -> Row:
         nbytes = sum(one.numel() * one.element_size() for one in tensors)
         dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else "other"
         more = {**({} if root is None else {"root": root}), **({"other": True} if is_other else {})}
         by = "scheme" if op in self._carries else "gloo"
-        return self._rows.call(op, dtype, nbytes, self.size(), group=self._group, by=by, **more)
+        return self._rows.call(op, dtype, nbytes, self.size(), group=self._number, by=by, **more)
 
 
 def _connected(make: Callable[[], Any], cause: Cause) -> Any:
@@ -165,8 +162,6 @@ def _connected(make: Callable[[], Any], cause: Cause) -> Any:
 
 def _around(name: str, op: str, sized: Sized) -> Callable[..., Any]:
     def ask(self: Gloo, *arguments: Any, **named: Any) -> Any:
-        if self._is_forked:
-            raise forked()
         options = named.get("opts", arguments[-1] if arguments else None)
         root = getattr(options, "rootRank", None)
         reduces = options if hasattr(options, "reduceOp") else None  # without options it is a sum

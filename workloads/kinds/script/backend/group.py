@@ -22,7 +22,7 @@ from testbed.base.errors import NeighbourError, TestbedError, WorkerError
 from workloads.kinds.script.backend.compare import Comparison
 from workloads.kinds.script.backend.finite import Look
 from workloads.kinds.script.backend.gloo import CALLS, SAME, Gloo
-from workloads.kinds.script.backend.named import Named, Place, forked, telling
+from workloads.kinds.script.backend.named import Named, Place, telling
 from workloads.kinds.script.backend.rows import Row, Rows
 from workloads.kinds.script.backend.tensors import (
     Array,
@@ -84,8 +84,8 @@ class Group(Named):
 
     def __init__(self, place: Place, who: Who, number: int, members: Sequence[int]) -> None:
         _, rank, size, _ = place
-        super().__init__(rank, size)
-        self._place, self._who, self._number, self._members = place, who, number, list(members)
+        super().__init__(rank, size, who.rows, number)
+        self._place, self._who, self._members = place, who, list(members)
         self._trees = who.engine.group(number, self._members) if size > 1 else None
         self._comparison = Comparison(who.job.check if number == 0 else 0, who.rows)
         self._gloo: Gloo | None = None
@@ -109,7 +109,7 @@ class Group(Named):
         except Exception as error:  # at the end of a process nobody else tells of it
             problem = f"the sums that check asks for could not be compared with Gloo's: {error!s:.1000}"
             fix = "let all ranks leave their process group at the same time, or leave check out"
-            self._who.rows.fail(problem, fix, elsewhere=isinstance(error, NeighbourError))
+            self._rows.fail(problem, fix, elsewhere=isinstance(error, NeighbourError))
             raise
 
     def abort(self) -> None:
@@ -396,7 +396,7 @@ class Group(Named):
         nbytes = sum(one.numel() * one.element_size() for one in tensors)
         more = {} if root is None else {"root": root}
         dtype = dtype_name(tensors[0])
-        return self._who.rows.call(op, dtype, nbytes, self.size(), group=self._number, by="direct", **more)
+        return self._rows.call(op, dtype, nbytes, self.size(), group=self._number, by="direct", **more)
 
     # Common
 
@@ -404,11 +404,9 @@ class Group(Named):
         """``whole`` are those of the tensors whose numbers move, if not all do.
 
         Raises:
-            SpecError: a tensor cannot be moved, or this process was forked from the rank.
-            TestbedError: the group has failed before.
+            SpecError: a tensor cannot be moved.
+            WorkerError: no collective can be made any more.
         """
-        if self._is_forked:
-            raise forked()
         if (why := self._who.engine.error) is not None:
             raise _after(why)
         check(tensors, tensors if whole is None else whole)
@@ -418,7 +416,7 @@ class Group(Named):
         by = "scheme" if self._trees is None else self._who.engine.by(self._trees, call)
         more = {"root": call.root} if call.root >= 0 else {}
         nbytes = array.memory.numel() * array.memory.element_size()
-        row = self._who.rows.call(
+        row = self._rows.call(
             call.what.name.lower(), array.dtype, nbytes, self.size(), group=self._number, by=by, **more
         )
         by_integers = by == "scheme" and self._trees is not None and self._trees.forest.fixed is not None
@@ -441,7 +439,7 @@ class Group(Named):
         return self._watched(work, f"{call.describe()} in group {self._number}", opts, operation)
 
     def _nonfinite(self, row: Row, where: str) -> None:
-        self._who.rows.say("nonfinite", group=self._number, seq=row.sequence, where=where)
+        self._rows.say("nonfinite", group=self._number, seq=row.sequence, where=where)
 
     def _watched(self, work: Ours, what: str, opts: Any, operation: Any) -> Ours:
         given = getattr(opts, "timeout", None)
@@ -453,17 +451,14 @@ class Group(Named):
         """Nobody waits for what is on its way when the script leaves the group."""
         self._who.error = error
         if row is not None and not self._has_left:
-            self._who.rows.failed(row, error)
-
-    def _refused(self, op: str, error: BaseException) -> None:
-        self._who.rows.refused(op, self._number, error)
+            self._rows.failed(row, error)
 
     def _by_gloo(self) -> Gloo:
         """A group of Gloo's of the same ranks, made when it is first needed."""
         if self._gloo is None:
             store, rank, size, timeout = self._place
             place = (PrefixStore("gloo", store), rank, size, timeout)
-            self._gloo = Gloo(place, self._who.rows, self._number, frozenset(), lambda: self._who.engine.error)
+            self._gloo = Gloo(place, self._rows, self._number, frozenset(), lambda: self._who.engine.error)
         return self._gloo
 
 

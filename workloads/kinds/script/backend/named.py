@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
 from testbed.base.errors import SpecError
+from workloads.kinds.script.backend.rows import Rows
 
 if TYPE_CHECKING:
 
@@ -34,17 +35,15 @@ class Named(_Whole):
     _name = ""
     _about = ""
 
-    def __init__(self, rank: int, size: int) -> None:
+    def __init__(self, rank: int, size: int, rows: Rows, number: int) -> None:
         super().__init__(rank, size)
+        self._rows, self._number = rows, number
         self._pid = os.getpid()
 
     @property
     def _is_forked(self) -> bool:
         """Whether the script has forked this process from the rank, whose threads and connections it has not."""
         return os.getpid() != self._pid
-
-    def _refused(self, op: str, error: BaseException) -> None:
-        """A collective has failed while the script asked for it."""
 
     @property
     def group_name(self) -> str:
@@ -77,16 +76,18 @@ class Named(_Whole):
 
 
 def telling(ask: Callable[..., Any], op: str) -> Callable[..., Any]:
-    """A method of a group, whose errors are told before they are raised."""
+    """A method of a group, which tells how long it takes, and of its errors before they are raised."""
 
     @functools.wraps(ask)
     def asked(self: Named, *arguments: Any, **named: Any) -> Any:
-        try:
-            return ask(self, *arguments, **named)
-        except Exception as error:
-            if not self._is_forked:
-                self._refused(op, error)
-            raise
+        if self._is_forked:
+            raise forked()
+        with self._rows.asking():
+            try:
+                return ask(self, *arguments, **named)
+            except Exception as error:
+                self._rows.refused(op, self._number, error)
+                raise
 
     return asked
 

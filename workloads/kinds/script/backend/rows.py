@@ -13,7 +13,8 @@ import resource
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,17 @@ class Row:
         """It is that one of its group's collectives."""
         self._fields["seq"] = sequence
 
+    def asked(self, at_s: float) -> None:
+        """The script called it then."""
+        self._fields["asked_s"] = at_s
+
+    def held(self, seconds: float) -> None:
+        """The call held the script for so long, which goes on now, or waits. A result that is there already is the
+        script's from now on."""
+        self._fields["asking_s"] = seconds
+        if self.done_s is not None:
+            self._fields["done_s"] = time.monotonic()
+
     def begun(self) -> None:
         """It has begun to move."""
         self._fields["begun_s"] = time.monotonic()
@@ -69,10 +81,14 @@ class Row:
         """This rank has the result."""
         self._fields.setdefault("done_s", time.monotonic())
 
-    def waited(self, seconds: float) -> None:
-        """The script has waited for it for so long."""
-        self._waited_s += seconds
+    def waited(self, since_s: float, *, for_it: bool = True) -> None:
+        """The script has waited since then, and goes on now. If it waited ``for_it`` alone, and not also for what is
+        done with the result, the rank has the result now: before, its thread could not go on with it."""
+        now_s = time.monotonic()
+        self._waited_s += now_s - since_s
         self._is_waited = True
+        if for_it and self.done_s is not None and self.done_s > since_s:
+            self._fields["done_s"] = now_s
 
     def unseen(self) -> None:
         """The script got a future, and whether it waits for that is not seen."""
@@ -99,6 +115,14 @@ class Row:
         return {"kind": "call", **self._fields, "waited_s": waited_s}
 
 
+class _Asking(threading.local):
+    """The collective that a thread asks for now: since when, for how long its pace has held it, and its row."""
+
+    since_s: float | None = None
+    paced_s = 0.0
+    row: Row | None = None
+
+
 class Rows:
     """The file of a rank. All methods may be called from any thread; after a fork, the child's say nothing."""
 
@@ -112,6 +136,7 @@ class Rows:
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
         """Is called before the script's own thread asks for a collective, with its kind and size, and may wait."""
+        self._asking = _Asking()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._ended = threading.Event()
@@ -120,11 +145,17 @@ class Rows:
     def call(self, op: str, dtype: str, nbytes: int, ranks: int, **more: Any) -> Row:
         """The script asks for a collective now; ``more`` are ``group`` (0 unless given), ``by``, ``root`` and
         ``other``."""
+        here = self._asking
         if self.asks is not None and not is_chained():
+            before_s = time.monotonic()
             self.asks(op, nbytes)
+            here.paced_s += time.monotonic() - before_s
         row = Row({"op": op, "dtype": dtype, "bytes": nbytes, "ranks": ranks, "group": 0, "by": "scheme", **more})
         if is_chained():
             row.chain()
+        elif here.since_s is not None and here.row is None:  # of several that it is made of, the first
+            here.row = row
+            row.asked(here.since_s + here.paced_s)
         with self._lock:
             counted = row.group, op in PAIRED  # else ranks that send would count otherwise than those that do not
             row.number(self._counts[counted])
@@ -134,6 +165,22 @@ class Rows:
             total[1] += nbytes
             self._open.append(row)
         return row
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """While a thread asks for a collective. What is done before it has a row, such as a copy of its array, is part
+        of it; waiting for a pace is not."""
+        here = self._asking
+        if here.since_s is not None:
+            yield
+            return
+        here.since_s, here.paced_s, here.row = time.monotonic(), 0.0, None
+        try:
+            yield
+        finally:
+            if here.row is not None:
+                here.row.held(time.monotonic() - here.since_s - here.paced_s)
+            here.since_s = here.row = None
 
     def say(self, kind: str, **fields: Any) -> None:
         """Any other line."""

@@ -114,7 +114,7 @@ class Ours(dist.Work):
             raise self._error from None
         finally:
             if self.row is not None and not futures.is_chained():
-                self.row.waited(time.monotonic() - asked_s)
+                self.row.waited(asked_s)
         return True
 
     def ends_within(self, limit_s: float) -> bool:
