@@ -38,7 +38,7 @@ NAMES = {"gst": "GST", "jct": "JCT", "throughput": "samples/s"}
 """What people call them."""
 DIGITS = 7
 """Significant digits of what a baseline keeps: more than any clock of ours can tell apart."""
-MACHINE = ("kernel", "machine", "cpu", "python", "congestion_control")
+MACHINE = ("kernel", "machine", "cpu", "limits", "python", "congestion_control")
 PACKAGES = ("numpy", "torch")
 """Those that compute and move gradients."""
 WITHOUT_EFFECT = ("net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_allowed_congestion_control")

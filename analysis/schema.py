@@ -52,6 +52,7 @@ _LAB: Shape = {
 }
 _MACHINE: Mapping[str, Shape] = {
     "cpu": OBJECT,
+    "limits": OBJECT,
     "sysctls": {EACH: PLAIN},
     "packages": {EACH: PLAIN},
     "congestion_control": NAME,

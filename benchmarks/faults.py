@@ -99,6 +99,30 @@ def hogs(_lab: NetnsLab) -> Iterator[None]:
             process.wait()
 
 
+@contextmanager
+def cpu_quota(cores: float) -> Iterator[None]:
+    """This process, and all that it starts, may use so many cores: it goes into a control group of its own (version 1),
+    and back. Unlike the faults of a lab this begins before the run does, as in a container with a quota.
+
+    Raises:
+        OSError: this machine has no such groups, or they are not for us.
+    """
+    above = Path("/sys/fs/cgroup/cpu")
+    group = above / f"testbed-benchmark-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_quota_us").write_text(str(round(cores * 100_000)))
+        (group / "cgroup.procs").write_text("0")
+        yield
+    finally:
+        (above / "cgroup.procs").write_text("0")
+        for _ in range(200):  # processes of the run may take a moment to end
+            with suppress(OSError):
+                group.rmdir()
+                break
+            time.sleep(0.05)
+
+
 def bucket(rate: str, burst: str, after_s: float = 0.0) -> Fault:
     """The token bucket at h0's egress has another rate, or depth (both as tc writes them)."""
 

@@ -195,7 +195,7 @@ TOLD: tuple[dict[str, Any], ...] = (
     {"grown": "1/log", "data": "YQ=="},
     {"exit": "h0", "status": 0, "started_s": 1.0, "ended_s": 2.0},
     {"ended": 7, "status": 0},
-    {"cpu": [[1.0, 2.0, 0.0, 3.0], [1.1, 2.1, 0.0, 3.2]]},
+    {"cpu": [[1.0, 2.0, 0.0, 3.0, 0.0], [1.1, 2.1, 0.0, 3.2, None]]},
 )
 
 

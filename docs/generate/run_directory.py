@@ -20,7 +20,7 @@ runs/mine-20261121-120000/
   results.csv      a row for each trial
   spec.yaml        the spec as given, below the command that repeats what --set changed
   resolved.json    the spec with every default filled in
-  env.json         kernel, CPU, sysctls, congestion control, shapers as the kernel says them back, packages, git, seed
+  env.json         kernel, CPU, limits, sysctls, congestion control, shapers as the kernel says, packages, git, seed
   trials/          a JSON file for each trial: metrics, links, fidelity, accuracy, earlier attempts
   samples/         a Parquet file for each trial: a row for each worker and iteration
   queues/          a Parquet file for each trial: a row for each link and window of time in which bytes waited

@@ -1,9 +1,9 @@
 """What was measured, in the user's cache: ``$XDG_CACHE_HOME/testbed/capacity.json``, by machine.
 
-A home directory may be on several machines, and a machine may get another kernel or fewer cores: what was measured
-counts for the same machine only. The steps are kept, not what follows from them, so that a better model can use them.
-The file is the user's alone (0600); one that belongs to somebody else, or is damaged, counts as nothing measured, and
-says so.
+A home directory may be on several machines, and a machine may get another kernel, fewer cores or a quota: what was
+measured counts for the same machine only. The steps are kept, not what follows from them, so that a better model can
+use them. The file is the user's alone (0600); one that belongs to somebody else, or is damaged, counts as nothing
+measured, and says so.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from testbed.base.errors import OutputError
 from testbed.base.processor import cpu_model
 from testbed.capacity.model import Capacity, NothingCarriedError, Step, fitted
 from testbed.files.writing import named_errors, write_bytes
+from testbed.machine.cgroups import limits
 
 FILE = Path("testbed") / "capacity.json"
 SCHEMA = 3
@@ -51,13 +52,13 @@ def place() -> Path:
 
 
 def machine() -> Machine:
-    """What tells this machine from others, and from itself with other cores or another kernel."""
+    """What tells this machine from others, and from itself with other cores, another quota or another kernel."""
     identity = ""
     with suppress(OSError):
         identity = MACHINE_ID.read_text().strip()
     return {
         "cpu": cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": limits().cores,
         "kernel": platform.release(),
         "machine": identity or socket.gethostname(),
     }

@@ -8,7 +8,6 @@ step waits for a calm moment, and a step that missed by little is tried again.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import Lab
 from testbed.lab.choice import DEFAULT, opener
 from testbed.machine.calm import Lookout
+from testbed.machine.cgroups import limits
 from testbed.spec import read
 from testbed.trial.model import Trial
 
@@ -90,7 +90,7 @@ def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[S
         TestbedError: no lab can be had here, or a trial failed.
     """
     steps: list[Step] = []
-    guess_bps = GUESS_BPS_PER_CORE * len(os.sched_getaffinity(0))
+    guess_bps = GUESS_BPS_PER_CORE * limits().cores
     with (
         tempfile.TemporaryDirectory(prefix="testbed-capacity-") as folder,
         opener(DEFAULT)() as lab,

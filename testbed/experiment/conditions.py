@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.experiment.provenance import congestion_control
+from testbed.machine.cgroups import limits
 from testbed.perturb.kinds.base import Perturbation
 from testbed.perturb.moments import Moment
 from testbed.trial.job import Job
@@ -66,7 +66,7 @@ def _text(name: str, value: Any) -> str:
 def warnings(trials: Sequence[Trial]) -> list[str]:
     """What makes numbers of these trials mean less than they seem to, each in a sentence with what to change."""
     firsts = [trial for trial in trials if not trial.repeat]
-    cores = len(os.sched_getaffinity(0))
+    cores = limits().cores
     crowded = [trial for trial in firsts if _computing(trial) > cores]
     paced = "give their time with compute: {mode: paced, ...}"
     fix = (
@@ -75,7 +75,7 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
     found = {
         f"more than {MOST_AT_ONCE:.0%} of the bytes pass links at once, before their rates count, because the gradient "
         "is small for the rate; take a larger model, a smaller scale or a lower rate": filter(_is_small, firsts),
-        f"more workers compute in real time than there are cores here ({cores}), so they slow each other down; "
+        f"more workers compute in real time than there are cores here ({cores:g}), so they slow each other down; "
         f"{fix}": crowded,
         "one iteration is left after the warm-up, and a median of one says nothing of scatter; give more iterations":
             filter(_has_one_iteration, firsts),

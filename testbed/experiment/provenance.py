@@ -13,6 +13,7 @@ from typing import Any
 from testbed.base.errors import SpecError
 from testbed.base.processor import cpu_model
 from testbed.lab.base import PREFERRED_CONTROLS
+from testbed.machine.cgroups import limits
 from testbed.run_directory.layout import SCHEMA
 from testbed.spec import Spec
 
@@ -30,11 +31,13 @@ PACKAGES = ("testbed", "topologies", "workloads", "analysis")
 
 def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
     """The environment as env.json holds it, with no trial's lab yet."""
+    here = limits()
     return {
         "schema": SCHEMA,
         "kernel": platform.release(),
         "machine": platform.machine(),
-        "cpu": {"model": cpu_model(), "cores": len(os.sched_getaffinity(0))},
+        "cpu": {"model": cpu_model(), "cores": here.cpus},
+        "limits": here.as_json(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "sysctls": {name: value for name in SYSCTLS if (value := sysctl(name)) is not None},
         "congestion_control": congestion_control,

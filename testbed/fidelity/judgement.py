@@ -35,6 +35,7 @@ from testbed.fidelity import (
     nodes,
     own,
     pacing,
+    quota,
     read_back,
     retransmissions,
     run_queue,
@@ -46,8 +47,8 @@ from workloads.kinds import kinds
 from workloads.sync.cost import goodput
 
 KINDS = (
-    *(link_rate, delay, cpu, run_queue, timers, aggregators, pacing, wire, drops, retransmissions, read_back, events),
-    *(lower_bound, nodes, own),
+    *(link_rate, delay, cpu, quota, run_queue, timers, aggregators, pacing, wire, drops, retransmissions, read_back),
+    *(events, lower_bound, nodes, own),
 )
 """A module each: what it sees and misses (``ABOUT``), and its ``checks`` of a trial, none where it does not apply."""
 

@@ -18,11 +18,14 @@ from testbed.capacity.cache import Known, known
 from testbed.experiment.provenance import sysctl
 from testbed.lab.choice import places
 from testbed.lab.place import Prerequisite
+from testbed.machine.cgroups import Limits, limits
 from workloads.datagrams import ROOM_BYTES
 from workloads.kinds import kinds
 
 LEAST_MEMORY_BYTES = 2 * 2**30
 """PyTorch once (0.4 GB) and nine workers of the quickstart (80 MB each), with room for the rest."""
+LEAST_PROCESSES = 256
+"""Nine workers of the quickstart with their threads, what starts and watches them, and room for the rest."""
 TOOLS = {
     "ping": ("iputils-ping", "latency, by hand, with testbed exec"),
     "iperf3": ("iperf3", "throughput, by hand, with testbed exec"),
@@ -38,16 +41,46 @@ def checks() -> list[Prerequisite]:
 
 
 def _machine() -> Iterator[Prerequisite]:
-    cores = len(os.sched_getaffinity(0))
-    fix = "run on a machine with more cores, or lower the links' rates until trials come out VALID"
-    yield Prerequisite("CPU cores", cores >= 2, f"{cores} to use", None if cores >= 2 else fix)
+    here = limits()
+    yield _cores(here)
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    available = int(fields["MemAvailable"].split()[0]) * 1024
-    enough = available >= LEAST_MEMORY_BYTES
-    detail = f"{available / 2**30:.1f} GiB available, {LEAST_MEMORY_BYTES / 2**30:.0f} GiB wanted"
-    yield Prerequisite("memory", enough, detail, None if enough else "end what uses memory, or run fewer workers")
+    yield _memory(here, int(fields["MemAvailable"].split()[0]) * 1024)
+    yield from _processes(here)
     yield Prerequisite("kernel", True, f"{platform.system()} {platform.release()}")
     yield from _receive_buffers(sysctl("net.core.rmem_max"))
+
+
+def _cores(here: Limits) -> Prerequisite:
+    detail, enough = f"{here.cores:g} to use", here.cores >= 2
+    fix = "run on a machine with more cores, or lower the links' rates until trials come out VALID"
+    if here.cores < here.cpus:
+        group = min(here.quotas, key=lambda quota: quota.cores).directory
+        detail += f": {here.cpus} CPUs, and a quota of CPU time ({group})"
+        fix = f"raise the quota (docker run --cpus, CPUQuota= of systemd, or in {group}), or {fix}"
+    elif not here.is_known:
+        detail += "; whether a quota limits them is not known, because control groups are not mounted"
+    return Prerequisite("CPU cores", enough, detail, None if enough else fix)
+
+
+def _memory(here: Limits, available: int) -> Prerequisite:
+    wanted, limit = f"{LEAST_MEMORY_BYTES / 2**30:.0f} GiB wanted", ""
+    if here.memory_bytes is not None and here.memory_left_bytes is not None:
+        available = min(available, here.memory_left_bytes)
+        limit = f" under a limit of {here.memory_bytes / 2**30:.1f} GiB"
+    enough = available >= LEAST_MEMORY_BYTES
+    fix = "end what uses memory, or run fewer workers"
+    detail = f"{available / 2**30:.1f} GiB available{limit}, {wanted}"
+    return Prerequisite("memory", enough, detail, None if enough else f"raise the limit, {fix}" if limit else fix)
+
+
+def _processes(here: Limits) -> Iterator[Prerequisite]:
+    """The limit of processes and threads, where a control group has one."""
+    if here.processes is None:
+        return
+    enough = here.processes >= LEAST_PROCESSES
+    detail = f"at most {here.processes:,} with their threads, {LEAST_PROCESSES} wanted"
+    fix = "raise the limit (docker run --pids-limit, TasksMax= of systemd)"
+    yield Prerequisite("processes", enough, detail, None if enough else fix)
 
 
 def _receive_buffers(most: str | None) -> Iterator[Prerequisite]:

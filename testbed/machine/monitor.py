@@ -1,16 +1,18 @@
-"""How busy the machine's CPUs were, at any moment of a trial: /proc/stat, read on the side."""
+"""How busy the machine's CPUs were, and how long a quota kept processes from them, at any moment of a trial."""
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
 from testbed.base.repeating import Repeating
+from testbed.machine.cgroups import limits, quotas_above, throttled_s
 
 PERIOD_S = 0.05
 """The kernel counts in ticks of 10 ms, so a shorter period would not see more."""
@@ -20,20 +22,23 @@ PERIOD_S = 0.05
 class CpuLog:
     """Seconds of CPU time, over all cores that we may use, counted since boot: one entry for each reading.
 
-    ``at_s`` is on the clock of time.monotonic, as the workers' samples are.
+    ``at_s`` is on the clock of time.monotonic, as the workers' samples are. ``throttled_s`` is for how long quotas have
+    kept processes from cores: 0 where no group has a quota, NaN where that is not known.
     """
 
     at_s: list[float] = field(default_factory=list)
     idle_s: list[float] = field(default_factory=list)
     steal_s: list[float] = field(default_factory=list)
     total_s: list[float] = field(default_factory=list)
+    throttled_s: list[float] = field(default_factory=list)
 
-    def add(self, at_s: float, idle_s: float, steal_s: float, total_s: float) -> None:
+    def add(self, at_s: float, idle_s: float, steal_s: float, total_s: float, throttled_s: float | None = None) -> None:
         """Note one reading."""
         self.at_s.append(at_s)
         self.idle_s.append(idle_s)
         self.steal_s.append(steal_s)
         self.total_s.append(total_s)
+        self.throttled_s.append(math.nan if throttled_s is None else throttled_s)
 
 
 def read_cpu(text: str, cores: Collection[int], ticks_per_s: int = 100) -> tuple[float, float, float]:
@@ -53,6 +58,26 @@ def read_cpu(text: str, cores: Collection[int], ticks_per_s: int = 100) -> tuple
     return idle_ticks / ticks_per_s, steal_ticks / ticks_per_s, total_ticks / ticks_per_s
 
 
+class Counters:
+    """Counters of the cores that we may use, and of the groups that have a quota by now.
+
+    Args:
+        boxed: processes that lie in groups of their own, whose quotas were asked for; those of groups above count.
+    """
+
+    def __init__(self, boxed: Sequence[int] = ()) -> None:
+        here = limits()
+        found = [here.quotas if here.is_known else None, *map(quotas_above, boxed)]
+        self._groups = {quota.directory for quotas in found for quota in quotas or ()}
+        self._known = None not in found
+        self._cores, self._ticks_per_s = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK")
+
+    def read(self, stat: str) -> tuple[float, float, float, float | None]:
+        """(idle, steal, total, throttled) seconds, now, with the text of /proc/stat; None where it is not known."""
+        throttled = throttled_s(self._groups) if self._known else None
+        return *read_cpu(stat, self._cores, self._ticks_per_s), throttled
+
+
 class Watch(Protocol):
     """Looks at CPUs from ``with`` to its end; ``log`` is complete after it."""
 
@@ -65,10 +90,14 @@ class Watch(Protocol):
 
 
 class Monitor:
-    """Reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its end."""
+    """Reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its end.
 
-    def __init__(self) -> None:
-        self._log = CpuLog()
+    Args:
+        boxed: as in :class:`Counters`.
+    """
+
+    def __init__(self, boxed: Sequence[int] = ()) -> None:
+        self._log, self._boxed = CpuLog(), boxed
         self._thread = Repeating("cpu-monitor", self._run())
 
     @property
@@ -87,9 +116,9 @@ class Monitor:
 
     def _run(self) -> Generator[float, None, None]:
         """Yields how long to wait."""
-        cores, ticks_per_s = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK")
+        counters = Counters(self._boxed)
         with Path("/proc/stat").open() as file:
             while True:
                 file.seek(0)
-                self._log.add(time.monotonic(), *read_cpu(file.read(), cores, ticks_per_s))
+                self._log.add(time.monotonic(), *counters.read(file.read()))
                 yield PERIOD_S

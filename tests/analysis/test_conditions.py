@@ -50,6 +50,20 @@ def test_every_difference_is_named_at_once() -> None:
     assert (error.value.fix or "").endswith("--allow cpu.cores --allow kernel")
 
 
+def test_another_quota_is_another_condition_but_not_one_that_only_a_newer_version_knows() -> None:
+    none = {"limits.quota_cores": None, "limits.memory_bytes": None, "limits.processes": None}
+    free = replace(BASE, conditions=CONDITIONS | none)
+    half = replace(
+        BASE, name="b", conditions=free.conditions | {"limits.quota_cores": 0.5, "limits.memory_bytes": 2**30}
+    )
+    with pytest.raises(IncomparableError) as error:
+        check(free, half, ARMS, [])
+    assert "limits.quota_cores: not set in a, 0.5 in b" in str(error.value)
+    assert "limits.memory: not set in a, 1 GiB in b" in str(error.value)
+    assert [one.name for one in check(free, half, ARMS, ["limits"])] == ["limits.memory", "limits.quota_cores"]
+    assert check(BASE, half, ARMS, []) == []
+
+
 def test_an_arm_on_another_topology_is_another_arm_but_another_scheme_is_what_is_compared() -> None:
     new = replace(BASE, name="b", arms={"ring": {"topology": "star(hosts=4)", "perturb": [], "scheme": "tree"}})
     with pytest.raises(IncomparableError, match=r"topology of arm ring: star\(hosts=3\) in a, star\(hosts=4\) in b"):

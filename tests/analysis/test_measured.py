@@ -93,6 +93,7 @@ def test_conditions_are_flat_and_leave_out_what_has_no_effect() -> None:
     environment = {
         "kernel": "6.18",
         "cpu": {"model": "EPYC", "cores": 2},
+        "limits": {"quota_cores": 0.5, "memory_bytes": None, "processes": None},
         "packages": {"numpy": "2.4", "rich": "15"},
         "sysctls": {"net.ipv4.tcp_rmem": "4096", "net.ipv4.tcp_available_congestion_control": "reno"},
         "lab": {
@@ -117,6 +118,9 @@ def test_conditions_are_flat_and_leave_out_what_has_no_effect() -> None:
         "impaired_by": "netem",
         "kernel": "6.18",
         "lab": "netns",
+        "limits.memory_bytes": None,
+        "limits.processes": None,
+        "limits.quota_cores": 0.5,
         "packages.numpy": "2.4",
         "schema": 1,
         "sysctls.net.ipv4.tcp_rmem": "4096",

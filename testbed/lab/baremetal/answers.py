@@ -85,9 +85,9 @@ class Ended(_Message):
 
 
 class Readings(_Message):
-    """How busy the CPUs were: (moment, idle, steal, total), in seconds."""
+    """How busy the CPUs were: (moment, idle, steal, total, throttled), in seconds."""
 
-    cpu: Annotated[list[tuple[Number, Number, Number, Number]], Field(max_length=100)]
+    cpu: Annotated[list[tuple[Number, Number, Number, Number, Number | None]], Field(max_length=100)]
 
 
 Event = Grown | Exited | Ended | Readings
@@ -99,7 +99,7 @@ class Hello(TypedDict):
 
     kernel: Text
     python: Text
-    cores: Whole
+    cores: Whole | Number
     root: bool
     pid: Whole
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from testbed.lab.baremetal.processes import tell
-from testbed.machine.monitor import read_cpu
+from testbed.machine.monitor import Counters
 
 TOGETHER = 20
 """Readings that are told at a time."""
@@ -17,20 +16,22 @@ class CpuReadings:
 
     def __init__(self) -> None:
         self.watched = False
-        self._readings: list[tuple[float, ...]] = []
+        self._readings: list[tuple[float | None, ...]] = []
+        self._counters = Counters()
 
     def watch(self, on: bool) -> None:
         """Begin to read, or end it and tell the rest."""
         self.watched = on
-        if not on:
+        if on:
+            self._counters = Counters()  # quotas may have changed since the last trial
+        else:
             self._tell()
 
     def read(self, now_s: float) -> None:
         """Read once if somebody watches."""
         if not self.watched:
             return
-        cores, ticks = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK")
-        self._readings.append((now_s, *read_cpu(Path("/proc/stat").read_text(), cores, ticks)))
+        self._readings.append((now_s, *self._counters.read(Path("/proc/stat").read_text())))
         if len(self._readings) == TOGETHER:
             self._tell()
 

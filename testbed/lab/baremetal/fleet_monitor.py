@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from types import TracebackType
 
@@ -12,7 +13,7 @@ from testbed.machine.monitor import CpuLog
 
 
 class FleetMonitor:
-    """As :class:`testbed.machine.monitor.Monitor`, of the hosts; ``log`` is that of the one that was least idle."""
+    """As :class:`testbed.machine.monitor.Monitor`, of the hosts; ``log`` is of the one with the least time to spare."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -30,10 +31,13 @@ class FleetMonitor:
 
     @property
     def log(self) -> CpuLog:
-        return min(self._fleet.logs.values(), key=_idle, default=CpuLog())
+        return min(self._fleet.logs.values(), key=_spare, default=CpuLog())
 
 
-def _idle(log: CpuLog) -> float:
-    """Idle share over all of a log."""
-    total_s = log.total_s[-1] - log.total_s[0]
-    return (log.idle_s[-1] - log.idle_s[0]) / total_s if total_s else 1.0
+def _spare(log: CpuLog) -> float:
+    """Idle share over all of a log, less the share of the time for which a quota kept processes from cores."""
+    total_s, took_s = log.total_s[-1] - log.total_s[0], log.at_s[-1] - log.at_s[0]
+    if not total_s or not took_s:
+        return 1.0
+    throttled_s = log.throttled_s[-1] - log.throttled_s[0]
+    return (log.idle_s[-1] - log.idle_s[0]) / total_s - (0.0 if math.isnan(throttled_s) else throttled_s / took_s)

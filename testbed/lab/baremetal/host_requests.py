@@ -28,6 +28,7 @@ from testbed.lab.netns.listening import listen
 from testbed.lab.netns.netlink import RouteSocket
 from testbed.lab.programs import Launch
 from testbed.lab.requests import Requests, request
+from testbed.machine.cgroups import limits
 
 EXTEND_S = 10.0
 """How often the deadline of the undo is put off while the controller is heard."""
@@ -57,7 +58,7 @@ class HostRequests:
         return {
             "kernel": platform.release(),
             "python": platform.python_version(),
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": limits().cores,
             "root": os.getuid() == 0,
             "pid": os.getpid(),
         }

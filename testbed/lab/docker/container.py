@@ -28,12 +28,14 @@ class Container:
     """A container whose first process has said that it is there; methods may be called from several threads.
 
     Attributes:
+        pid: of its first process, outside of the container.
         namespace: an open file of its network namespace.
         python: what starts Python in it.
     """
 
     def __init__(self, node: str, line: Wire, namespace: int, said: dict[str, Any]) -> None:
         self.node = node
+        self.pid = line.peer_pid
         self.namespace = namespace
         self.python = str(said["python"])
         self.cpus: float | None = said["cpus"]

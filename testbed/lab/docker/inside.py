@@ -19,12 +19,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from testbed.lab.docker import limits, wire
+from testbed.lab.docker import wire
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.netns import kernel
 from testbed.lab.netns.processes import Place, Processes, by_stream, is_stopped, run_program
 from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Requests, request
+from testbed.machine.cgroups import limits
 from workloads import job
 
 OWN_NAMESPACE = "/proc/self/ns/net"
@@ -40,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     kernel.hide_from_peers()  # programs here are of the same user, and could speak for the container
     line = Wire.connect(path)
     namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
-    line.send({"arrived": node, **about(), "cpus": limits.cpus(), "memory_bytes": limits.memory_bytes()}, [namespace])
+    here = limits()
+    line.send({"arrived": node, **about(), "cpus": here.quota_cores, "memory_bytes": here.memory_bytes}, [namespace])
     os.close(namespace)
     try:
         return Inside(line, node).serve()

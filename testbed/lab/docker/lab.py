@@ -41,6 +41,7 @@ from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.zygote import ONE_THREAD
 from testbed.lab.programs import Exit, Launch, Program, Running, check_launches
+from testbed.machine.monitor import Monitor
 from topologies.model import Topology
 
 AT_ONCE = 8
@@ -247,6 +248,9 @@ class DockerLab(NetnsLab):
             self._workers[target].attached.signal(number)
         else:
             super().signal(target, number)
+
+    def monitor(self) -> Monitor:
+        return Monitor([container.pid for container in self._hosts.values()])
 
     def describe(self) -> dict[str, Any]:
         if not self._hosts:

@@ -11,6 +11,7 @@ import pytest
 
 from testbed.base.errors import OutputError
 from testbed.capacity import cache
+from testbed.machine.cgroups import limits
 
 from .made_up import steps
 
@@ -36,7 +37,9 @@ def test_the_file_is_the_users_alone(path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("changed", [{"cores": 4}, {"kernel": "6.19.0"}, {"cpu": "another"}, {"machine": "xyz"}])
+@pytest.mark.parametrize(
+    "changed", [{"cores": 4}, {"cores": 0.5}, {"kernel": "6.19.0"}, {"cpu": "another"}, {"machine": "xyz"}]
+)
 def test_another_machine_is_not_known(path: Path, changed: dict[str, object]) -> None:
     cache.keep(steps(), "2026-11-22", path, HERE)
     assert cache.known(path, HERE | changed) == cache.Known()
@@ -138,5 +141,5 @@ def test_the_place_is_the_one_for_caches(monkeypatch: pytest.MonkeyPatch, given:
 def test_this_machine_is_told_from_others() -> None:
     here = cache.machine()
     assert here == cache.machine()
-    assert here["cores"] == len(os.sched_getaffinity(0))
+    assert here["cores"] == limits().cores
     assert all(here.values())

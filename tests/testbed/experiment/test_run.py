@@ -18,6 +18,7 @@ import pytest
 from testbed.base.errors import MissingToolError
 from testbed.execution.results import COLUMNS
 from testbed.experiment.run import Experiment
+from testbed.machine.cgroups import limits
 from testbed.spec import Source
 from tests.patience import until
 from topologies.model import Topology
@@ -217,6 +218,7 @@ def test_the_environment_is_recorded_and_no_variable_of_it(finished) -> None:
     found = json.loads(text)
     assert found["kernel"] == os.uname().release
     assert found["cpu"]["cores"] >= 1
+    assert found["limits"] == limits().as_json()
     assert found["packages"]["torch"]
     assert found["lab"].keys() == {"PS-b2", "ring-b2"}
     shapes = found["lab"]["PS-b2"]["shapes"]

@@ -23,6 +23,7 @@ from testbed.fidelity import (
     lower_bound,
     nodes,
     pacing,
+    quota,
     read_back,
     retransmissions,
     run_queue,
@@ -114,6 +115,47 @@ def test_stolen_time_is_not_idle() -> None:
 def test_cpus_that_nobody_watched_are_not_believed() -> None:
     (check,) = cpu.judge([(1, 2)], CpuLog())
     assert not check.ok
+
+
+def throttled(*steps: tuple[float, float | None]) -> CpuLog:
+    """By moment, for how long (s) quotas have kept processes from cores."""
+    log = CpuLog()
+    for at_s, held_s in steps:
+        log.add(at_s, at_s, 0.0, 2 * at_s, held_s)
+    return log
+
+
+def quota_check(log: CpuLog, *windows: tuple[float, float]) -> Check:
+    return quota.judge(windows, log, "in the whole job", "CPU quota", WHOLE_JOB)
+
+
+def test_a_quota_that_was_used_up_is_found_although_cores_were_idle() -> None:
+    log = throttled((0.0, 0.0), (1.0, 0.4), (2.0, 0.4))
+    headroom, _ = cpu.judge([(0, 1)], log)
+    check = quota_check(log, (0.0, 1.0))
+    assert (headroom.ok, check.ok, check.machine, check.threatens) == (True, False, True, WHOLE_JOB)
+    assert check.value == pytest.approx(0.4)
+    assert check.detail == "a quota withheld cores for 0.40 s, 40.0% of the time in the whole job"
+    assert quota_check(log, (1.0, 2.0)).ok
+
+
+def test_a_throttling_counts_from_its_beginning_though_the_kernel_tells_of_it_at_its_end() -> None:
+    steps = [(0.05 * i, 0.0 if i < 10 else 0.09) for i in range(20)]  # told of at 0.5 s
+    log = throttled(*steps)
+    assert quota_check(log, (0.4, 0.45)).value == pytest.approx(0.8)  # it began at 0.41
+    assert quota_check(log, (0.3, 0.4)).value == pytest.approx(0)
+    assert quota_check(log, (0.0, 0.9)).value == pytest.approx(0.1)
+
+
+def test_without_a_quota_nothing_is_withheld() -> None:
+    check = quota_check(throttled((0.0, 0.0), (1.0, 0.0)), (0.0, 1.0))
+    assert (check.value, check.ok, check.detail) == (0.0, True, "no quota withheld cores in the whole job")
+
+
+def test_quotas_that_nobody_could_read_are_not_watched() -> None:
+    check = quota_check(throttled((0.0, 0.0), (1.0, None)), (0.0, 1.0))
+    assert (check.value, check.detail) == (None, "not watched in the whole job")
+    assert quota_check(CpuLog(), (0.0, 1.0)).value is None
 
 
 def test_overrun_is_that_of_the_slowest_worker_as_a_share_of_all_iterations() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from testbed.lab.docker.daemon import Daemon, Marked
 from testbed.lab.docker.lab import AGENT, DockerLab
 from testbed.lab.docker.limits import Containers
 from testbed.lab.programs import Exit, Launch, Program
+from testbed.machine.cgroups import limits, quotas_above
 from tests import own
 from tests.patience import until
 from topologies.build import build
@@ -84,6 +86,20 @@ def test_links_are_as_in_every_lab(lab: DockerLab) -> None:
     # Only the lab's own interfaces are there, and no host of a container can change them.
     assert lab.execute(0, ["ls", "/sys/class/net"], 5).stdout.split() == ["eth0", "lo"]
     assert lab.execute(0, ["tc", "qdisc", "del", "dev", "eth0", "root"], 5).status != 0
+
+
+def test_quotas_above_the_containers_are_watched_and_those_that_were_asked_for_are_not(lab: DockerLab) -> None:
+    up(lab, "star(hosts=2)")
+    for container in lab._hosts.values():
+        assert "docker" in Path(f"/proc/{container.pid}/cgroup").read_text()
+        assert quotas_above(container.pid) == limits().quotas
+    with lab.monitor() as monitor:
+        lab.execute(
+            0, ["sh", "-c", "timeout 0.3 sh -c 'while :; do :; done' & timeout 0.3 sh -c 'while :; do :; done'"], 5
+        )
+    assert not any(map(math.isnan, monitor.log.throttled_s))
+    if not limits().quotas:
+        assert set(monitor.log.throttled_s) == {0.0}
 
 
 def test_hosts_that_forward_reach_each_other(lab: DockerLab) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import LabError, MissingToolError, SpecError, TestbedError
-from testbed.lab.docker import daemon, image, inside, limits, listener
+from testbed.lab.docker import daemon, image, inside, listener
 from testbed.lab.docker import lab as lab_module
 from testbed.lab.docker.container import Container, check_limits
 from testbed.lab.docker.container_settings import names
@@ -55,22 +55,6 @@ def test_a_process_is_told_from_a_later_one_of_the_same_number() -> None:
     assert not Owner.parse(f"{pid}/{ticks}/another-start/{namespace}").may_live()
     # In another PID namespace, numbers say nothing: better to leave it alone.
     assert Owner.parse(f"999999999/{ticks}/{boot}/{int(namespace) + 1}").may_live()
-
-
-def test_limits_are_read_from_either_kind_of_cgroups(tmp_path: Path) -> None:
-    assert (limits.cpus(tmp_path), limits.memory_bytes(tmp_path)) == (None, None)
-    for name, text in ((limits.QUOTA_V1, "50000\n"), (limits.PERIOD_V1, "100000\n"), (limits.MEMORY_V1, "104857600\n")):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert (limits.cpus(tmp_path), limits.memory_bytes(tmp_path)) == (0.5, 100 * 2**20)
-    (tmp_path / limits.QUOTA_V1).write_text("-1\n")
-    assert limits.cpus(tmp_path) is None
-    (tmp_path / limits.QUOTA_V2).write_text("150000 100000\n")
-    (tmp_path / limits.MEMORY_V2).write_text("1073741824\n")
-    assert (limits.cpus(tmp_path), limits.memory_bytes(tmp_path)) == (1.5, 2**30)
-    (tmp_path / limits.QUOTA_V2).write_text("max 100000\n")
-    (tmp_path / limits.MEMORY_V2).write_text("max\n")
-    assert (limits.cpus(tmp_path), limits.memory_bytes(tmp_path)) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from testbed.base.errors import MissingToolError, PrivilegeError
 from testbed.lab.netns import checks as netns
 from testbed.machine import doctor
+from testbed.machine.cgroups import Limits, Quota, limits
 from tests.patience import until
 
 
@@ -34,7 +35,7 @@ def test_this_machine_can_run_experiments() -> None:
         "mpi4py",
     }
     assert all(check.ok or check.fix for check in found.values())
-    assert found["CPU cores"].detail == f"{len(os.sched_getaffinity(0))} to use"
+    assert found["CPU cores"].detail.startswith(f"{limits().cores:g} to use")
 
 
 @pytest.mark.lab
@@ -74,6 +75,25 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
     assert check == doctor.Prerequisite(
         "no-such-iperf3", False, "throughput: not found", "sudo apt-get install iperf3", needed=False
     )
+
+
+def test_limits_of_control_groups_are_told() -> None:
+    half = Limits(2, (Quota(Path("/g"), 1.5), Quota(Path("/g/ci"), 0.5)), 2**32, 2**30, 100)
+    cores, memory = doctor._cores(half), doctor._memory(half, 2**34)
+    assert (cores.ok, cores.detail) == (False, "0.5 to use: 2 CPUs, and a quota of CPU time (/g/ci)")
+    assert (memory.ok, memory.detail) == (False, "1.0 GiB available under a limit of 4.0 GiB, 2 GiB wanted")
+    (processes,) = doctor._processes(half)
+    assert (processes.ok, processes.detail) == (False, "at most 100 with their threads, 256 wanted")
+    assert processes.fix == "raise the limit (docker run --pids-limit, TasksMax= of systemd)"
+    free = Limits(2, (Quota(Path("/g"), 4.0),))
+    assert (doctor._cores(free).detail, doctor._memory(free, 2**34).ok, list(doctor._processes(free))) == (
+        "2 to use",
+        True,
+        [],
+    )
+    unknown = doctor._cores(Limits(2, is_known=False))
+    assert unknown.ok
+    assert unknown.detail.endswith("is not known, because control groups are not mounted")
 
 
 def test_refused_namespaces_are_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:

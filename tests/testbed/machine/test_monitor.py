@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
 
-from testbed.machine.monitor import Monitor, read_cpu
+from testbed.machine.monitor import Counters, Monitor, read_cpu
+from tests.testbed.cgroup import quota, removed
 
 STAT = """\
 cpu  201 20 100 1600 80 10 30 40 14 6
@@ -35,4 +38,24 @@ def test_readings_cover_the_time_inside_with() -> None:
     assert before <= log.at_s[0] <= before + 0.3
     assert log.at_s == sorted(log.at_s)
     assert all(later >= earlier for earlier, later in zip(log.total_s, log.total_s[1:], strict=False))
-    assert len(log.at_s) == len(log.idle_s) == len(log.steal_s) == len(log.total_s)
+    assert len(log.at_s) == len(log.idle_s) == len(log.steal_s) == len(log.total_s) == len(log.throttled_s)
+
+
+@pytest.mark.lab
+def test_what_a_quota_withholds_is_counted_while_it_does() -> None:
+    code = "import sys\nwhile True: pass"
+    with quota(0.2) as place, subprocess.Popen([sys.executable, "-c", code]) as burning:
+        try:
+            (place / "inner").mkdir()
+            (place / "inner" / "cgroup.procs").write_text(str(burning.pid))
+            counters = Counters([burning.pid])  # the group above the one that it lies in has the quota
+            before_s = counters.read("")[3]
+            time.sleep(0.6)
+            after_s = counters.read("")[3]
+        finally:
+            burning.kill()
+            burning.wait()
+            removed(place / "inner")
+    assert before_s is not None
+    assert after_s is not None
+    assert after_s - before_s > 0.2

@@ -1,0 +1,60 @@
+"""For how long a quota of CPU time kept processes from cores that were free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from testbed.base.check import WHOLE_JOB, About, Check
+from testbed.fidelity.seen import Seen
+from testbed.machine.monitor import CpuLog
+
+ABOUT = About(
+    "CPU quota",
+    sees="a quota of CPU time (of a container, a service or a CI job) that was used up, so that processes stood still "
+    "though cores were free: the kernel's count of throttled time, of every control group above a trial's processes "
+    "that has a quota. *CPU quota* covers the whole job, and does not threaten GST. *CPU quota while synchronising* "
+    "covers the time while gradients were on the wire, and threatens all numbers",
+    misses="quotas of groups above the root of a container in which testbed itself runs, which the kernel hides; the "
+    "limits that the spec asks for hosts of the lab docker; which process used the quota up",
+    machine=True,
+)
+THROTTLED = 0.03
+"""Most seconds for which cores were withheld, of all cores together, in each second that a number covers: what a
+certified number may be too long. Without a quota it is 0."""
+LONGEST_PERIOD_S = 1.0
+"""The kernel takes no longer period of a quota, and throttles for no longer at a time."""
+
+
+def checks(seen: Seen) -> Iterator[Check]:
+    when = "while the command ran" if seen.samples is None else "in the whole job"
+    yield judge([seen.window], seen.cpu, when, ABOUT.name, WHOLE_JOB)
+    if seen.samples is not None:
+        windows, when = seen.job.kind.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")
+        yield judge(windows, seen.cpu, when, f"{ABOUT.name} while synchronising", ABOUT.threatens)
+
+
+def judge(
+    windows: Sequence[tuple[float, float]], log: CpuLog, when: str, name: str, threatens: tuple[str, ...]
+) -> Check:
+    """The time for which cores were withheld inside ``windows``, (start, end) in seconds on the log's clock."""
+    unit = "of the time"
+    if np.isnan(log.throttled_s).any() or len(log.at_s) < 2 or not windows:
+        detail = f"not watched {when}"
+        return Check(name, None, THROTTLED, unit, True, detail, threatens=threatens, machine=True)
+    held_s = sum(_inside(start_s, end_s, log) for start_s, end_s in windows)
+    share = held_s / sum(end_s - start_s for start_s, end_s in windows)
+    withheld = f"a quota withheld cores for {held_s:.2f} s, {share:.1%} of the time {when}"
+    detail = withheld if held_s else f"no quota withheld cores {when}"
+    return Check(name, share, THROTTLED, unit, share <= THROTTLED, detail, threatens=threatens, machine=True)
+
+
+def _inside(start_s: float, end_s: float, log: CpuLog) -> float:
+    """The throttled time inside a window. The kernel adds a throttling to its count when it ends, so what the count has
+    grown by at a reading was spread over as long a time before it."""
+    at_s, grown_s = np.asarray(log.at_s), np.diff(log.throttled_s)
+    lasted_s = np.maximum(np.diff(at_s), np.minimum(grown_s, LONGEST_PERIOD_S))
+    ended_s = at_s[1:]
+    overlap_s = np.minimum(ended_s, end_s) - np.maximum(ended_s - lasted_s, start_s)
+    return float((grown_s * np.maximum(overlap_s, 0.0) / lasted_s).sum())
