@@ -253,6 +253,12 @@ _EVENT: Mapping[str, Field] = {
     "links.rate_bps.*": Field(NUMBER, "bit/s", "by directed link, the rate that it was given"),
     "links.blocked.*": Field(TRUTH, NO_UNIT, "by directed link, whether it was blocked"),
 }
+_STRIKES: Mapping[str, Field] = {
+    "perturbation": Field(TEXT, NO_UNIT, "name of a perturbation that strikes by chance"),
+    "struck": Field(COUNT, NO_UNIT, "how many of its chances it took"),
+    "chances": Field(COUNT, NO_UNIT, "how many it had"),
+    "of": Field(TEXT, NO_UNIT, "what a chance is: an iteration of a worker, or a draw of a link's rate"),
+}
 _FAILOVER: Mapping[str, Field] = {
     "deaths[].name": Field(NAME, NO_UNIT, "process that died"),
     "deaths[].how": Field(TEXT, NO_UNIT, "how it died"),
@@ -389,6 +395,7 @@ RECORD: Mapping[str, Field] = {
     "queues.cost_s": Field(NUMBER, "s", "how long all readings took"),
     "queues.problem": Field(TEXT, NO_UNIT, "why the readings ended early"),
     **_below("events[].", _EVENT),
+    **_below("strikes[].", _STRIKES),
     **_below("failover.", _FAILOVER),
     **_below("waited.", _WAITED),
     "attempts[].started": Field(NAME, "ISO 8601", "when an earlier attempt began"),

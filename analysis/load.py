@@ -28,6 +28,7 @@ from analysis.recorded import (
     workload_of,
 )
 from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
+from analysis.strikes import strikes_of
 from analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
 from testbed.base.limits import MOST_JOBS
@@ -222,6 +223,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
             collectives=tuple(_known(Collective, one) for one in raw.get("collectives") or ()),
             gradient_sums=raw.get("gradient_sums"),
             left_out=tuple(raw.get("left_out") or ()),
+            strikes=strikes_of(raw),
             slot=_slot(raw) if raw["id"] != path.stem else None,  # each job of several has an id of its own
             stored=(run_dir, path.stem),
         )

@@ -43,7 +43,7 @@ PACKAGES = ("numpy", "torch")
 """Those that compute and move gradients."""
 WITHOUT_EFFECT = ("net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_allowed_congestion_control")
 """Sysctls that say what could be; what was used is ``congestion_control``."""
-SPEC = ("lab", "links", "workload", "perturb", "seed")
+SPEC = ("lab", "links", "workload", "perturb", "seed", "draws")
 HOST = ("host", "kernel", "python", "cores")
 """What is known of each machine where hosts are machines of their own."""
 ARM = ("topology", "perturb", "rate_bps")

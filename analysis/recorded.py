@@ -13,6 +13,7 @@ from analysis.goal import QUALITIES, Quality, quality
 from analysis.jobs import label_of
 from analysis.ratios import Work
 from analysis.repeats import is_valid
+from analysis.strikes import Strikes
 from analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, Number
 from workloads import kinds
 from workloads.kinds.base import AnyKind
@@ -364,6 +365,8 @@ class Trial:
     """How many sums of gradients each rank of a script got; None of other workloads."""
     left_out: tuple[str, ...] = ()
     """Sentences about numbers of a script that are not all there, or not used."""
+    strikes: tuple[Strikes, ...] = ()
+    """What perturbations left to chance, and how often they struck; empty in older records."""
     slot: Slot | None = None
     """Of a job that shared its network with others; they have the same ``stored``."""
     stored: tuple[Path, str] | None = None

@@ -130,6 +130,7 @@ _EVENT: Shape = {
     **dict.fromkeys(("planned_s", "begun_s", "done_s", "takes_s", "free_s"), NUMBER),
     "links": {"rate_bps": {EACH: NOT_NEGATIVE}, "blocked": {EACH: TRUTH}},
 }
+_STRIKES: Shape = {**dict.fromkeys(("perturbation", "of"), TEXT), **dict.fromkeys(("struck", "chances"), COUNT)}
 _RECOVERY: Shape = {
     "without": [NAME],
     **dict.fromkeys(("first", "world"), COUNT),
@@ -190,6 +191,7 @@ RECORD: Shape = {
     "links": [_LINK],
     "queues": {"readings": COUNT, "cost_s": NOT_NEGATIVE, "problem": TEXT},
     "attempts": [_ATTEMPT],
+    "strikes": [_STRIKES],
     "point": {EACH: PLAIN},
     "jobs": [_JOB],
 }

@@ -40,6 +40,7 @@ def _doubts(run: Run) -> list[str]:
     troubles = tables.troubles(run)
     lead = [words.doubts(run)] if words.doubts(run) else []
     lead += [words.unreliable(run)] if words.unreliable(run) else []
+    lead += [f"Warning: {words.unstruck(run)}"] if words.unstruck(run) else []
     said = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(said)] if said else []
     for title, found in (

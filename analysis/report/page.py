@@ -24,6 +24,7 @@ def render(run: Run) -> str:
         doubts=words.doubts(run),
         counts=words.counts(run),
         pill=tables.verdict(run),
+        unstruck=words.unstruck(run),
         unlike=words.unlike(run),
         scale=words.scale(run),
         colours={label: plot.colour(run, label) for label in run.labels},

@@ -11,6 +11,7 @@ from analysis import ratios
 from analysis.recorded import Place, Run, Trial
 from analysis.report.cells import MeasuredCell, as_text, cells, did_alike, faster_by, is_known, over
 from analysis.statistics import Interval
+from analysis.strikes import never
 from analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
@@ -88,6 +89,11 @@ def _by_label(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
     for label, value in values:
         found.setdefault(label, []).append(value)
     return found
+
+
+def unstruck(run: Run) -> str:
+    """Perturbations that struck nobody in some trial; empty if there is none."""
+    return " ".join(f"{told}." for told in never([(trial.id, trial.strikes) for trial in run.finished]))
 
 
 def unlike(run: Run) -> str:

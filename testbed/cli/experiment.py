@@ -313,11 +313,12 @@ def _words(given: Mapping[str, object]) -> list[str]:
 
 def _print_comparison(done: Run, go_on: str) -> None:
     """The closing table, and what must be said of it."""
-    from testbed.comparison.closing_table import LEFT_OUT, notes
+    from testbed.comparison.closing_table import LEFT_OUT, notes, warnings
     from testbed.comparison.closing_table import table as closing
 
     print()
-    for told in (table(*closing(done.records, done.first), spare=LEFT_OUT), *notes(done.records, done.first)):
+    finished = table(*closing(done.records, done.first), spare=LEFT_OUT)
+    for told in (*warnings(done.records), finished, *notes(done.records, done.first)):
         show(told, "")
     if done.loose:
         show(f"{counted(len(done.loose), 'cell')} with wider intervals than repeats.until asks for:")

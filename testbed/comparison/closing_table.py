@@ -12,6 +12,7 @@ from analysis import ratios, repeats
 from analysis.cell import Cell, cell_of, references
 from analysis.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
 from analysis.jobs import JOB
+from analysis.strikes import never, strikes_of
 from analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
 from testbed.experiment.attempts import made
@@ -96,6 +97,12 @@ def notes(records: Records, first: str) -> list[str]:
         return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {other}: {base})" for label, (mine, other, base) in told.items())
     return [*meaning, f"speed-up by samples/s, because the numbers of workers differ: {whose}; all others by JCT"]
+
+
+def warnings(records: Records) -> list[str]:
+    """What must be said before the table: perturbations that struck nobody in some trial."""
+    done = [record for record in records if record["status"] == "done"]
+    return [f"warning: {told}" for told in never([(record["id"], strikes_of(record)) for record in done])]
 
 
 def _cells(records: Records) -> dict[Cell, list[Mapping[str, Any]]]:

@@ -165,6 +165,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                 window = programs.window(ran) if samples is None else several.window([samples])
                 waited = queues.table(ran.observed.queues, *window)
             record["status"] = "done"
+            record["strikes"] = list(map(asdict, trial.strikes(record["metrics"]["jct_s"])))
         except DiskFullError:
             raise
         except TrialError as error:
@@ -314,6 +315,7 @@ def blank(trial: Trial) -> dict[str, Any]:
         "links": [],
         "queues": None,
         "events": [],
+        "strikes": [],
         "failover": None,
         "waited": None,
         "attempts": [],

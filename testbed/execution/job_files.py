@@ -173,7 +173,7 @@ def _compute(job: Job, rank: int | None) -> Compute:
 def _jitter(job: Job, node: int) -> StepJitter | None:
     """Of several that a worker has, variances add up, as those of independent normal distributions do."""
     sigmas_s = [sigma_s[node] for sigma_s in job.network.jitter if node in sigma_s]
-    return StepJitter(math.hypot(*sigmas_s), (job.network.spec.seed, node)) if sigmas_s else None
+    return StepJitter(math.hypot(*sigmas_s), (job.network.draws_seed, node)) if sigmas_s else None
 
 
 def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int) -> Meeting:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
+from analysis.strikes import never, strikes_of
 from testbed.base.columns import Layout, columns
 from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text
@@ -36,19 +38,23 @@ def plan(source: Source) -> dict[str, Any]:
     planned = trials(source)
     spec = source.spec
     advice = advise(planned, known())
+    predicted = [predict(trial) for trial in planned]
+    firsts = [(each["trial"], strikes_of(each)) for each in predicted if not each["repeat"]]
     return {
         "name": spec.name,
         "lab": spec.lab,
         "repeats": spec.least_repeats,
         "most_repeats": spec.most_repeats,
         "sweep": source.grid.values,
-        "trials": [predict(trial) for trial in planned],
+        "trials": predicted,
+        "seed": spec.seed,
+        "draws": spec.draws,
         "duration_s": Estimate().left_s(planned),
         "duration_known": all(trial.jct_theory_s is not None for trial in planned),
         "fitted_scale": source.fitted,
         "capacity": advice.as_json(),
         "advice": advice.text,
-        "warnings": warnings(planned),
+        "warnings": [*never(firsts), *warnings(planned)],
         "machine_congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
     }
 
@@ -100,6 +106,7 @@ def predict(trial: Trial) -> dict[str, Any]:
             **({"own_links": own_text(own, trial.spec.workload.scale)} if (own := trial.spec.links.own) else {}),
         },
         "meets": met(trial),
+        "strikes": list(map(asdict, trial.strikes(trial.jct_theory_s))),
         **({"jobs": predicted_jobs(trial.jobs)} if trial.is_shared else {}),
     }
 
@@ -157,6 +164,13 @@ def _warmup(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
     return "" if warmup is None else f"{warmup} of {counted(trial['iterations'], 'iteration')}"
 
 
+def _draws(trial: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    if not trial["strikes"]:
+        return ""
+    same = "the same in all arms with as many workers" if found["draws"] == "same" else "other ones for each arm"
+    return f"{same}, and the same in all repeats (seed {found['seed']})"
+
+
 def _control(trial: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     control, default = trial["meets"]["congestion_control"], found["machine_congestion_control"]
     return str(control) if default in (None, control) else f"{control} (this machine's default is {default})"
@@ -176,6 +190,8 @@ MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "warm-up": _warmup,
     "an iteration of": _iteration_text,
     "perturbations": lambda trial, _: "; ".join(trial["meets"]["perturbations"]),
+    "draws": _draws,
+    "strikes": lambda trial, _: "; ".join(map(str, strikes_of(trial))),
     "queue": lambda trial, _: size_text(trial["meets"]["queue_bytes"]),
     "congestion control": _control,
     "MTU": lambda trial, _: f"{trial['meets']['mtu']} B",

@@ -61,8 +61,8 @@ def draw(
     if not lengthening:
         return None
     shape = (len(workers), iterations)
-    drawn = Stragglers(np.ones(shape), np.zeros(shape))
     whose = Workers(topology, {host: r for r, host in enumerate(workers)}, folder)
+    drawn = Stragglers(np.ones(shape), np.zeros(shape))
     for number, one in lengthening:
         one.lengthen(drawn, whose, np.random.default_rng([seed, number]))
     return drawn

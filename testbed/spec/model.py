@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -75,6 +75,9 @@ class Spec(_WithLabs):
     """The networks and schemes to compare. Speed-ups are relative to the first arm."""
     perturb: Perturbations = Field([], examples=["[C1, N2]"])
     """Perturbations of every arm. The default is none."""
+    draws: Literal["same", "by arm"] = "same"
+    """What perturbations draw by chance. ``same``: it depends on ``seed`` alone, so all arms with the same number of
+    workers meet the same. ``by arm``: it depends on ``seed`` and the arm's label. It is the same in all repeats."""
     repeats: Repeats = Field(1, examples=["5"])
     """The number of rounds, or a group of keys that says when there are enough. Each cell runs once in each round."""
     retries: Whole = Field(2, ge=0, le=MOST_RETRIES)

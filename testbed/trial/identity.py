@@ -26,7 +26,7 @@ OF_NO_CONCERN = {"name", "where", "repeats", *PATIENCE}
 """What of a spec changes no trial's result."""
 OF_OWN = {"own", "own_digest"}
 """What a training has of a user's model and data: the digests of inputs tell of them."""
-OF_SOME = {"arms", "perturb", "failover_s", *LAB_OPTIONS}
+OF_SOME = {"arms", "perturb", "draws", "failover_s", *LAB_OPTIONS}
 """What is of concern to some of its trials, or not all of it."""
 
 
@@ -57,6 +57,8 @@ def _settings(trial: Trial) -> dict[str, Any]:
     if "chunk_bytes" in settings["workload"]:  # whether it was asked for or not
         settings["workload"]["chunk_bytes"] = trial.jobs[0].chunk_bytes
     settings["perturb"] = [one.model_dump() for one in trial.network.perturbations]
+    if spec.draws != "same" and trial.network.perturbations:
+        settings["draws"] = trial.network.draws_seed
     if arm.checkpoint:
         settings["checkpoint"] = arm.checkpoint.model_dump()
     settings |= dict.fromkeys(OF_BUILT_IN)  # not of labs that packages add, or installing one would change digests

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from testbed.base.process_names import in_job, of_job
 from testbed.perturb.stragglers import Stragglers, draw
+from testbed.perturb.strikes import Struck, struck
 from testbed.spec.workload.base import Synchronised, Workload
 from testbed.trial.network import Network
 from topologies.panels import Matching
@@ -203,7 +204,13 @@ class Job:
     def stragglers(self) -> Stragglers | None:
         """How much longer each worker computes in each iteration, if anybody does."""
         at = self.network
-        return draw(at.perturbations, at.topology, self.plan.workers, self.iterations, at.spec.seed, at.folder)
+        return draw(at.perturbations, at.topology, self.plan.workers, self.iterations, at.draws_seed, at.folder)
+
+    def struck(self, number: int) -> Struck:
+        """Which iterations of its workers a perturbation of its network makes longer; it must be one of computing."""
+        at, workers = self.network, self.plan.workers
+        one = at.perturbations[number]
+        return struck(number, one, at.topology, workers, self.iterations, at.draws_seed, at.folder)
 
     @property
     def checkpoints(self) -> dict[int, float]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from analysis.cell import Cell
+from analysis.strikes import Strikes
 from testbed.perturb import targets
-from testbed.perturb.kinds.base import Context
+from testbed.perturb.kinds.base import COMPUTING, Context
 from testbed.perturb.schedule import Schedule
 from testbed.perturb.schedule import schedule as schedule_of
+from testbed.perturb.strikes import of_computing, of_links
 from testbed.spec import Spec
 from testbed.spec.axes import Plain
 from testbed.trial.identity import identity
@@ -128,10 +130,25 @@ class Trial:
 
     def schedule(self) -> Schedule:
         """What is to happen in the lab, from its beginning."""
+        return schedule_of(self.network.perturbations, self._context)
+
+    @property
+    def _context(self) -> Context:
+        """Of its first perturbation."""
         spec, links = self.spec, link_settings(self.spec)
-        limits = spec.place.limits
-        context = Context(self.topology, spec.workload.scale, links, limits, spec.seed, self.processes)
-        return schedule_of(self.network.perturbations, context)
+        limits, seed = spec.place.limits, self.network.draws_seed
+        return Context(self.topology, spec.workload.scale, links, limits, seed, self.processes)
+
+    def strikes(self, jct_s: float | None) -> list[Strikes]:
+        """What its perturbations leave to chance, and how often they strike; those of links in so many seconds (none of
+        them where that is not known)."""
+        found: list[Strikes | None] = []
+        for number, one in enumerate(self.network.perturbations):
+            if COMPUTING in one.effects:
+                found.append(of_computing(one, [job.struck(number) for job in self.jobs if job.is_synchronised]))
+            elif jct_s is not None:
+                found.append(of_links(one, replace(self._context, number=number), jct_s))
+        return [each for each in found if each is not None]
 
     @cached_property
     def identity(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,13 @@ class Network:
     def perturbations(self) -> list[Perturbation]:
         """What happens there: the experiment's, then the arm's."""
         return [*self.spec.perturb, *self.arm.perturb]
+
+    @property
+    def draws_seed(self) -> int:
+        """The seed of what its perturbations draw."""
+        if self.spec.draws == "same":
+            return self.spec.seed
+        return int.from_bytes(hashlib.sha256(f"{self.spec.seed} {self.arm.title}".encode()).digest()[:4])
 
     @property
     def jitter(self) -> list[Mapping[int, float]]:

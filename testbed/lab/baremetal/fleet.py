@@ -190,8 +190,9 @@ class Fleet:
             raise HostError("it tells of moments before it said what its clock is", fix=answers.FIX)
         local_s: Callable[[float], float] = connection.clock.local_s
         if not isinstance(event, Exited):
-            for at_s, *rest in event.cpu:
-                self.logs.setdefault(node, CpuLog()).add(local_s(at_s), *rest)
+            for at_s, idle_s, steal_s, total_s, throttled_s in event.cpu:
+                log = self.logs.setdefault(node, CpuLog())
+                log.add(local_s(at_s), idle_s, steal_s, total_s, throttled_s)
         elif self._processes.get(event.exit) != node:
             raise HostError(f"it tells of the end of {event.exit}, which does not run there", fix=answers.FIX)
         else:

@@ -183,6 +183,20 @@ class Perturbation(Group):
             SpecError: there is no such worker, or a file cannot be read.
         """
 
+    def may_lengthen(self, workers: Workers) -> Sequence[int]:
+        """The ranks of those that may compute for longer; asked of those with the effect :data:`COMPUTING`.
+
+        Raises:
+            SpecError: there is no such worker.
+        """
+        return workers.chosen(None)
+
+    def changes_by_chance(self, context: Context, until_s: float) -> tuple[int, int] | None:
+        """Of what it draws for links until so long after the trial's beginning: how many draws change something, and
+        how many there are. None if it draws nothing."""
+        del context, until_s
+        return None
+
     def moved(self, topology: Topology) -> Topology:
         """The network once circuits have moved.
 
@@ -215,6 +229,9 @@ class OfWorkers(Perturbation):
 
     workers: Names | None = Field(None, examples=["[h0, h3]"])
     """The hosts of the affected workers. The default is all hosts."""
+
+    def may_lengthen(self, workers: Workers) -> Sequence[int]:
+        return workers.chosen(self.workers)
 
 
 class Slowing(OfWorkers):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, islice
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -16,6 +17,9 @@ from testbed.perturb.events import Event
 from testbed.perturb.kinds.base import Context, OfLinks
 from testbed.perturb.moments import Moment
 from topologies.model import Topology
+
+MOST_PLAYED = 1000
+"""Changes of a trial that are played to count those that strike: the first ones."""
 
 
 class Rates(OfLinks):
@@ -43,6 +47,12 @@ class Rates(OfLinks):
         for link in links:
             context.limits.check_rate(targets.rate_bps(context.topology, link) * min(self.shares))
         return self._drawn(links, context.topology, context.random())
+
+    def changes_by_chance(self, context: Context, until_s: float) -> tuple[int, int]:
+        topology, most = context.topology, math.ceil(min(until_s / self.every_s, MOST_PLAYED))
+        drawn = [change for event in islice(self.events(context), most) for change in event.links]
+        changed = sum(change.rate_bps != targets.rate_bps(topology, change.directed_link) for change in drawn)
+        return changed, len(drawn)
 
     def _drawn(self, links: Sequence[int], topology: Topology, random: np.random.Generator) -> Iterator[Event]:
         """One event every ``every_s``, without end, that draws a rate for every link and direction."""

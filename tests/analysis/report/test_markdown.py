@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from analysis.recorded import Run
-from analysis.report import markdown
+from analysis.report import markdown, page
+from analysis.strikes import Strikes
 
 from .helpers import judged
 
@@ -56,6 +57,16 @@ def test_a_finding_that_is_not_reliable_says_so_first(run: Run) -> None:
         ">",
         "> **Not reliable: GST is INVALID.**",
     ]
+
+
+def test_a_perturbation_that_struck_nobody_is_told_first_on_both_pages(run: Run) -> None:
+    missed = Strikes("straggle", 0, 4, "iterations of h1")
+    late = replace(run, trials=tuple(replace(trial, strikes=(missed,)) for trial in run.trials))
+    told = "all trials: straggle strikes 0 of 4 iterations of h1, so it changes nothing"
+    assert f"> **Warning: {told}" in markdown.render(late).partition("\n## ")[0]
+    header = page.render(late).partition("<main>")[0]
+    assert f"Warning: {told}" in header
+    assert "Warning" not in page.render(run).partition("<main>")[0]
 
 
 @pytest.mark.parametrize(

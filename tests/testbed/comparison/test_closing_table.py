@@ -8,7 +8,7 @@ import pytest
 
 from analysis.verdicts import NUMBERS
 from testbed.base.columns import fitted
-from testbed.comparison.closing_table import HEADER, LEFT_OUT, notes, table
+from testbed.comparison.closing_table import HEADER, LEFT_OUT, notes, table, warnings
 
 BML = {"arm": "BML on BCube", "batch": "16", "GST": "0.496 s", "p95": "0.5 s", "p99": "0.51 s", "theory": "0.487 s"}
 BML |= {"ratio": "1.018", "JCT": "11.5 s", "samples/s": "175", "speed-up": "1.60x", "error at most": "1.8 % / -"}
@@ -35,6 +35,19 @@ def record(label: str, repeat: int, **metrics: float) -> dict[str, Any]:
     known = {"jct_s": 2.0, "gst_median_s": 0.1, "gst_theory_s": 0.1, "gst_ratio": 1.0, "throughput_sps": 10.0}
     rest = {"batch": 4, "repeat": repeat, "status": "done", "kind": "train", "accuracy": None}
     return {"label": label, "metrics": known | metrics, "fidelity": {"verdict": "VALID"}, **rest}
+
+
+def test_a_perturbation_that_struck_nobody_is_told_before_the_table() -> None:
+    missed = {"perturbation": "straggle", "struck": 0, "chances": 4, "of": "iterations of h1"}
+    records = [
+        {"id": "a", "status": "done", "strikes": [missed]},
+        {"id": "b", "status": "done", "strikes": [{**missed, "struck": 1}]},
+        {"id": "c", "status": "done"},
+        {"id": "d", "status": "failed", "strikes": []},
+    ]
+    (told,) = warnings(records)
+    assert told.startswith("warning: a: straggle strikes 0 of 4 iterations of h1, so it changes nothing; take ")
+    assert warnings(records[1:]) == []
 
 
 def test_staleness_has_a_column_where_an_arm_has_any() -> None:

@@ -52,10 +52,34 @@ def test_what_differs_is_said_by_its_values() -> None:
         "  perturbations       none (PS-b2-queue64KiB, PS-b2-queue1MiB)",
         "  perturbations       kill: at iteration 2, nodes h1; C1: straggle, probability 0.1, slowdown 2.0 "
         "(ring-b2-queue64KiB, ring-b2-queue1MiB)",
+        "  draws               none (PS-b2-queue64KiB, PS-b2-queue1MiB)",
+        "  draws               the same in all arms with as many workers, and the same in all repeats (seed 1) "
+        "(ring-b2-queue64KiB, ring-b2-queue1MiB)",
+        "  strikes             none (PS-b2-queue64KiB, PS-b2-queue1MiB)",
+        "  strikes             C1 strikes 2 of 9 iterations of 3 workers (ring-b2-queue64KiB, ring-b2-queue1MiB)",
         "  queue               64 KiB (PS-b2-queue64KiB, ring-b2-queue64KiB)",
         "  queue               1 MiB (PS-b2-queue1MiB, ring-b2-queue1MiB)",
     ]
     assert found["trials"][1]["meets"]["queue_bytes"] == 65536
+
+
+def test_what_chance_does_is_played_and_it_warns_if_that_is_nothing() -> None:
+    rare = "perturb=[{kind: straggle, probability: 30 %, slowdown: 4, workers: h1}]"
+    paced = "workload.compute={mode: paced, pace: {2: 0.1 s}}"
+    found = planned(rare, paced, "workload.iterations=4", "repeats=3")
+    lines = met(found)
+    assert lines[2:4] == [
+        "  draws               the same in all arms with as many workers, and the same in all repeats (seed 1)",
+        "  strikes             straggle strikes 0 of 4 iterations of h1",
+    ]
+    assert found["trials"][0]["strikes"] == [
+        {"perturbation": "straggle", "struck": 0, "chances": 4, "of": "iterations of h1"}
+    ]
+    (warning,) = found["warnings"]
+    assert warning.startswith("all trials: straggle strikes 0 of 4 iterations of h1, so it changes nothing; take more")
+    assert planned(rare, paced, "workload.iterations=4", "seed=3")["warnings"] == []
+    apart = met(planned(rare, paced, "workload.iterations=40", "draws=by arm"))
+    assert apart[2] == "  draws               other ones for each arm, and the same in all repeats (seed 1)"
 
 
 def test_times_rates_and_what_lasts_are_in_words() -> None:

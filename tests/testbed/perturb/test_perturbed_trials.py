@@ -59,13 +59,18 @@ def test_what_is_drawn_by_chance_is_the_same_again(run: Run) -> None:
     """As when the spec is read anew."""
     chance = "{kind: straggle, probability: 50 %, slowdown: 1.5}, {kind: jitter, sigma: 50 ms}"
     spec = SPEC.replace("0.4 s", "0.1 s")
-    drawn = run(chance, spec=spec)[1].set_index(["rank", "iteration"])
+    record, samples = run(chance, spec=spec)
+    drawn = samples.set_index(["rank", "iteration"])
     (again,) = trials(read(spec.replace("PERTURB", chance), "spec.yaml", Path()))
     stragglers = again.job.stragglers
     assert stragglers is not None
     for name, wanted in (("factor", stragglers.factor), ("extra_s", stragglers.extra_s)):
         assert drawn[name].unstack().to_numpy() == pytest.approx(np.asarray(wanted)), name
     assert set(drawn["factor"]) == {1.0, 1.5}
+    straggle, jitter = record["strikes"]
+    assert (straggle["perturbation"], straggle["struck"]) == ("straggle", (drawn["factor"] > 1).sum())
+    assert (jitter["perturbation"], jitter["struck"]) == ("jitter", (drawn["extra_s"] > 0).sum())
+    assert straggle["chances"] == jitter["chances"] == len(drawn)
 
 
 def test_changes_for_a_while_show_in_the_synchronisations_that_they_hit(run: Run) -> None:
