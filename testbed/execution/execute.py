@@ -47,6 +47,7 @@ from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
+from testbed.machine.processes import ProcessLog
 from testbed.machine.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
 from testbed.perturb.circuits import History, moved_cost, reconfigured_cost
 from testbed.perturb.conductor import Record, timeline
@@ -71,12 +72,13 @@ Tick = Callable[[int, SoFar], object]
 
 @dataclass
 class Observed:
-    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back with
-    how many workers trained on which device, what the idle network did before, how the kernel's settings differed from
-    what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the bytes that each
-    of its background flows sent, who died in each job (by the job's name), the circuits that it met, and what waited at
-    egresses (None where the lab cannot tell). Where jobs share the network: the lines of the bursts before, when each
-    job began, for how long its hosts waited for its circuits, and why those failed that did."""
+    """What one trial left behind: each process's lines, the kernel's counts, the CPUs' log, the lab as read back
+    with how many workers trained on which device, what the idle network did before, how the kernel's settings
+    differed from what was asked for after, and what was read of them meanwhile, what was done to it on purpose, the
+    bytes that each of its background flows sent, who died in each job (by the job's name), the circuits that it
+    met, and what waited at egresses (None where the lab cannot tell), and whether processes stood still. Where jobs
+    share the network: the lines of the bursts before, when each job began, for how long its hosts waited for its
+    circuits, and why those failed that did."""
 
     lines: dict[str, Lines]
     counters: list[Counters]
@@ -90,6 +92,7 @@ class Observed:
     courses: Mapping[str, Course]
     circuits: History
     queues: Queues | None
+    processes: ProcessLog = field(default_factory=ProcessLog)
     before: Lines = field(default_factory=list)
     began: Mapping[str, Began] = field(default_factory=dict)
     dark_s: Mapping[str, float] = field(default_factory=dict)
@@ -199,6 +202,7 @@ def _of_program(trial: Trial, ran: programs.Ran, files: Files) -> tuple[dict[str
         courses={done.job.name: undisturbed(done.job)},
         circuits=around.history,
         queues=around.queues,
+        processes=around.processes,
         before=ran.probes,
     )
     record = summary(done, done.job, seen, Told(account.found.samples, failed=account.found.failed))
@@ -382,6 +386,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         courses=courses,
         circuits=around.history,
         queues=around.queues,
+        processes=around.processes,
         before=before,
         began=starting.began if starting else {},
         dark_s=switching.dark_s if switching else {},
@@ -453,6 +458,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
             extra,
         ),
         cpu=seen.cpu,
+        processes=seen.processes,
         done=seen.of("done", job),
         aggregators={line["name"] for line in seen.of("hello", job) if line["rank"] is None},
         differs=seen.readings.differs(start_s, seen.differs),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
+from testbed.machine.processes import ProcessLog
 from testbed.machine.room import most_said_bytes
 from testbed.perturb.circuits import History
 from testbed.perturb.conductor import Conductor, Record
@@ -37,7 +38,8 @@ ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
 class Observation:
     """The kernel's counts, the CPUs' log, the lab as read back, how the kernel's settings differed from what was asked
     for after, and what was read of them meanwhile, what was done on purpose, the bytes that each background flow sent,
-    the circuits that were met, and what waited at egresses (None where the lab cannot tell)."""
+    the circuits that were met, what waited at egresses (None where the lab cannot tell), and whether processes stood
+    still."""
 
     counters: list[Counters]
     cpu: CpuLog
@@ -48,6 +50,7 @@ class Observation:
     sent: list[int]
     history: History
     queues: Queues | None = None
+    processes: ProcessLog = field(default_factory=ProcessLog)
 
 
 def observe(
@@ -95,7 +98,9 @@ def observe(
     history = reconfiguring[0].history if reconfiguring else patching.history
     counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
     described, readings = lab.describe(), checks.readings
-    return found, Observation(counted, monitor.log, described, differs, readings, events, sent, history, queues)
+    return found, Observation(
+        counted, monitor.log, described, differs, readings, events, sent, history, queues, monitor.processes
+    )
 
 
 def _moves(patching: Patching, reconfiguring: Sequence[Reconfiguring]) -> list[Record]:

@@ -192,6 +192,7 @@ def summary(trial: Trial, ran: Ran, failed: Sequence[Failed] | None = None) -> d
         round_trips=ran.idle.round_trips,
         links=results.links(trial, [undisturbed(job).phases for job in trial.jobs], ran.observed.counters, others, {}),
         cpu=ran.observed.cpu,
+        processes=ran.observed.processes,
         done=(),
         aggregators=(),
         differs=ran.observed.readings.differs(start_s, ran.observed.differs),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,11 @@ import pandas as pd
 
 from testbed.evidence.bounds import Bounds
 from testbed.machine.monitor import CpuLog
+from testbed.machine.processes import ProcessLog
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from workloads.kinds.measures import Windows
 from workloads.kinds.ranks import Failed
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class Seen:
         bounds: the least that its numbers can be; None where nothing is known beforehand.
         spoilt_bytes: the most that its processes may have sent besides what counts, on any link.
         failed: collectives that failed on a rank of a script; None where no rank tells of its collectives.
+        processes: whether they stood still or waited for a core, seen from outside.
         clocks_s: by how much moments on two hosts may be apart, where hosts have clocks of their own.
     """
 
@@ -61,6 +64,7 @@ class Seen:
     events: Sequence[Mapping[str, Any]]
     course: Course
     bounds: Bounds | None
+    processes: ProcessLog = field(default_factory=ProcessLog)
     clocks_s: float = 0.0
     spoilt_bytes: float = 0.0
     failed: Sequence[Failed] | None = None
@@ -75,6 +79,19 @@ class Seen:
     def counted(self) -> pd.DataFrame:
         """The samples without the warm-up."""
         return self.every[self.every["iteration"] >= self.job.work.warmup]
+
+    @cached_property
+    def to_stand_still(self) -> frozenset[str]:
+        """The processes of hosts that the spec stops on purpose."""
+        stopped = {host for one in self.trial.network.perturbations for host in one.stops}
+        nodes = self.trial.topology.nodes
+        return frozenset(name for name, node in self.job.processes.items() if nodes[node].name in stopped)
+
+    @cached_property
+    def windows(self) -> Windows:
+        """When gradients were on the wire, after the warm-up (s); only asked for where there are samples."""
+        overlapped = self.job.work.overlap != "none"
+        return self.job.kind.measures.on_the_wire(self.counted, overlapped=overlapped)[0]
 
     @cached_property
     def happened(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis import metrics
 from testbed.base.check import WHOLE_JOB, About, Check, not_watched
+from testbed.fidelity.outside import Outside, worst
 from testbed.fidelity.seen import Seen
 
 ABOUT = About(
@@ -20,18 +21,22 @@ ABOUT = About(
 )
 STALLS = About(
     "stalls",
-    sees="a process that was stopped, or had no core, at any time of the job: by how much its sleeps of 20 ms end more "
-    "than 50 ms late, added up for the worst process",
-    misses="stops of up to 70 ms; a part of each longer stop; what stopped the process",
+    sees="a process that was stopped, or had no core, at any time of the job. From outside, of every process and of "
+    "all that it started: its state (stopped by a signal or a debugger, or frozen) at random moments, and waits for a "
+    "core of more than 50 ms at once. From inside, where it is ours: by how much its sleeps of 20 ms end more than "
+    "50 ms late. The worst process counts",
+    misses="what stopped the process; a thread that a debugger stops while the process's first thread runs",
     threatens=WHOLE_JOB,
     machine=True,
     needed=True,
 )
 HALTS = About(
     "stalls while synchronising",
-    sees="a process that stood still while gradients were on the wire: by how much its sleeps of 20 ms end more than "
-    "3 ms late for another reason than a wait for a core (see run queue), added up for the worst process",
-    misses="stops of up to 23 ms that fall within one sleep; a part of each longer stop; what stopped the process",
+    sees="a process that stood still while gradients were on the wire. From outside, of every process: at which share "
+    "of random moments it was stopped. From inside, where it is ours: by how much its sleeps of 20 ms end more than 3 "
+    "ms late for another reason than a wait for a core (see run queue). The worst process counts",
+    misses="what stopped the process; stops that make the longer half of the synchronisations longer, and leave the "
+    "median as it is (see stalls)",
     machine=True,
     needed=True,
 )
@@ -49,19 +54,44 @@ for 29 ms in every 70 ms."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
-    if not seen.done:
-        return
     yield judge({line["name"]: line["late_s"] for line in seen.done})
-    stalled_s = {line["name"]: line.get("stalled_s") for line in seen.done}
-    frozen = {host for one in seen.trial.network.perturbations for host in one.stops}
-    stalled_s = {name: value for name, value in stalled_s.items() if name not in frozen}
-    yield stalls(stalled_s, seen.window[1] - seen.window[0])
-    if seen.samples is not None and "sync_halted_s" in seen.every and seen.every["sync_halted_s"].notna().all():
-        nodes = [i for i, node in enumerate(seen.trial.topology.nodes) if node.name not in frozen]
-        rows = seen.counted[seen.counted["node"].isin(nodes)]
-        others = [line for line in seen.done if line["name"] in seen.aggregators and line["name"] not in frozen]
-        if not rows.empty:
-            yield stalls_of_synchronisation(rows, _of_others(others, seen))
+    outside = Outside.of(seen)
+    yield _stalls(seen, outside)
+    if seen.samples is not None:
+        yield _halts(seen, outside)
+
+
+def _stalls(seen: Seen, outside: Outside) -> Check:
+    """Processes that say by how much their sleeps ended late are believed if that is more than what was seen of them
+    from outside, for they see more: a process that had no core."""
+    inside = {line["name"]: line["stalled_s"] for line in seen.done if line.get("stalled_s") is not None}
+    inside = {name: value for name, value in inside.items() if name not in seen.to_stand_still}
+    stopped, stalled = outside.stopped_s(), outside.stalled_s()
+    found = {name: max(value, stopped.get(name, 0.0)) for name, value in inside.items()}
+    found |= {name: value for name, value in stalled.items() if name not in inside}
+    known = inside.keys() >= {name for name in seen.job.processes if name not in seen.to_stand_still}
+    if outside.missing and not (known or (inside and not seen.course.is_whole)):
+        return not_watched(STALLS, STALLED, "of JCT", f"{UNSEEN}: {outside.missing}")
+    return stalls(found, seen.window[1] - seen.window[0])
+
+
+def _halts(seen: Seen, outside: Outside) -> Check:
+    """Of workers that say for how long they stood still in each synchronisation, that; or what was seen from
+    outside."""
+    rows = seen.counted
+    is_told = "sync_halted_s" in rows and rows["sync_halted_s"].notna().all() and not rows.empty
+    others = {} if outside.missing else outside.halted(seen.windows)
+    if not is_told:
+        if outside.missing:
+            return not_watched(HALTS, HALTED, "of synchronising", f"{UNSEEN}: {outside.missing}")
+        return halts(others)
+    names = list(seen.job.processes)
+    still = {seen.job.processes[name] for name in names if name in seen.to_stand_still}
+    rows = rows[~rows["node"].isin(still)]
+    told = [line for line in seen.done if line["name"] in seen.aggregators and line["name"] not in seen.to_stand_still]
+    found = stalls_of_synchronisation(rows, _of_others(told, seen)) if not rows.empty else halts(others)
+    seen_outside = halts(others)
+    return seen_outside if not seen_outside.ok and found.ok else found
 
 
 def judge(late_s: Mapping[str, float | None]) -> Check:
@@ -72,6 +102,13 @@ def judge(late_s: Mapping[str, float | None]) -> Check:
     name = max(known, key=known.__getitem__)
     detail = f"the sleeps of {name} came back {1e3 * known[name]:.2f} ms late in the median"
     return Check(ABOUT.name, 1e3 * known[name], 1e3 * LATE_S, "ms late", known[name] <= LATE_S, detail, machine=True)
+
+
+def halts(shares: Mapping[str, float]) -> Check:
+    """The process that was seen to stand still for the largest share of synchronisations."""
+    name, share = worst(shares) if shares else ("no process", 0.0)
+    detail = f"{name} was stopped for {share:.1%} of the time while gradients were on the wire, the most of all"
+    return Check(HALTS.name, share, HALTED, "of synchronising", share <= HALTED, detail, machine=True, needed=True)
 
 
 def stalls(stalled_s: Mapping[str, float | None], window_s: float) -> Check:

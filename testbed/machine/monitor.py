@@ -1,11 +1,12 @@
-"""How busy the machine's CPUs were, and how long a quota kept processes from them, at any moment of a trial."""
+"""How busy the machine's CPUs were at any moment of a trial, how long a quota kept processes from them, and whether
+processes ran."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import Protocol
 
 from testbed.base.repeating import Repeating
 from testbed.machine.cgroups import limits, quotas_above, throttled_s
+from testbed.machine.processes import ProcessLog, ProcessWatch
 
 PERIOD_S = 0.05
 """The kernel counts in ticks of 10 ms, so a shorter period would not see more."""
@@ -79,10 +81,13 @@ class Counters:
 
 
 class Watch(Protocol):
-    """Looks at CPUs from ``with`` to its end; ``log`` is complete after it."""
+    """Looks at CPUs and at processes on the nodes from ``with`` to its end; ``log`` and ``processes`` are complete
+    after it."""
 
     @property
     def log(self) -> CpuLog: ...
+    @property
+    def processes(self) -> ProcessLog: ...
     def __enter__(self) -> Watch: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -90,29 +95,45 @@ class Watch(Protocol):
 
 
 class Monitor:
-    """Reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its end.
+    """Reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its end, and in
+    another looks at processes, as :class:`testbed.machine.processes.ProcessWatch`.
 
     Args:
+        roots: by name, the PID of each process that runs now.
         boxed: as in :class:`Counters`.
     """
 
-    def __init__(self, boxed: Sequence[int] = ()) -> None:
-        self._log, self._boxed = CpuLog(), boxed
+    def __init__(self, roots: Callable[[], Mapping[str, int]] = dict, boxed: Sequence[int] = ()) -> None:
+        self._log, self._watch, self._boxed = CpuLog(), ProcessWatch(roots), boxed
         self._thread = Repeating("cpu-monitor", self._run())
+        self._other_thread = Repeating("process-watch", self._look())
 
     @property
     def log(self) -> CpuLog:
         """What was read so far."""
         return self._log
 
+    @property
+    def processes(self) -> ProcessLog:
+        """What was seen of processes so far."""
+        return self._watch.log
+
     def __enter__(self) -> Monitor:
         self._thread.start()
+        self._other_thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._thread.close()
+        self._other_thread.close()
+        self._watch.close()
+
+    def _look(self) -> Generator[float, None, None]:
+        """Yields how long to wait."""
+        while True:
+            yield self._watch.look()
 
     def _run(self) -> Generator[float, None, None]:
         """Yields how long to wait."""

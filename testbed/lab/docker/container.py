@@ -28,15 +28,15 @@ class Container:
     """A container whose first process has said that it is there; methods may be called from several threads.
 
     Attributes:
-        pid: of its first process, outside of the container.
         namespace: an open file of its network namespace.
+        pid: of its first process, on this machine; 0 if it cannot be seen from here.
         python: what starts Python in it.
     """
 
     def __init__(self, node: str, line: Wire, namespace: int, said: dict[str, Any]) -> None:
         self.node = node
-        self.pid = line.peer_pid
         self.namespace = namespace
+        self.pid = line.peer_pid
         self.python = str(said["python"])
         self.cpus: float | None = said["cpus"]
         self.memory_bytes: int | None = said["memory_bytes"]

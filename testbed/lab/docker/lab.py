@@ -213,6 +213,12 @@ class DockerLab(NetnsLab):
         self._listener.answer_calls()
         return [self._hosts[0].python, "-P", "-m", AGENT]
 
+    def _pids(self) -> dict[str, int]:
+        """A host's processes are all that run in its container, whatever that says."""
+        workers = list(self._workers.items())
+        on_hosts = {name: pid for name, one in workers if (pid := self._hosts[one.node].pid)}
+        return super()._pids() | on_hosts
+
     def exits(self) -> list[Exit]:
         found = super().exits()
         poll, waiting = select.poll(), {}
@@ -250,7 +256,7 @@ class DockerLab(NetnsLab):
             super().signal(target, number)
 
     def monitor(self) -> Monitor:
-        return Monitor([container.pid for container in self._hosts.values()])
+        return Monitor(self._pids, [container.pid for container in self._hosts.values()])
 
     def describe(self) -> dict[str, Any]:
         if not self._hosts:

@@ -17,8 +17,8 @@ VERSION = 1
 """Of what is said; an image may hold another testbed than the one that starts it."""
 LARGEST_BYTES = 128 * 2**10
 MOST_FILES = 8
-_CREDENTIALS = struct.Struct("iII")
-"""PID, user, group: unix(7)."""
+CREDENTIALS = struct.Struct("=iII")
+"""Of a process: its PID, user and group (unix(7), SO_PEERCRED)."""
 
 
 class WireClosedError(Exception):
@@ -38,17 +38,15 @@ class Wire:
         connection.connect(path)
         return cls(connection)
 
+    @property
+    def peer_pid(self) -> int:
+        """The process that made the connection, as the kernel says; 0 if it is not of our PID namespace."""
+        said = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        return int(CREDENTIALS.unpack(said)[0])
+
     def fileno(self) -> int:
         """For select()."""
         return self._socket.fileno()
-
-    @property
-    def peer_pid(self) -> int:
-        """The process that has connected, as the kernel knows it; 0 if it is out of our sight."""
-        pid, _, _ = _CREDENTIALS.unpack(
-            self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        )
-        return int(pid)
 
     def send(self, message: Any, files: Sequence[int] = (), timeout_s: float | None = None) -> None:
         """Send one message, with copies of open files.

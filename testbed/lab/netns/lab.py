@@ -26,12 +26,15 @@ from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
 from testbed.lab.requests import Call
 from testbed.machine.monitor import Monitor
+from testbed.machine.processes import children_by_inner_pid, first_child
 from topologies import addressing
 from topologies.model import Topology
 
 AGENT = "testbed.lab.netns.agent"
 CALIBRATION_START_S = 30.0
 """Starting Python, and what a busy machine adds; the rest of its time limit is what it is asked for, one by one."""
+NONE = -1
+"""No process's PID."""
 PING_S = 0.1
 """More than the packets of one way take."""
 
@@ -64,6 +67,10 @@ class NetnsLab:
         self._description: dict[str, Any] = {}
         self._topology: Topology | None = None
         self._started: set[str] = set()
+        self._inner: dict[str, int] = {}
+        """By name, the PIDs of processes of :meth:`launch` in the sandbox."""
+        self._outer: dict[str, int] = {}
+        """Their PIDs on this machine, as far as they were looked up."""
         self._pairs: list[tuple[int, int]] = []
         self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         self._sandbox = SandboxProcess()
@@ -86,7 +93,7 @@ class NetnsLab:
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         self._topology, self._pairs, self._crossed = topology, list(pairs), {}
-        self._started = set()
+        self._started, self._inner, self._outer = set(), {}, {}
         plan = self._blueprint(topology, settings, self._pairs)
         self._description = self._build(plan)
         self._asked = topology, settings, self._pairs
@@ -217,7 +224,9 @@ class NetnsLab:
         check_launches(workers, self._needed()[0])
         self._started |= {worker.process for worker in workers}
         located = [replace(w, job=str(Path(w.job).absolute()), log=str(Path(w.log).absolute())) for w in workers]
-        self._sandbox.ask(Sandbox.launch(located), timeout_s=WORK_TIMEOUT_S)
+        started = self._sandbox.ask(Sandbox.launch(located), timeout_s=WORK_TIMEOUT_S)
+        self._outer = {name: pid for name, pid in self._outer.items() if name not in started}
+        self._inner |= started
 
     def agent(self) -> list[str]:
         topology = self._needed()[0]
@@ -275,7 +284,18 @@ class NetnsLab:
         return []
 
     def monitor(self) -> Monitor:
-        return Monitor()
+        return Monitor(self._pids)
+
+    def _pids(self) -> dict[str, int]:
+        """By name, the PIDs on this machine of processes that were launched. One that ended before it was looked up has
+        none."""
+        inner, outer = self._inner, self._outer
+        if inner.keys() != outer.keys():
+            first = first_child(self._sandbox.launcher_pid)
+            children = {} if first is None else children_by_inner_pid(first)
+            outer = {name: outer.get(name) or children.get(pid, NONE) for name, pid in inner.items()}
+            self._outer = outer
+        return {name: pid for name, pid in outer.items() if pid != NONE}
 
     def counters(self) -> list[Counters]:
         return self._sandbox.ask(Sandbox.counters())

@@ -87,8 +87,9 @@ class Processes:
         self._places[pid] = place
         return pid
 
-    def launch(self, worker: Launch, place: Place, body: Callable[[Launch], int]) -> None:
-        """Fork one worker: ``body(worker)`` runs on the node with its output in the log; its result is the status."""
+    def launch(self, worker: Launch, place: Place, body: Callable[[Launch], int]) -> int:
+        """Fork one worker: ``body(worker)`` runs on the node with its output in the log; its result is the status.
+        Returns its PID."""
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         log = os.open(worker.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         started_s = time.monotonic()
@@ -99,6 +100,7 @@ class Processes:
         os.close(log)
         self._workers[pid] = worker, started_s
         self._places[pid] = place
+        return pid
 
     def reap(self) -> None:
         """Collect every process that has ended, orphans included."""

@@ -290,15 +290,19 @@ class Sandbox:
         worker_body()
 
     @request
-    def launch(self, workers: Sequence[Launch]) -> None:
-        """Fork the workers, or start the programs that run in their place."""
+    def launch(self, workers: Sequence[Launch]) -> dict[str, int]:
+        """Fork the workers, or start the programs that run in their place; by name, their PIDs here."""
         torch = need_torch(workers)
         # All places first, so that all start at once.
         self._enclose([worker.node for worker in workers])
         places = [self._enclosed(worker.node) for worker in workers]
         expect(workers)
-        for worker, place in zip(workers, places, strict=True):
-            self._processes.launch(worker, place, run_program if worker.program else worker_body(torch=torch))
+        return {
+            worker.process: self._processes.launch(
+                worker, place, run_program if worker.program else worker_body(torch=torch)
+            )
+            for worker, place in zip(workers, places, strict=True)
+        }
 
     @request
     def exits(self) -> list[Exit]:

@@ -1,0 +1,389 @@
+"""Whether processes stood still or waited for a core, seen from outside: /proc, read on the side.
+
+A process cannot be asked whether it was stopped: a script's rank has no code of ours that would know, and a program may
+say anything. The kernel knows. ``/proc/PID/stat`` has the state, T or t of one that a signal or a debugger has stopped;
+a cgroup's freezer has a file of its own; ``schedstat`` of each thread says for how long it was able to run and had no
+core. They are read again and again, at random moments, because then the share of looks at which a process stood still
+is the share of time for which it did, however short its stops are and whatever their rhythm is. A process that sleeps
+because it wants to is in another state and does not count.
+
+Files stay open, since opening one costs ten times as much as reading it. Between two looks the watch rests so long that
+it takes at most :data:`SHARE` of a core: 9 ranks are looked at about 40 times a second, 64 about 8 times.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+PERIOD_S = 0.02
+"""Mean time between two looks, unless that would cost too much."""
+SHARE = 0.006
+"""Most of a core that looking takes, by the clock of its thread."""
+MEAN_OF = 20
+LONGEST_S = 0.25
+"""Longest mean time between two looks."""
+REFRESH_S = 1.0
+"""How often the children and threads of a process are looked up anew; of one process at each look, for it takes a
+hundred times as long as a look."""
+GAP_S = 0.5
+"""Between two looks that are further apart, nobody watched."""
+STARVED_S = 0.05
+"""A thread that had no core for longer at once was kept from running; shorter waits are its turn in the queue. Nine
+ranks that compute on two cores wait for 10 to 30 ms at a time."""
+MOST_POINTS = 20_000
+"""Of a process; of a longer trial every second one is left out, again and again."""
+LEAST_S = 0.0002
+"""Growth that is worth a point of its own."""
+MOST_PROCESSES = 4096
+"""Of all trees together: what a program that starts others without end costs us."""
+STOPPED = frozenset(b"Tt")
+GONE = frozenset(b"ZXx")
+
+
+@dataclass
+class Standing:
+    """What one process and those that it started have lost, counted from the first look on, at moments of
+    ``time.monotonic`` (all in seconds).
+
+    Attributes:
+        stopped_s: for how long one of them was stopped or frozen.
+        starved_s: for how long, more than :data:`STARVED_S` at a time, a thread of the main process had no core.
+        waited_s: for how long a thread of the main process waited for a core, of the thread that waited longest
+            between each two looks; the main process is the first with more than one thread, or the first.
+        counts_waits: whether the kernel counts these.
+    """
+
+    at_s: array[float] = field(default_factory=lambda: array("d"))
+    stopped_s: array[float] = field(default_factory=lambda: array("d"))
+    starved_s: array[float] = field(default_factory=lambda: array("d"))
+    waited_s: array[float] = field(default_factory=lambda: array("d"))
+    counts_waits: bool = False
+
+    def add(self, at_s: float, stopped_s: float, starved_s: float, waited_s: float) -> None:
+        """Note what was lost until ``at_s``. A point that says nothing new takes the place of the one before."""
+        counted = (self.stopped_s, self.starved_s, self.waited_s)
+        now = (stopped_s, starved_s, waited_s)
+        if len(self.at_s) > 1 and all(value - one[-2] < LEAST_S for one, value in zip(counted, now, strict=True)):
+            self.at_s[-1] = at_s
+            for one, value in zip(counted, now, strict=True):
+                one[-1] = value
+            return
+        self.at_s.append(at_s)
+        for one, value in zip(counted, now, strict=True):
+            one.append(value)
+        if len(self.at_s) > MOST_POINTS:
+            self.at_s = self.at_s[::2]
+            self.stopped_s, self.starved_s, self.waited_s = (one[::2] for one in counted)
+
+    def inside(self, windows: Sequence[tuple[float, float]], counted: Sequence[float]) -> np.ndarray:
+        """float64[windows]: how much one of the counts grew inside each window (start, end)."""
+        edges = np.asarray(windows, np.float64).reshape(-1, 2)
+        if len(self.at_s) < 2:
+            return np.zeros(len(edges))
+        grown = np.interp(edges, self.at_s, counted)
+        return np.asarray(grown[:, 1] - grown[:, 0])
+
+
+@dataclass
+class ProcessLog:
+    """What was seen of processes, by name, in so many ``looks``, the first of which was at ``begun_s``, the last at
+    ``looked_s``; ``gaps`` are (from, to) moments between which nobody looked."""
+
+    of: dict[str, Standing] = field(default_factory=dict)
+    looks: int = 0
+    begun_s: float = 0.0
+    looked_s: float = 0.0
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def looks_per_s(self) -> float:
+        """How often all processes were looked at."""
+        return self.looks / (self.looked_s - self.begun_s) if self.looked_s > self.begun_s else 0.0
+
+    def look(self, now_s: float) -> None:
+        """Note that all were looked at."""
+        if self.looks and now_s - self.looked_s > GAP_S:
+            self.gaps.append((self.looked_s, now_s))
+        self.begun_s = self.begun_s if self.looks else now_s
+        self.looked_s = now_s
+        self.looks += 1
+
+    def unseen_s(self, start_s: float, end_s: float) -> float:
+        """For how long nobody looked within a window."""
+        outside = [(start_s, self.begun_s), (self.looked_s, end_s)] if self.looks else [(start_s, end_s)]
+        gaps = [*self.gaps, *((from_s, to_s) for from_s, to_s in outside if to_s - from_s > GAP_S)]
+        return sum(max(0.0, min(end_s, to_s) - max(start_s, from_s)) for from_s, to_s in gaps)
+
+
+def children_by_inner_pid(parent: int) -> dict[int, int]:
+    """The children of the first process of a PID namespace, by the PIDs that they have there (``NSpid`` in
+    proc_pid_status(5)); nothing of one that has ended."""
+    found = {}
+    with suppress(OSError):  # it has ended
+        depth = len(_namespaced(parent)) - 1
+        for child in _children(parent):
+            with suppress(OSError):  # as well
+                pids = _namespaced(child)
+                if len(pids) > depth:
+                    found[pids[depth]] = child
+    return found
+
+
+def first_child(parent: int) -> int | None:
+    """The first process that a process has started; None if there is none."""
+    with suppress(OSError):  # it has ended
+        return next(iter(_children(parent)), None)
+    return None
+
+
+def _namespaced(pid: int) -> list[int]:
+    """A process's PIDs, from our namespace to its own. Raises OSError: it has ended."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(([int(word) for word in line.split()[1:]] for line in lines if line.startswith("NSpid:")), [])
+
+
+def _children(pid: int) -> Iterator[int]:
+    """Raises OSError: it has ended."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        yield from map(int, (task / "children").read_bytes().split())
+
+
+class ProcessWatch:
+    """Looks at processes and at all that they have started.
+
+    Args:
+        roots: by name, the PID of each process that is to be watched now.
+        log: what is noted; its names are those of ``roots``.
+    """
+
+    def __init__(self, roots: Callable[[], Mapping[str, int]], clock: Callable[[], float] = time.monotonic) -> None:
+        self.log = ProcessLog()
+        self._roots, self._clock = roots, clock
+        self._trees: dict[str, _Tree] = {}
+        self._cost_s = 0.0
+        """Of a look, as the mean of the last ones."""
+        self._freezers = _Freezers()
+
+    def look(self) -> float:
+        """Look once; how long (s) to wait until the next time."""
+        began_s = time.thread_time()
+        now_s = self._clock()
+        self._follow(self._roots())
+        oldest = min(self._trees.values(), key=lambda tree: tree.refreshed_s, default=None)
+        for tree in self._trees.values():
+            is_due = tree.refreshed_s < 0 or (tree is oldest and now_s - tree.refreshed_s > REFRESH_S)
+            if is_due:
+                tree.refresh(now_s, self._freezers, MOST_PROCESSES // len(self._trees))
+            tree.look(now_s, every=is_due)
+        self.log.look(now_s)
+        self._cost_s += (time.thread_time() - began_s - self._cost_s) / MEAN_OF
+        return min(LONGEST_S, max(PERIOD_S, self._cost_s / SHARE)) * random.uniform(0.5, 1.5)
+
+    def close(self) -> None:
+        """Give the files back."""
+        for tree in self._trees.values():
+            tree.close()
+        self._trees.clear()
+        self._freezers.close()
+
+    def _follow(self, roots: Mapping[str, int]) -> None:
+        for name, pid in roots.items():
+            tree = self._trees.get(name)
+            if tree is None or tree.root != pid:
+                if tree is not None:
+                    tree.close()
+                self._trees[name] = _Tree(pid, self.log.of.setdefault(name, Standing()))
+        for name in self._trees.keys() - roots.keys():
+            self._trees.pop(name).close()
+
+
+class _Freezers:
+    """Whether cgroups are frozen, as ``docker pause`` does it: of version 1 by ``freezer.state``, of version 2 by
+    ``cgroup.events``. Their processes seem to sleep."""
+
+    def __init__(self, mounts: Path = Path("/proc/mounts")) -> None:
+        self._mounted: dict[bool, str] = {}
+        """Where each version is, the second one under True."""
+        for line in mounts.read_text().splitlines():
+            _, place, kind, options, *_ = line.split()
+            if kind == "cgroup2" or (kind == "cgroup" and "freezer" in options.split(",")):
+                self._mounted.setdefault(kind == "cgroup2", place)
+        self._files: dict[str, int] = {}
+
+    def of(self, pid: int) -> tuple[int, ...]:
+        """Files that say whether the process is frozen. Raises OSError: it has ended."""
+        found = []
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            is_second = number == "0" and not controllers
+            if (is_second or "freezer" in controllers.split(",")) and is_second in self._mounted:
+                name = "cgroup.events" if is_second else "freezer.state"
+                if (file := self._file(f"{self._mounted[is_second]}{path}/{name}")) is not None:
+                    found.append(file)
+        return tuple(found)
+
+    def _file(self, path: str) -> int | None:
+        if path not in self._files:
+            try:
+                self._files[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:  # the first cgroup has none, and cannot be frozen
+                return None
+        return self._files[path]
+
+    @staticmethod
+    def is_frozen(file: int) -> bool:
+        with suppress(OSError):  # the cgroup is gone
+            said = os.pread(file, 128, 0)
+            return said.startswith((b"FROZEN", b"FREEZING")) or b"frozen 1" in said
+        return False
+
+    def close(self) -> None:
+        for file in self._files.values():
+            os.close(file)
+        self._files.clear()
+
+
+class _Process:
+    """One process: its state, and its threads' waits for a core."""
+
+    def __init__(self, pid: int, freezers: _Freezers) -> None:
+        """Raises OSError: it has ended."""
+        self._pid = pid
+        self._freezers = freezers.of(pid)
+        self._threads: dict[int, int] = {}
+        """Open files, by thread."""
+        self._waited_ns: dict[int, int] = {}
+        self._busy: set[int] = set()
+        """Threads that have waited since the last refresh but one; others are read at refreshes only."""
+        self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        for file in (self._stat, *self._threads.values()):
+            os.close(file)
+        self._threads.clear()
+
+    @property
+    def threads(self) -> int:
+        """How many it had at the last refresh."""
+        return len(self._threads)
+
+    @property
+    def counts_waits(self) -> bool:
+        """Whether the kernel has counted any wait of its threads."""
+        return any(self._waited_ns.values())
+
+    def refresh(self) -> list[int]:
+        """Find new threads, and read all; the PIDs of its children.
+
+        Raises:
+            OSError: it has ended, or the kernel lists no children.
+        """
+        children: list[int] = []
+        known = {int(one.name) for one in Path(f"/proc/{self._pid}/task").iterdir()}
+        for thread in self._threads.keys() - known:
+            os.close(self._threads.pop(thread))
+            self._waited_ns.pop(thread, None)
+        for thread in known:
+            with suppress(ProcessLookupError, FileNotFoundError):  # the thread has ended
+                children += map(int, Path(f"/proc/{self._pid}/task/{thread}/children").read_bytes().split())
+                if thread not in self._threads:
+                    path = f"/proc/{self._pid}/task/{thread}/schedstat"
+                    self._threads[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return children
+
+    def is_stopped(self) -> bool | None:
+        """Whether it stands still; None if it has ended."""
+        try:
+            said = os.pread(self._stat, 128, 0)
+        except ProcessLookupError:
+            return None
+        state = said[said.rindex(b")") + 2] if b")" in said else 0
+        if state in GONE or not state:
+            return None
+        return state in STOPPED or any(map(_Freezers.is_frozen, self._freezers))
+
+    def waits_s(self, *, every: bool) -> tuple[float, float]:
+        """Of the thread that waited longest for a core since it was read last: for how long, of ``every`` thread or of
+        those that were busy lately; and the same of the busy ones alone, which were read at the last look."""
+        longest_s = longest_busy_s = 0.0
+        for thread in tuple(self._threads) if every else tuple(self._busy):
+            try:
+                waited_ns = int(os.pread(self._threads[thread], 100, 0).split()[1])
+            except (OSError, KeyError, IndexError, ValueError):  # the thread has ended
+                self._busy.discard(thread)
+                continue
+            more_s = (waited_ns - self._waited_ns.get(thread, waited_ns)) / 1e9
+            self._waited_ns[thread] = waited_ns
+            longest_s = max(longest_s, more_s)
+            if thread in self._busy:
+                longest_busy_s = max(longest_busy_s, more_s)
+            if every:
+                (self._busy.add if more_s > 0 else self._busy.discard)(thread)
+        return longest_s, longest_busy_s
+
+
+class _Tree:
+    """A process, and all that it has started."""
+
+    def __init__(self, root: int, standing: Standing) -> None:
+        self.root, self._standing = root, standing
+        self.processes: dict[int, _Process] = {}
+        self._at_s: float | None = None
+        self._was_stopped = False
+        self.refreshed_s = -1.0
+        last = [one[-1] if one else 0.0 for one in (standing.stopped_s, standing.starved_s, standing.waited_s)]
+        self._stopped_s, self._starved_s, self._waited_s = last
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.close()
+        self.processes.clear()
+
+    def refresh(self, now_s: float, freezers: _Freezers, most: int) -> None:
+        """Look up which processes there are, ``most`` at most. Once the first has ended, another may get its PID."""
+        found: dict[int, _Process] = {}
+        waiting = [self.root] if self.refreshed_s < 0 else list(self.processes)
+        self.refreshed_s = now_s
+        while waiting and len(found) < most:
+            pid = waiting.pop(0)
+            if pid in found:
+                continue
+            try:
+                process = self.processes.pop(pid, None) or _Process(pid, freezers)
+            except OSError:  # it has ended
+                continue
+            found[pid] = process
+            with suppress(OSError):  # it has ended
+                waiting += process.refresh()
+        for process in self.processes.values():
+            process.close()
+        self.processes = found
+
+    def look(self, now_s: float, *, every: bool) -> None:
+        """Note what was lost since the last look."""
+        states = {pid: process.is_stopped() for pid, process in self.processes.items()}
+        for pid in [pid for pid, state in states.items() if state is None]:
+            self.processes.pop(pid).close()
+        if not self.processes:
+            return
+        main = next((one for one in self.processes.values() if one.threads > 1), None)
+        main = main or next(iter(self.processes.values()))
+        waited_s, at_once_s = main.waits_s(every=every)
+        is_stopped = any(states.values())
+        if self._at_s is not None:
+            between_s = now_s - self._at_s
+            self._stopped_s += between_s * (is_stopped + self._was_stopped) / 2
+            self._waited_s += min(waited_s, max(between_s, at_once_s))
+            self._starved_s += at_once_s if at_once_s > between_s + STARVED_S else 0.0
+        self._at_s, self._was_stopped = now_s, is_stopped
+        self._standing.counts_waits |= main.counts_waits
+        self._standing.add(now_s, self._stopped_s, self._starved_s, self._waited_s)
