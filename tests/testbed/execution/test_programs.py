@@ -115,7 +115,8 @@ def test_its_time_bytes_and_fidelity_are_reported(finished: tuple[str, Path]) ->
     # Gloo's ring: each host sends 2 (N - 1) / N of 2 MB, at least, and gets as much.
     assert all(2.0e6 < link["bytes"] < 2.7e6 and link["theory_bytes"] is None for link in record["links"])
     assert {one["name"] for one in record["fidelity"]["checks"]} == {
-        *("link rate", "delay", "CPU headroom", "CPU steal", "drops", "read back")
+        *("link rate", "delay", "CPU headroom", "CPU steal", "drops", "read back"),
+        *("run queue", "timers", "stalls", "retransmissions"),
     }
     assert len(record["probes"]) == 2
     assert "[1/1] racks: JCT " in said
