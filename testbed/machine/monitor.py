@@ -128,6 +128,7 @@ class Monitor:
     ) -> None:
         self._thread.close()
         self._other_thread.close()
+        self._watch.look()  # what was lost since the last look is known by the next one
         self._watch.close()
 
     def _look(self) -> Generator[float, None, None]:

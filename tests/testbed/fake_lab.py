@@ -196,7 +196,7 @@ class FakeLab:
         return []
 
     def monitor(self) -> Monitor:
-        return Monitor()
+        return Monitor(lambda: {name: child.process.pid for name, (_, child) in [*self._workers.items()]})
 
     def counters(self) -> list[Counters]:
         return [Counters(directed, 0, 0, 0) for directed in range(2 * len(self._up().links))]

@@ -30,12 +30,13 @@ from testbed.base.errors import HostError, TestbedError
 from testbed.lab.baremetal import leftovers, pings, shaper
 from testbed.lab.baremetal.cpu_readings import CpuReadings
 from testbed.lab.baremetal.host_requests import AS_ROOT, REQUESTS, HostRequests
+from testbed.lab.baremetal.process_readings import ProcessReadings
 from testbed.lab.baremetal.processes import Processes, tell
 from testbed.lab.baremetal.rights import act_as_user, as_root, session_user
 from testbed.lab.netns import kernel
 
 LOOK_S = 0.05
-"""How often files that are followed, and the CPUs, are looked at."""
+"""How often files that are followed, and the CPUs, are looked at; processes at random moments of their own."""
 
 
 class Agent:
@@ -44,8 +45,9 @@ class Agent:
     def __init__(self, work: Path, owner: str) -> None:
         self._owner = owner
         self._processes, self._readings = Processes(work), CpuReadings()
+        self._looks = ProcessReadings(self._processes.workers)
         self._selector = selectors.DefaultSelector()
-        self._host = HostRequests(owner, self._processes, pings.Echoes(self._selector), self._readings)
+        self._host = HostRequests(owner, self._processes, pings.Echoes(self._selector), self._readings, self._looks)
         self._selector.register(0, selectors.EVENT_READ, self._read)
         self._wake, self._wake_writer = socket.socketpair()
         for one in (self._wake, self._wake_writer):
@@ -64,7 +66,7 @@ class Agent:
         try:
             while not self._host.leaving:
                 busy = self._processes.followed or self._readings.watched
-                for key, _ in self._selector.select(LOOK_S if busy else None):
+                for key, _ in self._selector.select(self._looks.pause_s(LOOK_S) if busy else None):
                     key.data()
                 self._look()
         finally:
@@ -118,6 +120,7 @@ class Agent:
 
     def _look(self) -> None:
         now_s = time.monotonic()
+        self._looks.look(now_s)
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s

@@ -84,13 +84,23 @@ class Ended(_Message):
     status: Whole
 
 
+_Found = tuple[Process, Number, Number, Number, bool]
+
+
 class Readings(_Message):
     """How busy the CPUs were: (moment, idle, steal, total, throttled), in seconds."""
 
     cpu: Annotated[list[tuple[Number, Number, Number, Number, Number | None]], Field(max_length=100)]
 
 
-Event = Grown | Exited | Ended | Readings
+class Looks(_Message):
+    """Whether workers stood still: of each look, its moment and what it found of each
+    (:data:`testbed.lab.baremetal.process_readings.Row`)."""
+
+    looks: Annotated[list[tuple[Number, Annotated[list[_Found], Field(max_length=1000)]]], Field(max_length=100)]
+
+
+Event = Grown | Exited | Ended | Readings | Looks
 _MESSAGE: TypeAdapter[Result | Refusal | Event] = TypeAdapter(Result | Refusal | Event)
 
 

@@ -24,6 +24,7 @@ from testbed.lab.baremetal.processes import MOST_TOLD_BYTES
 from testbed.lab.programs import Exit
 from testbed.lab.requests import Call
 from testbed.machine.monitor import CpuLog
+from testbed.machine.processes import ProcessLog, Standing
 
 _T = TypeVar("_T")
 COMPARE_S = 1.0
@@ -54,7 +55,10 @@ class Fleet:
         self._lost: list[LabError] = []
         self._began_s = time.monotonic()
         self._events: Counter[int] = Counter()
+        self._known: dict[str, int] = {}
+        """Where each worker runs or ran."""
         self.logs: dict[int, CpuLog] = {}
+        self.process_logs: dict[int, ProcessLog] = {}
         self.logical: Mapping[str, str] = {}
         """For each address in use, that of the topology's plan."""
         self._stop = threading.Event()
@@ -106,7 +110,7 @@ class Fleet:
 
     def expect(self, process: str, node: int) -> None:
         """A worker is started on a node, which may tell of its end, once."""
-        self._processes[process] = node
+        self._processes[process] = self._known[process] = node
 
     def node_of(self, process: str) -> int | None:
         """Where a worker runs; None once its end was told."""
@@ -179,7 +183,9 @@ class Fleet:
             self._count(node)
             self._note(node, connection, event)
 
-    def _note(self, node: int, connection: Connection, event: Exited | Ended | answers.Readings) -> None:
+    def _note(
+        self, node: int, connection: Connection, event: Exited | Ended | answers.Readings | answers.Looks
+    ) -> None:
         """Raises HostError as :meth:`on_event` does."""
         if isinstance(event, Ended):
             with self._changed:
@@ -189,7 +195,9 @@ class Fleet:
         if not connection.clock.exchanges:
             raise HostError("it tells of moments before it said what its clock is", fix=answers.FIX)
         local_s: Callable[[float], float] = connection.clock.local_s
-        if not isinstance(event, Exited):
+        if isinstance(event, answers.Looks):
+            self._note_looks(node, event, local_s)
+        elif not isinstance(event, Exited):
             for at_s, idle_s, steal_s, total_s, throttled_s in event.cpu:
                 log = self.logs.setdefault(node, CpuLog())
                 log.add(local_s(at_s), idle_s, steal_s, total_s, throttled_s)
@@ -198,6 +206,19 @@ class Fleet:
         else:
             del self._processes[event.exit]
             self._exits.put(Exit(event.exit, node, event.status, local_s(event.started_s), local_s(event.ended_s)))
+
+    def _note_looks(self, node: int, event: answers.Looks, local_s: Callable[[float], float]) -> None:
+        """Raises HostError: the host tells of what does not run there."""
+        log = self.process_logs.setdefault(node, ProcessLog())
+        for at_s, found in event.looks:
+            now_s = local_s(at_s)
+            log.look(now_s)
+            for name, stopped_s, starved_s, waited_s, counts_waits in found:
+                if self._known.get(name) != node:
+                    raise HostError(f"it tells of {name}, which does not run there", fix=answers.FIX)
+                standing = log.of.setdefault(name, Standing())
+                standing.counts_waits |= counts_waits
+                standing.add(now_s, stopped_s, starved_s, waited_s)
 
     def _count(self, node: int) -> None:
         """Raises HostError: the host tells more than can have happened."""

@@ -10,6 +10,7 @@ from testbed.base.errors import LabError
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.machine.monitor import CpuLog
+from testbed.machine.processes import ProcessLog
 
 
 class FleetMonitor:
@@ -20,6 +21,7 @@ class FleetMonitor:
 
     def __enter__(self) -> FleetMonitor:
         self._fleet.logs.clear()
+        self._fleet.process_logs.clear()
         self._fleet.ask(HostRequests.watch(True))
         return self
 
@@ -32,6 +34,18 @@ class FleetMonitor:
     @property
     def log(self) -> CpuLog:
         return min(self._fleet.logs.values(), key=_spare, default=CpuLog())
+
+    @property
+    def processes(self) -> ProcessLog:
+        """Of all hosts: nobody looked where one of them was not looked at."""
+        logs = list(self._fleet.process_logs.values())
+        return ProcessLog(
+            of={name: one for log in logs for name, one in log.of.items()},
+            looks=min((log.looks for log in logs), default=0),
+            begun_s=max((log.begun_s for log in logs), default=0.0),
+            looked_s=min((log.looked_s for log in logs), default=0.0),
+            gaps=[gap for log in logs for gap in log.gaps],
+        )
 
 
 def _spare(log: CpuLog) -> float:

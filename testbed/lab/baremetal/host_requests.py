@@ -21,6 +21,7 @@ from testbed.base.process_names import check_name
 from testbed.lab.baremetal import pings, readback, shaper, undoing
 from testbed.lab.baremetal.cpu_readings import CpuReadings
 from testbed.lab.baremetal.meter import HostMeter
+from testbed.lab.baremetal.process_readings import ProcessReadings
 from testbed.lab.baremetal.processes import Processes, program
 from testbed.lab.baremetal.rights import as_root, run_as_user
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
@@ -42,8 +43,11 @@ AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "ad
 class HostRequests:
     """The requests (:data:`REQUESTS`), and what they leave behind for later ones."""
 
-    def __init__(self, owner: str, processes: Processes, echoes: pings.Echoes, readings: CpuReadings) -> None:
-        self._owner, self._processes, self._echoes, self._readings = owner, processes, echoes, readings
+    def __init__(
+        self, owner: str, processes: Processes, echoes: pings.Echoes, readings: CpuReadings, looks: ProcessReadings
+    ) -> None:
+        self._owner, self._processes, self._echoes = owner, processes, echoes
+        self._readings, self._looks = readings, looks
         self._wanted: Wanted | None = None
         self._changed: dict[tuple[str, bool], Any] = {}
         self._meter: HostMeter | None = None
@@ -247,8 +251,9 @@ class HostRequests:
 
     @request
     def watch(self, on: bool) -> None:
-        """Whether to tell how busy the CPUs are."""
+        """Whether to tell how busy the CPUs are, and whether workers stand still."""
         self._readings.watch(on)
+        self._looks.watch(on)
 
     @request
     def echo(self, addresses: Sequence[str]) -> list[int]:

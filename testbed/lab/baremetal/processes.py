@@ -64,6 +64,10 @@ class Processes:
         """Whether there are files to look at."""
         return any(child.followed for child in (*self._children.values(), *self._ended))
 
+    def workers(self) -> dict[str, int]:
+        """By name, the PIDs of those that run."""
+        return {child.worker: pid for pid, child in self._children.items() if child.worker is not None}
+
     def below(self, name: str) -> Path:
         """Where a file is.
 

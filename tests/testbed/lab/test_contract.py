@@ -186,6 +186,27 @@ def test_a_stopped_worker_is_named_and_goes_on(lab: Lab, tmp_path: Path) -> None
     assert [(one.node, one.status) for one in ended(lab, 1)] == [(1, 3)]
 
 
+def test_it_is_seen_from_outside_that_a_process_stands_still(lab: Lab, tmp_path: Path) -> None:
+    """One is stopped, and one sleeps because it wants to."""
+    up(lab)
+    with lab.monitor() as monitor:
+        lab.launch([named(process, "echo ready; sleep 30", tmp_path, node) for process, node in (("h1", 1), ("h2", 2))])
+        for process in ("h1", "h2"):
+            until_written(tmp_path / f"{process}.log")
+        lab.signal("h1", signal.SIGSTOP)
+        began_s = time.monotonic()
+        time.sleep(1.5)
+        ended_s = time.monotonic()
+        lab.signal("h1", signal.SIGCONT)
+    found = monitor.processes
+    stopped_s = {name: one.inside([(began_s, ended_s)], one.stopped_s)[0] for name, one in found.of.items()}
+    assert stopped_s.keys() == {"h1", "h2"}
+    assert stopped_s["h1"] > 0.5 * (ended_s - began_s)
+    assert stopped_s["h2"] == 0
+    assert found.unseen_s(began_s, ended_s) == 0
+    lab.kill()
+
+
 def named(process: str, script: str, folder: Path, node: int = 1) -> Launch:
     return Launch(process, node, "", str(folder / f"{file_name(process)}.log"), shell(script, folder))
 
