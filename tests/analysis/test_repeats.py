@@ -21,6 +21,7 @@ class Trial:
     gst: Number | None
     done: bool = True
     worlds: tuple[int | None, ...] = field(default=(4,))
+    work: tuple[int, int] | None = None
 
     @property
     def numbers(self) -> Mapping[str, Number]:

@@ -19,12 +19,12 @@ MOST_SHOWN = 6
 GLOO = "gloo"
 """The scheme whose losses those of other arms are put beside."""
 EXPOSED_DEFINED = (
-    "Exposed is the time of an iteration for which collectives held a script, in its calls and its waits. Hidden "
-    "is the time for which they were on their way while the script did something else. DDP's waits are not seen: "
-    "they count from a rank's last bucket to its last sum, without what a communication hook computes in between."
-    " Both are means over the ranks, and medians over the iterations after the warm-up. Apart from Gloo's is the "
-    "largest difference between the losses of an iteration and those of the arm with the scheme gloo, as a share "
-    "of the latter. The losses are means over the ranks whose losses both arms have."
+    "Exposed is the time of an iteration for which collectives held a script, in its calls and its waits. Hidden is "
+    "the time for which they were on their way while the script did something else. DDP's waits are not seen: they "
+    "count from a rank's last bucket to its last sum, without what a communication hook computes in between. Both are "
+    "means over the ranks, and medians over the iterations after the warm-up. Apart from Gloo's is the largest "
+    "difference between the losses of an iteration and those of the arm with the scheme gloo, as a share of the latter. "
+    "The losses are means over the ranks whose losses both arms have."
 )
 COLLECTIVES_DEFINED = (
     "Of each arm, the kinds and sizes of collectives that moved most bytes. Time is the median from the last rank that "
