@@ -23,8 +23,8 @@ EXPOSED_DEFINED = (
     "the time for which they were on their way while the script did something else. DDP's waits are not seen: they "
     "count from a rank's last bucket to its last sum, without what a communication hook computes in between. Both are "
     "means over the ranks, and medians over the iterations after the warm-up. Apart from Gloo's is the largest "
-    "difference between the losses of an iteration and those of the arm with the scheme gloo, as a share of the latter. "
-    "The losses are means over the ranks whose losses both arms have."
+    "difference between the losses of an iteration and those of the arm with the scheme gloo, as a share of the "
+    "latter. The losses are means over the ranks whose losses both arms have."
 )
 COLLECTIVES_DEFINED = (
     "Of each arm, the kinds and sizes of collectives that moved most bytes. Time is the median from the last rank that "
