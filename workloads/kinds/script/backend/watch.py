@@ -44,7 +44,8 @@ class Watch:
                 self._fail(
                     TrialTimeoutError(
                         f"{what} has not ended within its timeout of {now_s - work.asked_s:.0f} s"
-                        + (f"; it waits for {whom}" if whom else ""),
+                        + (f"; it waits for {whom}" if whom else "")
+                        + "; this rank can make no later collective",
                         fix="see what the other ranks do, or give a longer timeout",
                     )
                 )
