@@ -10,6 +10,7 @@ from typing import Any
 
 from testbed.base.bounded_json import LARGEST_NUMBER
 from testbed.base.errors import TrialError
+from testbed.base.printable import printable
 from testbed.execution import supervise
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, check, is_number
 from workloads.kinds.ranks import Call, Compared, Failed, Logged, RankRows
@@ -153,10 +154,15 @@ def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows |
         overruns=[(line["time"], line["overrun_s"]) for line in by["pace"]],
         nonfinite=[(line["group"], line["seq"], line["where"]) for line in by["nonfinite"]],
         failed=[
-            Failed(rank, line["group"], line["op"], line.get("seq"), line["error"][:LONGEST_WHY])
+            Failed(rank, line["group"], line["op"], line.get("seq"), _in_a_line(line["error"]))
             for line in sorted(by["failed"], key=lambda line: float(line.get("time") or 0.0))
         ],
     )
+
+
+def _in_a_line(said: str) -> str:
+    """For people's terminals, whatever a rank has written."""
+    return printable(" ".join(said[:LONGEST_WHY].split()))
 
 
 def _call(line: Mapping[str, Any]) -> Call:

@@ -32,6 +32,8 @@ def test_what_a_rank_tells_is_read_whole(tmp_path: Path) -> None:
         {"kind": "group", "group": 3, "ranks": [0, 1], "by": "ring"},
         {"kind": "check", "group": 0, "seq": 0, "dtype": "float32", "largest_relative": 1e-7},
         {"kind": "nonfinite", "group": 0, "seq": 0, "where": "sum", "count": 4},
+        {"kind": "failed", "group": 3, "op": "barrier", "time": 9.0, "error": "no \x1b[1m\nroom" + 400 * "."},
+        {"kind": "failed", "group": 0, "op": "allreduce", "seq": 4, "time": 8.0, "error": "late"},
         {"kind": "shape", "anything": [1]},
     ]
     lines = rank_lines.read(written(tmp_path, HELLO, CALL, *more, DONE))
@@ -43,6 +45,9 @@ def test_what_a_rank_tells_is_read_whole(tmp_path: Path) -> None:
     assert rows.logged[0].values["loss"] == 1.5
     assert rows.compared[0].largest == 1e-7
     assert rows.nonfinite == [(0, 0, "sum")]
+    assert [(one.rank, one.name) for one in rows.failed] == [(1, "allreduce 4 of group 0"), (1, "barrier of group 3")]
+    assert rows.failed[1].why.startswith("no \\x1b[1m room...")
+    assert len(rows.failed[1].why) < 310
 
 
 def test_a_rank_that_made_no_group_told_nothing(tmp_path: Path) -> None:
