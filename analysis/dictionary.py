@@ -99,8 +99,8 @@ METRICS: Mapping[str, Field] = {
     "mp_wait_forward_s": Field(
         NUMBER,
         "s",
-        "median over iterations of the mean time for which a server had nothing to compute, because outputs of others' "
-        "operators were missing; strategies only",
+        "median over the iterations after the warm-up of the mean time for which a server had nothing to compute, "
+        "because outputs of others' operators were missing; strategies only",
     ),
     "mp_wait_backward_s": Field(NUMBER, "s", "the same for gradients of outputs"),
     "scheduler_median_s": Field(
@@ -309,7 +309,10 @@ JOB: Mapping[str, Field] = {
     "started_s": Field(NUMBER, "s", "when its processes began to be started, from the trial's beginning"),
     "begun_s": Field(NUMBER, "s", "when its first iteration began, from the trial's beginning"),
     "queued_s": Field(
-        NUMBER, "s", "how long it waited for hosts, and for its circuits: from `submitted_s` to `started_s`"
+        NUMBER,
+        "s",
+        "how long it waited for hosts and for its circuits: from `submitted_s` until it had both; not for the start of "
+        "other jobs' processes, which may come before `started_s`",
     ),
     "dark_s": Field(
         NUMBER, "s", "of a job with circuits of its own, from when its hosts were free until its circuits carried light"

@@ -73,6 +73,12 @@ def jct_s(samples: pd.DataFrame) -> float:
     return measures_of(samples.columns).jct_s(samples)
 
 
+def median_of_means(samples: pd.DataFrame, column: str, skip: int = 0) -> float:
+    """The median over iterations, without the first ``skip``, of the mean over workers of a column."""
+    counted = samples[samples["iteration"] >= skip]
+    return float(counted.groupby("iteration")[column].mean().median())
+
+
 def compute_s(samples: pd.DataFrame) -> float:
     """The part of :func:`jct_s` (s) until the last worker has its gradient, summed over the iterations.
 

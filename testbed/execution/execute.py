@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.metrics import rounds
+from analysis.metrics import median_of_means, rounds
 from testbed import fidelity
 from testbed.base.errors import DiskFullError, SpecError, TrialError, WorkerError
 from testbed.base.process_names import in_job, of_job
@@ -477,6 +477,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     sent = sent_bytes([line["wire_bytes"] for line in seen.of("done", job)]) if course.is_whole else None
     return {
         "metrics": results.measure(job, samples, course.phases, bounds, sent)
+        | {name: median_of_means(samples, name, job.work.warmup) for name in told.medians}
         | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s"), **told.metrics}
         | dict({} if is_broken else predicted(job, events, told)),
         "loss": None if samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],

@@ -20,10 +20,11 @@ from testbed.trial.job import Job, Slot
 
 @dataclass(frozen=True)
 class Began:
-    """When a job was submitted and when the start of its processes began, in seconds after the trial's beginning; and
-    when that was, by the clock of samples."""
+    """When a job was submitted, when its hosts were free and its circuits carried light, and when the start of its
+    processes began, in seconds after the trial's beginning; and when that was, by the clock of samples."""
 
     submitted_s: float
+    ready_s: float
     started_s: float
     origin_s: float
 
@@ -67,9 +68,9 @@ class Starting:
         running = set(feed.running)
         self._running = {name: job for name, job in self._running.items() if running & job.processes.keys()}
         self._look_ahead()
-        for job in list(self._waiting):
-            if self._is_due(_slot(job), now_s - self._begun_s) and self._has_circuits(job):
-                self._start(job, feed)
+        due = [job for job in self._waiting if self._is_due(_slot(job), now_s - self._begun_s)]
+        for job in [job for job in due if self._has_circuits(job)]:  # circuits move while processes are started
+            self._start(job, feed)
         next_s = min((_slot(job).start_s for job in self._waiting), default=math.inf)
         # Those who wait for hosts are looked at anyway.
         waits_s = max(0.0, self._begun_s + next_s - now_s) or math.inf
@@ -93,10 +94,21 @@ class Starting:
         self._waiting.remove(job)
         self._running[job.name] = job
         assert self._begun_s is not None
-        # The start of many processes takes a while: that is no waiting for hosts.
-        self.began[job.name] = Began(_slot(job).start_s, time.monotonic() - self._begun_s, self._begun_s)
+        # The start of many processes takes a while, of this job or of another one: that is no waiting for hosts.
+        started_s = time.monotonic() - self._begun_s
+        ready_s = min(started_s, self._ready_s(job, feed))
+        self.began[job.name] = Began(_slot(job).start_s, ready_s, started_s, self._begun_s)
         self._lab.launch(self._launches[job.name])
         feed.started([*job.processes])
+
+    def _ready_s(self, job: Job, feed: Feed) -> float:
+        """When a job that is due had been submitted, had its hosts and its circuits, after the trial's beginning."""
+        assert self._begun_s is not None
+        processes = [launch.process for name in _slot(job).after for launch in self._launches[name]]
+        moments_s = [feed.exited_s[process] for process in processes if process in feed.exited_s]
+        if self._switching and job.name in self._switching.lit_s:
+            moments_s.append(self._switching.lit_s[job.name])
+        return max(_slot(job).start_s, *(moment_s - self._begun_s for moment_s in moments_s), 0.0)
 
     def _end_failed(self, feed: Feed) -> None:
         """Others of a job may fail as well for a moment: then all its exits tell which was first."""
@@ -127,5 +139,5 @@ def spans(began: Mapping[str, Began], name: str) -> dict[str, float]:
     return {
         "submitted_s": round(one.submitted_s, 6),
         "started_s": round(one.started_s, 6),
-        "queued_s": round(one.started_s - one.submitted_s, 6),
+        "queued_s": round(one.ready_s - one.submitted_s, 6),
     }

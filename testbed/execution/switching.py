@@ -31,7 +31,8 @@ class Switching:
 
     Attributes:
         records: the moves, as they went. One is due when the job's hosts are free, and its circuits are patched.
-        dark_s: by job, from when its hosts were free until its circuits carried light.
+        dark_s: by job, from when its hosts were free until its circuits carried light,
+        lit_s: and when that was (``time.monotonic``).
     """
 
     def __init__(self, lab: Lab, topology: Topology, pairs: Sequence[tuple[int, int]]) -> None:
@@ -43,6 +44,7 @@ class Switching:
         self._moves: dict[str, Future[Patched]] = {}
         self.records: list[Record] = []
         self.dark_s: dict[str, float] = {}
+        self.lit_s: dict[str, float] = {}
 
     def look_ahead(self, job: Job) -> None:
         """The ports of a job's hosts that look ahead are free: the jobs before it have begun."""
@@ -74,7 +76,7 @@ class Switching:
             record.error = error.problem
             raise
         record.begun_s, record.done_s = done.dark_s, done.lit_s
-        self.dark_s[job.name] = done.lit_s - free_s
+        self.dark_s[job.name], self.lit_s[job.name] = done.lit_s - free_s, done.lit_s
         return True
 
     def _move(self, job: Job, due_s: float, dark_s: float) -> None:

@@ -34,6 +34,12 @@ def test_gst_leaves_out_the_warm_up_and_keeps_iteration_numbers(samples: pd.Data
     assert metrics.gst_s(samples, skip=2).to_dict() == {2: 0.75}
 
 
+def test_a_median_of_means_leaves_out_the_warm_up(samples: pd.DataFrame) -> None:
+    waited = samples.assign(wait_s=[9.0, 1.0, 2.0, 7.0, 3.0, 4.0])
+    assert metrics.median_of_means(waited, "wait_s") == 3.0  # of 8, 2 and 3
+    assert metrics.median_of_means(waited, "wait_s", skip=1) == 2.5
+
+
 def test_gst_does_not_depend_on_the_order_of_rows(samples: pd.DataFrame) -> None:
     assert metrics.gst_s(samples.iloc[::-1]).to_dict() == {0: 0.5, 1: 0.5, 2: 0.75}
 

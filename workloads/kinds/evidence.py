@@ -71,6 +71,8 @@ class Told:
         transfers: all that were planned one by one; None of a kind that plans none.
         pairs: what each process has sent another; None where that is not counted by pair.
         spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
+        medians: columns of the samples of which the trial's metrics have, by the same name, the median over iterations
+            after the warm-up of the mean over workers.
         metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
         ended_before: ranks that have the weights of a server in the end that was lost. The others have those of the
             server after it, which may have added in another order.
@@ -88,6 +90,7 @@ class Told:
     moved: Sequence[tuple[int, int, float]] | None = None
     transfers: Sequence[Carried] | None = None
     pairs: Sequence[Exchanged] | None = None
+    medians: Sequence[str] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     spoilt_bytes: float = 0.0
     ended_before: frozenset[int] = frozenset()

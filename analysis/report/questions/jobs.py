@@ -124,10 +124,11 @@ def _phases(job: Trial) -> Iterator[tuple[str, float, float]]:
     slot, ran = _slot(job), _ran(job)
     if slot.submitted_s is None or slot.started_s is None:
         return
-    free_s = max(slot.submitted_s, slot.started_s - (slot.dark_s or 0.0))
-    each = [(WAITING, slot.submitted_s, free_s), (DARK, free_s, slot.started_s)]
+    ready_s = slot.started_s if slot.queued_s is None else slot.submitted_s + slot.queued_s
+    free_s = max(slot.submitted_s, ready_s - (slot.dark_s or 0.0))
+    each = [(WAITING, slot.submitted_s, free_s), (DARK, free_s, ready_s)]
     if ran is not None:
-        each += [(STARTING, slot.started_s, ran[0]), (RUNNING, *ran)]
+        each += [(STARTING, ready_s, ran[0]), (RUNNING, *ran)]
     yield from ((what, start_s, end_s) for what, start_s, end_s in each if end_s > start_s)
 
 

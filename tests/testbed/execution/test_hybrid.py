@@ -39,6 +39,10 @@ def test_messages_and_sums_of_groups_on_a_star(bench: Bench, tmp_path: Path) -> 
     assert sums["checked_elements"] > 0
     assert sums["wrong_elements"] == 0
     assert metrics["iteration_predicted_s"] > metrics["gst_theory_s"]
+    counted = outcome.samples[outcome.samples["iteration"] >= 1]  # the default warm-up
+    waits_s = counted.groupby("iteration")["mp_wait_forward_s"].mean()
+    assert metrics["mp_wait_forward_s"] == pytest.approx(waits_s.median())
+    assert len(waits_s) == 3
     assert metrics["mp_wait_forward_s"] > 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from testbed.execution import several
 from testbed.execution.files import Files
 from testbed.execution.starting import Began, Starting, spans
 from testbed.experiment.expand import trials
-from testbed.lab.programs import Launch
+from testbed.lab.programs import Exit, Launch
 from testbed.spec import read
 
 from ..fake_lab import FakeLab
@@ -48,8 +49,51 @@ def test_starting_the_processes_is_no_waiting(tmp_path: Path) -> None:
         assert one.origin_s <= one.origin_s + one.started_s <= note.at_s
 
 
+class Slow(Noting):
+    """A lab in which the start of a job's processes takes a while."""
+
+    def launch(self, workers: Sequence[Launch]) -> None:
+        super().launch(workers)
+        time.sleep(0.2)
+
+
+def begun(tmp_path: Path, spec: str, lab: FakeLab) -> tuple[Starting, Feed]:
+    """Jobs of which those that are due were started."""
+    (trial,) = trials(read(spec, "spec.yaml", Path()))
+    launches = [Launch(process, node, "", "") for process, node in trial.processes.items()]
+    starting = Starting(trial.jobs, launches, lab, Files(tmp_path, tmp_path), None)
+    feed = Feed(dict.fromkeys(trial.processes))
+    starting.postpone(feed)
+    starting.look(feed)
+    return starting, feed
+
+
+@pytest.mark.parametrize("submitted_s", [0.0, 0.1])
+def test_starting_the_processes_of_another_job_is_no_waiting_either(tmp_path: Path, submitted_s: float) -> None:
+    """Also if the job is submitted meanwhile."""
+    spec = SPEC.replace("{name: b,", f"{{name: b, start: {submitted_s} s,")
+    starting, feed = begun(tmp_path, spec, Slow())
+    starting.look(feed)
+    told = spans(starting.began, "b")
+    assert told["submitted_s"] == submitted_s
+    assert told["started_s"] >= 0.2
+    assert told["queued_s"] == 0
+
+
+def test_a_job_waits_until_the_processes_before_it_have_ended_and_not_until_somebody_looks(tmp_path: Path) -> None:
+    starting, feed = begun(tmp_path, SPEC.replace("hosts: 2", "hosts: 4"), Noting())
+    origin_s = starting.began["a"].origin_s
+    processes = [launch.process for launch in starting._launches["a"]]
+    feed.note([Exit(process, 0, 0, ended_s=origin_s + 0.01 * i) for i, process in enumerate(processes, 1)])
+    time.sleep(0.1)
+    starting.look(feed)
+    told = spans(starting.began, "b")
+    assert told["queued_s"] == pytest.approx(0.01 * len(processes), abs=1e-6)
+    assert told["started_s"] >= 0.1
+
+
 def test_moments_are_from_the_beginning_of_the_trial() -> None:
-    began = Began(1.0, 3.5, origin_s=100.0)
-    assert spans({"a": began}, "a") == {"submitted_s": 1.0, "started_s": 3.5, "queued_s": 2.5}
+    began = Began(1.0, 3.0, 3.5, origin_s=100.0)
+    assert spans({"a": began}, "a") == {"submitted_s": 1.0, "started_s": 3.5, "queued_s": 2.0}
     samples = pd.DataFrame({"start_s": [106.0, 105.25], "end_s": [107.0, 108.0]})
     assert several.begun_s(samples, began) == pytest.approx(5.25)

@@ -20,7 +20,7 @@ LATE = "late_s"
 
 
 def told(plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-    """The samples, and by phase the median over iterations of the mean wait of a server.
+    """The samples, of which the waits by phase are metrics, and the bytes between servers.
 
     Raises:
         WorkerError: a server has sent another one more or fewer bytes than the plan says.
@@ -38,8 +38,7 @@ def told(plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], i
                 f"the plan of {iterations} iterations has {one.theory_bytes:,}",
                 fix="this is a mistake in testbed; please report it",
             )
-    waits_s = samples.groupby("iteration")[list(WAITS)].mean().median()
-    return Told(_with_overrun(samples), metrics={name: float(waits_s[name]) for name in WAITS}, pairs=pairs)
+    return Told(_with_overrun(samples), medians=WAITS, pairs=pairs)
 
 
 def _with_overrun(samples: pd.DataFrame) -> pd.DataFrame:

@@ -46,6 +46,10 @@ SECOND = FIRST | {
 FAILED = SECOND | {"status": "failed", "error": "h1 died", "metrics": None, "begun_s": None}
 
 
+LATE = FIRST | {"job": "late", "started_s": 0.75}
+"""Its hosts were free; the processes of another job were started first."""
+
+
 def shared(run_dir: Path, edit: Edit, *jobs: dict[str, Any]) -> Run:
     """The run, one trial of which is these jobs'."""
     edit(run_dir / "trials" / f"{TRIAL}.json", lambda trial: trial.update(jobs=list(jobs)))
@@ -88,6 +92,12 @@ def test_a_job_waits_for_hosts_then_for_circuits_and_then_runs(run_dir: Path, ed
         "2.00\u00a0s",
     ]
     assert (first["Waited for hosts"], first["Circuits dark"], first["Gap before it"]) == ("0\u00a0s", "–", "–")
+
+
+def test_a_job_that_starts_after_others_has_not_waited_for_hosts(run_dir: Path, edit: Edit) -> None:
+    question = answered(shared(run_dir, edit, FIRST, LATE))
+    assert bars(question, "late") == [("processes starting", 0.0, 1.0), ("running", 1.0, 5.0)]
+    assert question.told[1]["Waited for hosts"] == "0\u00a0s"
 
 
 def test_a_job_is_a_row_and_runs_in_its_own_colour(run_dir: Path, edit: Edit) -> None:
