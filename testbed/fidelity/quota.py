@@ -6,48 +6,58 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from testbed.base.check import WHOLE_JOB, About, Check
+from testbed.base.check import WHOLE_JOB, About, Check, not_watched
 from testbed.fidelity.seen import Seen
 from testbed.machine.monitor import CpuLog
 
+REMEDY = "raise the quota of CPU time (docker run --cpus, CPUQuota= of systemd), or ask less of this machine"
+MISSES = (
+    "quotas of groups above the root of a container in which testbed itself runs, which the kernel hides; the limits "
+    "that the spec asks for hosts of the lab docker; which process used the quota up"
+)
 ABOUT = About(
     "CPU quota",
-    sees="a quota of CPU time (of a container, a service or a CI job) that was used up, so that processes stood still "
-    "though cores were free: the kernel's count of throttled time, of every control group above a trial's processes "
-    "that has a quota. *CPU quota* covers the whole job, and does not threaten GST. *CPU quota while synchronising* "
-    "covers the time while gradients were on the wire, and threatens all numbers",
-    misses="quotas of groups above the root of a container in which testbed itself runs, which the kernel hides; the "
-    "limits that the spec asks for hosts of the lab docker; which process used the quota up",
+    sees="a quota of CPU time (of a container, a service or a CI job) that was used up at any time of the job, so that "
+    "processes stood still though cores were free: the kernel's count of throttled time, of every control group above "
+    "a trial's processes that has a quota",
+    misses=MISSES,
+    threatens=WHOLE_JOB,
     machine=True,
+    remedy=REMEDY,
+)
+WIRE = About(
+    "CPU quota while synchronising",
+    sees="the same while gradients were on the wire",
+    misses=MISSES,
+    machine=True,
+    remedy=REMEDY,
 )
 THROTTLED = 0.03
 """Most seconds for which cores were withheld, of all cores together, in each second that a number covers: what a
 certified number may be too long. Without a quota it is 0."""
+UNIT = "of the time"
 LONGEST_PERIOD_S = 1.0
 """The kernel takes no longer period of a quota, and throttles for no longer at a time."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
     when = "while the command ran" if seen.samples is None else "in the whole job"
-    yield judge([seen.window], seen.cpu, when, ABOUT.name, WHOLE_JOB)
+    yield judge([seen.window], seen.cpu, when, ABOUT)
     if seen.samples is not None:
         windows, when = seen.job.kind.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")
-        yield judge(windows, seen.cpu, when, f"{ABOUT.name} while synchronising", ABOUT.threatens)
+        yield judge(windows, seen.cpu, when, WIRE)
 
 
-def judge(
-    windows: Sequence[tuple[float, float]], log: CpuLog, when: str, name: str, threatens: tuple[str, ...]
-) -> Check:
+def judge(windows: Sequence[tuple[float, float]], log: CpuLog, when: str, about: About) -> Check:
     """The time for which cores were withheld inside ``windows``, (start, end) in seconds on the log's clock."""
-    unit = "of the time"
     if np.isnan(log.throttled_s).any() or len(log.at_s) < 2 or not windows:
-        detail = f"not watched {when}"
-        return Check(name, None, THROTTLED, unit, True, detail, threatens=threatens, machine=True)
+        return not_watched(about, THROTTLED, UNIT, f"nobody could read the quotas of control groups {when}")
     held_s = sum(_inside(start_s, end_s, log) for start_s, end_s in windows)
     share = held_s / sum(end_s - start_s for start_s, end_s in windows)
     withheld = f"a quota withheld cores for {held_s:.2f} s, {share:.1%} of the time {when}"
     detail = withheld if held_s else f"no quota withheld cores {when}"
-    return Check(name, share, THROTTLED, unit, share <= THROTTLED, detail, threatens=threatens, machine=True)
+    ok = share <= THROTTLED
+    return Check(about.name, share, THROTTLED, UNIT, ok, detail, threatens=about.threatens, machine=True)
 
 
 def _inside(start_s: float, end_s: float, log: CpuLog) -> float:

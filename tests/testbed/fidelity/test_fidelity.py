@@ -126,7 +126,7 @@ def throttled(*steps: tuple[float, float | None]) -> CpuLog:
 
 
 def quota_check(log: CpuLog, *windows: tuple[float, float]) -> Check:
-    return quota.judge(windows, log, "in the whole job", "CPU quota", WHOLE_JOB)
+    return quota.judge(windows, log, "in the whole job", quota.ABOUT)
 
 
 def test_a_quota_that_was_used_up_is_found_although_cores_were_idle() -> None:
@@ -154,8 +154,9 @@ def test_without_a_quota_nothing_is_withheld() -> None:
 
 def test_quotas_that_nobody_could_read_are_not_watched() -> None:
     check = quota_check(throttled((0.0, 0.0), (1.0, None)), (0.0, 1.0))
-    assert (check.value, check.detail) == (None, "not watched in the whole job")
-    assert quota_check(CpuLog(), (0.0, 1.0)).value is None
+    assert (check.value, check.watched) == (None, False)
+    assert check.detail == "nobody could read the quotas of control groups in the whole job"
+    assert not quota_check(CpuLog(), (0.0, 1.0)).watched
 
 
 def test_overrun_is_that_of_the_slowest_worker_as_a_share_of_all_iterations() -> None:
