@@ -5,6 +5,7 @@ Documents and words are counted from 1 on, and documents are in their order.
 
 from __future__ import annotations
 
+import os
 import stat
 from array import array
 from pathlib import Path
@@ -31,15 +32,26 @@ def read(path: Path, shown: str, most_documents: int | None) -> Bags:
     """
     reader = _Reader(shown)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would keep us waiting
-            raise SpecError(f"corpus {shown!r} is no regular file", fix="give the path of a docword file")
-        with path.open("r", encoding="ascii") as file:
+        with open(_opened(path, shown), encoding="ascii") as file:
             return reader.read(file, most_documents)
     except OSError as error:
         problem = f"corpus {shown!r} cannot be read: {(error.strerror or str(error)).lower()}"
         raise SpecError(problem, fix="correct its path, which is taken from the spec's directory") from None
     except UnicodeDecodeError:
         raise _unfit(shown, "is no text of ASCII characters") from None
+
+
+def _opened(path: Path, shown: str) -> int:
+    """An open file, without waiting: others may have put something else in its place, such as a FIFO. Files of the
+    kernel's have no size and may wait for ever, as ``/proc/kmsg`` does, where what was read is gone."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_size:
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        raise _unfit(shown, "is empty")
+    raise SpecError(f"corpus {shown!r} is no regular file", fix="give the path of a docword file")
 
 
 class _Reader:

@@ -170,6 +170,8 @@ def _one_of(folder: Path, names: Sequence[str], wanted: str) -> Path:
 
 def _content(path: Path) -> bytes:
     try:
+        if not path.stat().st_size:  # as the kernel's own files have it, of which some wait for ever
+            raise _unfit(path, "is empty")
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except (OSError, EOFError) as error:

@@ -92,10 +92,10 @@ class Container:
                     f"the container of {self.node} did not answer for {timeout_s:g} s",
                     fix="see whether somebody paused it: docker ps",
                 ) from None
-        if not isinstance(answer, dict) or not answer.keys() & {"error", "result"}:
-            raise self._odd(answer)
-        if "error" in answer:
+        if isinstance(answer, dict) and isinstance(answer.get("error"), str):
             raise LabError(f"{self.node}: {answer['error']:.1000}")
+        if not isinstance(answer, dict) or "result" not in answer:
+            raise self._odd(answer)
         return answer["result"]
 
     def _number(self, answer: Any) -> int:

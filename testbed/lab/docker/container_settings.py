@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.lab.docker import image
 from testbed.lab.docker.agent import CONTROL
-from testbed.lab.docker.daemon import labels
+from testbed.lab.docker.daemon import NO_HEALTHCHECK, labels
 from testbed.lab.docker.limits import Containers
+from testbed.lab.netns.kernel import NO_CORE_BYTES
 from testbed.lab.netns.mounts import mounted
 from testbed.lab.netns.sandbox_process import HUGE_PAGES
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_PROCESSES = 4096
 """On one host, threads included: more than any training script has, and few enough that a mistake ends there."""
+MOST_SAID = "64k"
+"""Of what a container's first process prints, which Docker keeps on the disk: the last of it."""
 DROPPED = ("AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETPCAP", "SYS_CHROOT")
 """What Docker gives every container, and no host needs."""
 
@@ -54,6 +57,7 @@ class ContainerSettings:
             "hostname": name,
             "environment": {**HUGE_PAGES, **own},
             "labels": labels(self.lab_id, name),
+            "healthcheck": NO_HEALTHCHECK,
             "stop_signal": "SIGKILL",  # the kernel keeps others from a container's first process
             "working_dir": str(Path.cwd()),  # so that relative paths mean the same
         }
@@ -61,13 +65,7 @@ class ContainerSettings:
     def of_machine(self, name: str, socket: str, hosts_file: str) -> dict[str, Any]:
         """No network, no privileges, limits, and what of this machine a container sees."""
         return {
-            "network_mode": "none",
-            "cap_drop": list(DROPPED),
-            "security_opt": ["no-new-privileges"],
-            "nano_cpus": round(self.asked.cpus * 1e9),
-            "mem_limit": self.asked.memory_bytes,
-            "memswap_limit": self.asked.memory_bytes,  # no swap beside it
-            "pids_limit": MOST_PROCESSES,
+            **confinement(self.asked),
             "auto_remove": True,
             "extra_hosts": names(hosts_file),
             "mounts": self._mounts(name, socket),
@@ -91,6 +89,24 @@ class ContainerSettings:
             *(Mount(str(one), str(one), type="bind", read_only=True) for one in sorted(reads)),
             *(Mount(str(one), str(one), type="bind") for one in own),
         ]
+
+
+def confinement(asked: Containers) -> dict[str, Any]:
+    """What a container may do and use, whatever its image: no network, no privileges, no dumps of memory, which a
+    program of the machine's may take (see :func:`testbed.lab.netns.kernel.leave_no_core`), and little that it says."""
+    from docker.types import LogConfig, Ulimit
+
+    return {
+        "network_mode": "none",
+        "cap_drop": list(DROPPED),
+        "security_opt": ["no-new-privileges"],
+        "nano_cpus": round(asked.cpus * 1e9),
+        "mem_limit": asked.memory_bytes,
+        "memswap_limit": asked.memory_bytes,  # no swap beside it
+        "pids_limit": MOST_PROCESSES,
+        "ulimits": [Ulimit(name="core", soft=NO_CORE_BYTES, hard=NO_CORE_BYTES)],
+        "log_config": LogConfig(type=LogConfig.types.JSON, config={"max-size": MOST_SAID, "max-file": "1"}),
+    }
 
 
 def mounted_below(folder: Path) -> list[Path]:

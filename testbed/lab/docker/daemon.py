@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 PACKAGE = "docker"
+NO_HEALTHCHECK = {"test": ["NONE"]}
+"""An image may have a program that Docker is to run in each of its containers, again and again."""
+MOST_SAID = 4000
+"""Characters of what a command in an image prints."""
 LAB, NODE, OWNER = "testbed.lab", "testbed.node", "testbed.owner"
 """Labels: the lab's id, the node's name, and the process that has made it."""
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
@@ -157,16 +161,32 @@ class Daemon:
         """What a command prints, and its errors, in a container that is removed afterwards; for what takes a moment.
 
         Raises:
-            LabError: Docker cannot start it.
+            LabError: Docker cannot start it, or it does not end.
         """
+        from requests.exceptions import ConnectionError, ReadTimeout
+
         with self._said(f"run {command[0]} in image {image}"):
-            config = self.api.create_host_config(network_mode="none", **host)
-            labels = dict(owner)
-            made = self.api.create_container(image, entrypoint=command, host_config=config, labels=labels)
+            config = self.api.create_host_config(**host)
+            made = self.api.create_container(
+                image,
+                name=container_name(owner[LAB], owner[NODE]),
+                entrypoint=command,
+                host_config=config,
+                labels=dict(owner),
+                healthcheck=NO_HEALTHCHECK,
+            )
             try:
                 self.api.start(made["Id"])
-                self.api.wait(made["Id"], timeout=TIMEOUT_S)
-                return bytes(self.api.logs(made["Id"])).decode(errors="replace").strip()
+                try:
+                    self.api.wait(made["Id"], timeout=TIMEOUT_S)
+                except (ConnectionError, ReadTimeout) as error:
+                    if "timed out" not in str(error):
+                        raise
+                    raise LabError(
+                        f"{command[0]} in image {image!r} did not end within {TIMEOUT_S:g} s",
+                        fix="see what the image starts, or name another",
+                    ) from None
+                return bytes(self.api.logs(made["Id"])).decode(errors="replace").strip()[-MOST_SAID:]
             finally:
                 self.remove(made["Id"])
 
@@ -210,6 +230,11 @@ class Daemon:
             raise self._absent() from None
 
 
+def container_name(lab: str, node: str) -> str:
+    """What a container is called that carries our labels; no image can say how its containers are called."""
+    return f"testbed-{lab}-{node}"
+
+
 def labels(lab: str, node: str) -> dict[str, str]:
     """What a container of this process carries."""
     return {LAB: lab, NODE: node, OWNER: str(Owner.of(os.getpid()))}
@@ -222,4 +247,6 @@ def _marked(found: list[dict[str, Any]]) -> Iterator[Marked]:
         except ValueError:  # somebody else's label of the same name
             continue
         name = one["Names"][0].removeprefix("/") if one["Names"] else one["Id"][:12]
+        if name != container_name(one["Labels"][LAB], one["Labels"].get(NODE, "")):
+            continue  # an image can carry labels, which all its containers have, whoever starts them
         yield Marked(one["Id"], name, one["Labels"][LAB], owner, one["State"])

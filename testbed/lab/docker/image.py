@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import sys
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import testbed
+from testbed.base.bounded_json import parse_json
 from testbed.base.errors import LabError, MissingToolError
 from testbed.lab.docker import inside
 from testbed.lab.docker.daemon import Daemon
@@ -34,6 +35,8 @@ FILES = {
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 FOLDERS = ("etc", "proc", "sys", "dev", "run", "root", "tmp")
+LONGEST_LINE = 300
+"""Characters of what an image says of why it cannot be a host."""
 INSIDE = "testbed.lab.docker.inside"
 
 
@@ -119,8 +122,8 @@ def require_local(daemon: Daemon) -> str:
     return name
 
 
-def require_own(daemon: Daemon, name: str, labels: dict[str, str]) -> None:
-    """Look whether a user's image can be a host.
+def require_own(daemon: Daemon, name: str, host: dict[str, Any], labels: dict[str, str]) -> None:
+    """Look whether a user's image can be a host, in a container that may do what ``host`` says, as in Docker's API.
 
     Raises:
         MissingToolError: there is no such image, or it lacks Python or testbed; or has another testbed than this.
@@ -128,20 +131,20 @@ def require_own(daemon: Daemon, name: str, labels: dict[str, str]) -> None:
     if daemon.image(name) is None:
         raise MissingToolError(
             f"docker.image: there is no image {name!r} on this machine",
-            fix=f"docker pull {name}, or docker build --tag {name} . (testbed's Dockerfile), or name another",
+            fix=f"docker pull {quote(name)}, or docker build --tag {quote(name)} . (testbed's Dockerfile), or name another",
         )
     fix = "build it on testbed's Dockerfile, or leave docker.image out and take this machine's own (testbed image)"
     try:
-        said = daemon.output(name, ["python3", "-P", "-m", INSIDE], {}, labels)
+        said = daemon.output(name, ["python3", "-P", "-m", INSIDE], host, labels)
     except LabError as error:
         if "not found" not in error.problem and "no such file" not in error.problem:
             raise
         raise MissingToolError(f"docker.image: {name!r} has no python3 on its PATH", fix=fix) from None
     try:
-        found: dict[str, Any] = json.loads(said)
+        found = parse_json(said.encode())
     except ValueError:
-        last = said.rpartition("\n")[2] or "it says nothing"
+        last = said.rpartition("\n")[2][-LONGEST_LINE:] or "it says nothing"
         raise MissingToolError(f"docker.image: {name!r} cannot run testbed: {last}", fix=fix) from None
     ours = inside.about()
-    if any(found.get(key) != ours[key] for key in ("wire", "job")):
+    if not isinstance(found, dict) or any(found.get(key) != ours[key] for key in ("wire", "job")):
         raise MissingToolError(f"docker.image: {name!r} has another version of testbed than this one", fix=fix)

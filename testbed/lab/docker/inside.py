@@ -38,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     path, node = arguments
     # Programs find the image's own Python first, whatever PATH the image has.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which the kernel keeps from a container's first process, as others
     kernel.hide_from_peers()  # programs here are of the same user, and could speak for the container
     line = Wire.connect(path)
     namespace = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)

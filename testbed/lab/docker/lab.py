@@ -29,8 +29,8 @@ from testbed.base.python import module_command
 from testbed.lab.base import LinkSettings
 from testbed.lab.docker import image
 from testbed.lab.docker.container import Container, check_limits
-from testbed.lab.docker.container_settings import ContainerSettings
-from testbed.lab.docker.daemon import Daemon, labels
+from testbed.lab.docker.container_settings import ContainerSettings, confinement
+from testbed.lab.docker.daemon import Daemon, container_name, labels
 from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
 from testbed.lab.docker.wire import MOST_FILES
@@ -51,6 +51,8 @@ ARRIVAL_TIMEOUT_S = 30.0
 REMOVAL_TIMEOUT_S = 30.0
 LOOK_S = 0.02
 _T = TypeVar("_T")
+TRIAL = "trial"
+"""What a container is for that is no host's, and is gone before there are others."""
 AGENT = "testbed.lab.docker.agent"
 WORKER = "workloads.worker"
 
@@ -102,7 +104,7 @@ class DockerLab(NetnsLab):
             if wanted is None:
                 self._image = image.require_local(self._daemon)
             else:
-                image.require_own(self._daemon, wanted, labels(self._id, "trial"))
+                image.require_own(self._daemon, wanted, confinement(self._asked_for), labels(self._id, TRIAL))
                 self._image = wanted
         return self._image
 
@@ -136,7 +138,7 @@ class DockerLab(NetnsLab):
             return settings.of_machine(name, listener.path(name), hosts_file)
 
         def start(name: str) -> str:
-            return self._daemon.start(f"testbed-{self._id}-{name}", kind, settings.own(name), host(name))
+            return self._daemon.start(container_name(self._id, name), kind, settings.own(name), host(name))
 
         for_all(start, names)
         arrived = listener.arrivals(names, ARRIVAL_TIMEOUT_S)
@@ -154,9 +156,9 @@ class DockerLab(NetnsLab):
         return arrived
 
     def _what_it_says(self, kind: str, command: Sequence[str], host: dict[str, Any]) -> str:
-        seen = {key: value for key, value in host.items() if key not in ("network_mode", "auto_remove")}
+        seen = {key: value for key, value in host.items() if key != "auto_remove"}
         with suppress(LabError):
-            said = self._daemon.output(kind, list(command), seen, labels(self._id, "trial"))
+            said = self._daemon.output(kind, list(command), seen, labels(self._id, TRIAL))
             return said.rpartition("\n")[2]
         return "docker events"
 

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from testbed.base.bounded_json import LARGEST_NUMBER
 from testbed.base.errors import LabError, TestbedError
 from testbed.files import private
 from testbed.files.foreign import read_bytes
@@ -224,11 +225,19 @@ def _listen(path: str) -> socket.socket:
 
 def _is_arrival(said: object, files: Sequence[int]) -> bool:
     """Whether a container's first process says who it is, and lends its network namespace."""
-    if not isinstance(said, dict) or len(files) != 1:
+    if not isinstance(said, dict) or len(files) != 1 or not _is_network(files[0]):
         return False
     numbers = [said.get("cpus"), said.get("memory_bytes")]
-    numeric = all(one is None or (isinstance(one, int | float) and not isinstance(one, bool)) for one in numbers)
+    numeric = all(
+        one is None or (isinstance(one, int | float) and not isinstance(one, bool) and 0 <= one <= LARGEST_NUMBER)
+        for one in numbers
+    )
     return numeric and isinstance(said.get("python"), str) and isinstance(said.get("arrived"), str)
+
+
+def _is_network(file: int) -> bool:
+    """Whether it is a network namespace, such as ``net:[4026531840]``; no path begins so."""
+    return os.readlink(f"/proc/self/fd/{file}").startswith("net:[")
 
 
 def _is_call(said: object, files: Sequence[int]) -> bool:

@@ -36,7 +36,7 @@ class Attached:
         """Wait for the end and return the exit status, or minus the signal that ended it.
 
         Raises:
-            LabError: the lab ended first, or ``timeout_s`` have passed.
+            LabError: the lab ended first, ``timeout_s`` have passed, or the end is told to be at no possible time.
         """
         with self._status:
             self._status.settimeout(timeout_s)
@@ -47,6 +47,11 @@ class Attached:
         if len(data) < STATUS.size:
             raise LabError("the lab's process ended, and the command with it", fix="start the lab again")
         status, self.ended_s = STATUS.unpack(data)
+        if not 0 <= self.ended_s <= time.monotonic():
+            raise LabError(
+                f"a program ended at {self.ended_s:g} s by the clock of its host, and it is {time.monotonic():g} s",
+                fix="see what the image of its container starts",
+            )
         return int(status)
 
 

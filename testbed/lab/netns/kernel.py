@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import resource
 import signal
 import struct
 import time
@@ -30,6 +31,7 @@ MNT_DETACH = 0x2
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+NO_CORE_BYTES = 1
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
@@ -134,6 +136,15 @@ def hide_from_peers() -> None:
     """Let no process of the same user trace this one, or read its memory and files, until it runs another program.
     Raises OSError."""
     _checked(_libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
+
+
+def leave_no_core() -> None:
+    """Have the kernel dump no memory of this process, nor of those that it starts, when they crash (core(5)). Of a
+    limit of 0 it takes no notice where a program takes dumps, which runs as root outside of all namespaces; of 1 it
+    does, and no file can be so short."""
+    _, hard_bytes = resource.getrlimit(resource.RLIMIT_CORE)
+    most_bytes = 0 if hard_bytes == 0 else NO_CORE_BYTES
+    resource.setrlimit(resource.RLIMIT_CORE, (most_bytes, most_bytes))
 
 
 def keep_capabilities(kept: Iterable[int]) -> None:

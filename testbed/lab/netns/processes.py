@@ -57,6 +57,7 @@ class Place:
     def let_go(self) -> None:
         """Of what a process there is not to have; last, once its files are its own."""
         if self.enclosure is not None:
+            kernel.leave_no_core()
             kernel.keep_capabilities(KEPT)
             keys.hide()
 

@@ -1,11 +1,12 @@
 """A program that calls the lab to hold it up, says ``ready`` then, and stays.
 
-Usage: ``python hold_up.py lingering|silent``
+Usage: ``python hold_up.py lingering|silent|limiting``
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import struct
 import sys
@@ -56,9 +57,19 @@ def silent() -> None:
             patience -= 1
 
 
+def limiting() -> None:
+    """Leave the node's first process no open files and a second of processor time, and have it use that second."""
+    for limit, most in ((resource.RLIMIT_NOFILE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CPU, 1)):
+        resource.prlimit(1, limit, (most, most))
+    if os.fork() == 0:
+        while True:
+            with suppress(OSError), call() as one:
+                one.send(b"[" * 60_000)
+
+
 kept: list[socket.socket] = []
 
 if __name__ == "__main__":
-    {"lingering": lingering, "silent": silent}[sys.argv[1]]()
+    {"lingering": lingering, "silent": silent, "limiting": limiting}[sys.argv[1]]()
     print("ready", flush=True)
     time.sleep(HOURS)

@@ -197,6 +197,41 @@ def kernels_memory() -> None:
         raise PermissionError
 
 
+def signals_to_the_first() -> None:
+    """End or stop the node's first process, where that is not the machine's: all that runs on the node ends with it."""
+    if len(list(Path("/proc").glob("[0-9]*"))) > FEW or os.getuid() != 0:
+        return
+    for number in signal.valid_signals():
+        os.kill(1, number)
+    raise PermissionError
+
+
+def limits_of_the_first() -> None:
+    """Set what is set: by others, such as of processor time or of open files, the kernel or its next step ends it."""
+    resource.prlimit(1, resource.RLIMIT_NOFILE, resource.prlimit(1, resource.RLIMIT_NOFILE))
+
+
+def higher_limits() -> None:
+    """Any limit above what it may be raised to."""
+    kinds = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+    hard = {kind: resource.getrlimit(kind)[1] for kind in kinds}
+    bounded = [(kind, most + 1) for kind, most in hard.items() if most != resource.RLIM_INFINITY]
+    any_of(partial(resource.setrlimit, kind, (most, most)) for kind, most in bounded)
+
+
+def core_dump() -> None:
+    """Leave the memory of a process on the disk, or with whatever program the machine has for it, which is root's."""
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(OWN)
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+        os.abort()
+    _, status = os.waitpid(pid, 0)
+    if not os.WCOREDUMP(status):
+        raise PermissionError
+
+
 def everybody() -> None:
     """End whatever a signal reaches, but for the machine's processes, should they be seen, and for those of a machine's
     user, among which is the SSH connection; the test looks whether other nodes' are."""
@@ -246,6 +281,8 @@ TRICKS: dict[str, Callable[[], object]] = {
     "traces the first process": partial(call, "ptrace", PTRACE_ATTACH, 1, None, None),
     "reads the first process's memory": lambda: os.open("/proc/1/mem", os.O_RDONLY),
     "takes a file of the first process": takes_a_file,
+    "signals the first process": signals_to_the_first,
+    "sets the first process's limits": limits_of_the_first,
     "ends a process": others,
     "ends all processes": everybody,
     "connects to a service": partial(connect, socket.AF_UNIX, SOCKET),
@@ -257,7 +294,10 @@ TRICKS: dict[str, Callable[[], object]] = {
     "leaves a setuid program": setuid_shell,
     "takes the cores": lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50)),
     "gets before others": lambda: os.setpriority(os.PRIO_PROCESS, 0, -10),
-    "raises its limits": lambda: resource.setrlimit(resource.RLIMIT_RTPRIO, (99, 99)),
+    "takes the cores later": lambda: resource.setrlimit(resource.RLIMIT_RTPRIO, (99, 99)),
+    "raises its limits": higher_limits,
+    "is spared when memory runs out": lambda: Path("/proc/self/oom_score_adj").write_text("-1000"),
+    "dumps core": core_dump,
     "sets the clock": lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()),
     "names the machine": lambda: socket.sethostname(socket.gethostname()),
     "decides how the machine restarts": partial(call, "reboot", NO_RESTART_BY_KEYS),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.lab.docker import image
@@ -16,8 +17,9 @@ CODE = "opt/code"
 LEFT_OUT = {"test", "idlelib", "ensurepip", "site-packages", "dist-packages", "__pycache__", "lib2to3", "tkinter"}
 
 
-def make(name: str, *, with_testbed: bool) -> None:
-    """Make it under this name, with the tag ``latest``."""
+def make(name: str, *, with_testbed: bool, instead: str = "", changes: Sequence[str] = ()) -> None:
+    """Make it under this name, with the tag ``latest``. ``instead`` is what a module is like that it has for testbed,
+    and ``changes`` are lines of a Dockerfile."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         python, library = Path(sys.executable).resolve(), Path(sysconfig.get_path("stdlib"))
@@ -27,9 +29,15 @@ def make(name: str, *, with_testbed: bool) -> None:
         link = tarfile.TarInfo("usr/local/bin/python3")
         link.type, link.linkname = tarfile.SYMTYPE, str(python)
         tar.addfile(link)
+        if instead:
+            module = tarfile.TarInfo(f"{CODE}/testbed.py")
+            module.size = len(instead)
+            tar.addfile(module, io.BytesIO(instead.encode()))
         for package in ("testbed", "topologies", "workloads") if with_testbed else ():
             tar.add(image.code() / package, f"{CODE}/{package}", filter=_slim)
-    Daemon().api.import_image_from_data(stream.getvalue(), repository=name, changes=[f"ENV PYTHONPATH=/{CODE}"])
+    Daemon().api.import_image_from_data(
+        stream.getvalue(), repository=name, changes=[f"ENV PYTHONPATH=/{CODE}", *changes]
+    )
 
 
 def _slim(info: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -166,7 +166,7 @@ def test_a_call_whose_files_did_not_arrive_is_told() -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("how", ["lingering", "silent"])
+@pytest.mark.parametrize("how", ["lingering", "silent", "limiting"])
 def test_a_host_cannot_hold_up_the_lab_or_another_host(how: str, tmp_path: Path) -> None:
     topology = build("star(hosts=3)", rate_bps=10**8)
     with NetnsLab() as lab:
@@ -184,3 +184,7 @@ def test_a_host_cannot_hold_up_the_lab_or_another_host(how: str, tmp_path: Path)
         assert time.monotonic() - began_s < SOON_S
         lab.down()
         assert time.monotonic() - began_s < 2 * SOON_S
+        lab.up(topology, LinkSettings(), permutations(topology.hosts, 2))  # the next trial is as ever
+        again = lab.start(0, Program((*lab.agent(), "h2", "hostname"), {}, "/"), str(tmp_path / "again.log"))
+        assert again.wait(PATIENCE_S) == 0
+        assert (tmp_path / "again.log").read_text() == "h2\n"

@@ -261,7 +261,7 @@ def test_what_is_left_is_listed_and_removed_only_when_asked_to(lab: DockerLab, t
     gone = subprocess.Popen(["true"])
     owner = daemon.Owner.of(gone.pid)
     gone.wait()
-    marks = {**daemon.labels("0123456789ab", "h0"), daemon.OWNER: str(owner)}
+    marks = {**daemon.labels("0123456789ab", f"h{os.getpid()}"), daemon.OWNER: str(owner)}
     name = f"testbed-0123456789ab-h{os.getpid()}"
     left = api.create_container(kind, command=["true"], name=name, labels=marks)["Id"]
     alike = api.create_container(kind, command=["true"], name=f"{name}-somebodys")["Id"]
@@ -299,8 +299,33 @@ def test_an_image_that_cannot_be_a_host_is_refused_and_says_why() -> None:
     assert "No module named 'testbed'" in told
 
 
+FLOODS = "import sys\nwhile sys.stdout.write('x' * 2**20): pass\n"
+
+
+def test_an_image_that_prints_without_end_fills_neither_disk_nor_memory(
+    docker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_image.make("prints-on", with_testbed=False, instead=FLOODS)
+    monkeypatch.setattr(daemon, "TIMEOUT_S", 3)
+    logs: list[int] = []
+    remove = Daemon.remove
+
+    def look_and_remove(self: Daemon, container: str) -> None:
+        folder = Path(docker.removeprefix("unix://")).parent
+        logs.extend(path.stat().st_size for path in folder.rglob(f"{container}-json.log*"))
+        remove(self, container)
+
+    monkeypatch.setattr(Daemon, "remove", look_and_remove)
+    never = "python3 in image 'prints-on' did not end within 3 s"
+    with DockerLab(containers=Containers(image="prints-on")) as lab, pytest.raises(LabError, match=never):
+        lab.require(build("star(hosts=2)", rate_bps=RATE_BPS), LinkSettings())
+    assert logs
+    assert sum(logs) < 10 * 2**20
+
+
 def test_an_image_of_ones_own_is_a_host() -> None:
-    own_image.make("of-ones-own", with_testbed=True)
+    checks = "HEALTHCHECK --interval=1s CMD touch /checked"
+    own_image.make("of-ones-own", with_testbed=True, changes=[checks, "LABEL testbed.lab=another", "VOLUME /data"])
     topology = build("star(hosts=2)", rate_bps=RATE_BPS)
     with DockerLab(containers=Containers(image="of-ones-own")) as lab:
         lab.require(topology, LinkSettings())

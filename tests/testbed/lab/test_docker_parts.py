@@ -11,7 +11,7 @@ import sys
 import tarfile
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from testbed.base.errors import LabError, MissingToolError, SpecError, TestbedEr
 from testbed.lab.docker import daemon, image, inside, listener
 from testbed.lab.docker import lab as lab_module
 from testbed.lab.docker.container import Container, check_limits
-from testbed.lab.docker.container_settings import names
+from testbed.lab.docker.container_settings import ContainerSettings, confinement, names
 from testbed.lab.docker.daemon import Daemon, Owner
 from testbed.lab.docker.lab import for_all
 from testbed.lab.docker.limits import Containers
@@ -170,8 +170,19 @@ ARRIVAL: dict[str, Any] = {"arrived": "h0", "python": "python3", "cpus": 1.0, "m
 def arrive(listens: Listener, said: object = ARRIVAL, files: int = 1, at: str = "h0") -> Wire:
     """As a container's first process does."""
     line = Wire.connect(listens.path(at))
-    line.send(said, [0] * files)
+    network = os.open("/proc/self/ns/net", os.O_RDONLY)
+    line.send(said, [network] * files)
+    os.close(network)
     return line
+
+
+def test_what_a_container_lends_is_a_network(listens: Listener, tmp_path: Path) -> None:
+    (tmp_path / "net:[1]").touch()
+    with (tmp_path / "net:[1]").open() as file, socket.socket() as lingers:
+        for lent in (file.fileno(), lingers.fileno()):
+            line = Wire.connect(listens.path("h0"))
+            line.send(ARRIVAL, [lent])
+            assert is_sent_away(line)
 
 
 def is_sent_away(line: Wire) -> bool:
@@ -191,6 +202,10 @@ def is_sent_away(line: Wire) -> bool:
         (ARRIVAL | {"python": 3}, 1),
         (ARRIVAL | {"cpus": "many"}, 1),
         (ARRIVAL | {"memory_bytes": [1]}, 1),
+        (ARRIVAL | {"cpus": float("nan")}, 1),  # which is neither more nor less than what was asked for
+        (ARRIVAL | {"cpus": float("inf")}, 1),
+        (ARRIVAL | {"memory_bytes": 10**400}, 1),
+        (ARRIVAL | {"memory_bytes": -1}, 1),
         ({"arrived": ["h0"]}, 1),
         ({"call": "h1"}, 3),
         ({"call": "h1", "command": ["true"]}, 3),
@@ -267,7 +282,7 @@ def test_a_command_on_another_host_is_for_trials_that_need_it(listens: Listener)
 
 
 def test_a_container_that_answers_oddly_is_named() -> None:
-    for odd in ([1], {"x": 1}, {"result": "12"}, {"result": True}):
+    for odd in ([1], {"x": 1}, {"result": "12"}, {"result": True}, {"error": [1]}, {"error": {}}, {"error": None}):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         container = Container("h1", Wire(ours), -1, ARRIVAL)
         its = Wire(theirs)
@@ -276,6 +291,66 @@ def test_a_container_that_answers_oddly_is_named() -> None:
             container.run(Program(("true",), {}, "/"), (0, 1, 2))
         ours.close()
         its.close()
+
+
+@pytest.mark.parametrize("ended_s", [float("nan"), float("inf"), -1.0, 1e300])
+def test_a_program_ends_at_a_possible_time(ended_s: float) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.send(STATUS.pack(0, ended_s))
+        with pytest.raises(LabError, match="a program ended at .* by the clock of its host"):
+            Attached(ours, lambda _: None).wait()
+
+
+class Says:
+    """A daemon with one image, which says this."""
+
+    def __init__(self, said: str) -> None:
+        self._said = said
+        self.host: Mapping[str, Any] = {}
+
+    def image(self, _: str) -> dict[str, Any]:
+        return {}
+
+    def output(self, _image: str, _command: list[str], host: Mapping[str, Any], _owner: Mapping[str, str]) -> str:
+        self.host = host
+        return self._said
+
+
+@pytest.mark.parametrize("said", ["3", "[]", "null", "{}", '"wire"', "[" * 4000, '{"wire": NaN}', "\x1b[2J" * 500])
+def test_whatever_an_image_says_it_is_refused_with_a_short_word(said: str) -> None:
+    says = Says(said)
+    with pytest.raises(MissingToolError) as caught:
+        image.require_own(says, "odd", confinement(Containers()), {})  # type: ignore[arg-type]
+    assert caught.value.problem.startswith("docker.image: 'odd' ")
+    assert len(caught.value.problem) < 400
+
+
+def test_an_image_is_tried_with_the_limits_of_a_host() -> None:
+    says = Says(json.dumps(inside.about()))
+    image.require_own(says, "fine", confinement(Containers(cpus=0.5)), {})  # type: ignore[arg-type]
+    of_host = ContainerSettings("lab", Containers(cpus=0.5), None, ()).of_machine("h0", "socket", "")
+    assert says.host == {key: of_host[key] for key in says.host}
+    assert says.host.keys() >= {"network_mode", "cap_drop", "security_opt", "mem_limit", "pids_limit", "ulimits"}
+    assert says.host["log_config"]["Config"] == {"max-size": "64k", "max-file": "1"}
+
+
+def test_the_command_that_fetches_an_image_is_for_a_shell() -> None:
+    says = Says("")
+    says.image = lambda _: None  # type: ignore[assignment,method-assign,return-value]
+    with pytest.raises(MissingToolError) as caught:
+        image.require_own(says, "a; rm -rf ~", {}, {})  # type: ignore[arg-type]
+    assert "docker pull 'a; rm -rf ~'," in str(caught.value.fix)
+
+
+def test_a_container_of_an_image_that_carries_our_labels_is_not_ours() -> None:
+    """``testbed clean`` would remove it."""
+    carried = daemon.labels("0123456789ab", "h0")
+    found = [
+        {"Id": str(number), "Names": [f"/{name}"], "Labels": carried, "State": "running"}
+        for number, name in enumerate(("somebodys", "testbed-0123456789ab-h0", "testbed-0123456789ab-h1"))
+    ]
+    assert [one.id for one in daemon._marked(found)] == ["1"]
 
 
 def test_a_failure_among_many_is_raised_after_all_were_done() -> None:

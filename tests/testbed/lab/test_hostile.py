@@ -94,7 +94,7 @@ def test_trials_beside_a_hostile_one_and_after_it_are_as_ever(tmp_path: Path) ->
         beside.wait()
     assert done.returncode == 0, done.stdout + done.stderr
     logs = tmp_path / "run" / "logs" / "command-star2"
-    assert json.loads((logs / "h0.log").read_text())["succeeded"] == []
+    assert json.loads((logs / "h0.log").read_text())["succeeded"] == [attack.LIMITS]
     assert [path.name for path in (tmp_path / "run").glob("work*")] == []
     assert (logs / "h1.log").read_text() == "fine\n"
     assert list(tmp_path.rglob("hostile")) == attack.running(f"{address}-stays") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from testbed.base.errors import SpecError
 from workloads.lda import docword
+from workloads.lda.corpus import corpus
 
 GOOD = "3\n4\n5\n1 1 2\n1 3 1\n2 4 1\n3 1 1\n3 2 7\n"
 
@@ -40,7 +42,8 @@ def test_a_part_is_read_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (GOOD, "", "ends before line 1"),
+        (GOOD, "", "is empty"),
+        (GOOD, "3\n4\n", "ends before line 3"),
         ("3\n4", "three\n4", "line 1 is 'three', not the number of documents"),
         ("3\n4", "3\n0", "line 2 is '0', not the number of words"),
         ("3\n4", "3\n-4", "line 2 is '-4', not the number of words"),
@@ -74,3 +77,23 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.txt")
     with pytest.raises(SpecError, match="is no regular file"):
         docword.read(tmp_path / "fifo.txt", "./fifo.txt", None)
+
+
+@pytest.mark.parametrize("name", ["/proc/kmsg", "/dev/zero", "/dev/tty", "/proc/self/mem", "/proc/self/status"])
+def test_files_of_the_kernels_are_not_read(name: str, tmp_path: Path) -> None:
+    """Some wait for ever, some have no end, and what is read of the kernel's log is gone."""
+    (tmp_path / "docword.txt").symlink_to(name)
+    with pytest.raises(SpecError, match="is empty|is no regular file|cannot be read"):
+        docword.read(tmp_path / "docword.txt", "./docword.txt", None)
+
+
+def test_a_number_of_documents_is_no_amount_of_memory(tmp_path: Path) -> None:
+    """Neither what a file announces nor the number of a document takes memory, in shards neither."""
+    text = "1000000000000\n1000000\n4\n1 1000000 2\n2 1000000 2\n999999999999 1 2\n1000000000000 1 2\n"
+    tracemalloc.start()
+    found = read(tmp_path, text).without(1, 1.0)
+    made = corpus(found, 0.2, 1, "./docword.txt")
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 64 * 2**20
+    assert (found.vocabulary, sorted(made.train.lengths.tolist())) == (2, [2, 2, 2])
