@@ -131,7 +131,8 @@ def require_own(daemon: Daemon, name: str, host: dict[str, Any], labels: dict[st
     if daemon.image(name) is None:
         raise MissingToolError(
             f"docker.image: there is no image {name!r} on this machine",
-            fix=f"docker pull {quote(name)}, or docker build --tag {quote(name)} . (testbed's Dockerfile), or name another",
+            fix=f"docker pull {quote(name)}, or docker build --tag {quote(name)} . (testbed's Dockerfile), "
+            "or name another",
         )
     fix = "build it on testbed's Dockerfile, or leave docker.image out and take this machine's own (testbed image)"
     try:

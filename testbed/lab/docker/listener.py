@@ -237,7 +237,7 @@ def _is_arrival(said: object, files: Sequence[int]) -> bool:
 
 def _is_network(file: int) -> bool:
     """Whether it is a network namespace, such as ``net:[4026531840]``; no path begins so."""
-    return os.readlink(f"/proc/self/fd/{file}").startswith("net:[")
+    return str(Path(f"/proc/self/fd/{file}").readlink()).startswith("net:[")
 
 
 def _is_call(said: object, files: Sequence[int]) -> bool:

@@ -298,7 +298,7 @@ def test_a_program_ends_at_a_possible_time(ended_s: float) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         theirs.send(STATUS.pack(0, ended_s))
-        with pytest.raises(LabError, match="a program ended at .* by the clock of its host"):
+        with pytest.raises(LabError, match=r"a program ended at .* by the clock of its host"):
             Attached(ours, lambda _: None).wait()
 
 
