@@ -26,7 +26,7 @@ def told(plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], i
         WorkerError: a server has sent another one more or fewer bytes than the plan says.
         LookupError: it tells of no bytes, or of a node that there is not.
     """
-    numbers = {str(node): node for node in range(len(plan.nodes))}  # each in one spelling, and no others
+    numbers = {str(node): node for node in plan.workers}  # each in one spelling, and no others
     sent = {
         (plan.nodes.index(line["name"]), numbers[other]): count
         for line in done
