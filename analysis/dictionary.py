@@ -36,7 +36,10 @@ def _below(path: str, fields: Mapping[str, Field]) -> dict[str, Field]:
 
 METRICS: Mapping[str, Field] = {
     "jct_s": Field(
-        NUMBER, "s", "job completion time: from the first worker's first start to the last worker's last end"
+        NUMBER,
+        "s",
+        "job completion time: from the first worker's first start to the last worker's last end; scripts: from the "
+        "beginning of the first iteration, after `setup_s`",
     ),
     "compute_s": Field(NUMBER, "s", "of JCT, the time until the last worker had its gradient, over all iterations"),
     "sync_s": Field(NUMBER, "s", "of JCT, the rest"),
@@ -62,7 +65,7 @@ METRICS: Mapping[str, Field] = {
         NUMBER,
         "samples/s",
         "samples that were trained on, per second of JCT; LDA: shards that were sampled; scripts: samples that they "
-        "told of, per second after the warm-up",
+        "told of in iterations",
     ),
     "exposed_s": Field(
         NUMBER,
@@ -71,10 +74,32 @@ METRICS: Mapping[str, Field] = {
         "iterations after the warm-up; null if it is not seen",
     ),
     "hidden_s": Field(NUMBER, "s", "the same for the time that collectives were on their way and it did not wait"),
+    "setup_s": Field(
+        NUMBER,
+        "s",
+        "from the start of a script's first process to the beginning of its first iteration: imports, data, process "
+        "group, and the copy of the weights; not part of JCT; scripts only, null in older records",
+    ),
+    "connect_s": Field(
+        NUMBER,
+        "s",
+        "start-up of a script's first collective: from the last rank's call until its first chunk had come on all "
+        "ranks; part of `setup_s`, but for what is longer than an iteration's computing; null with Gloo, where it is "
+        "not seen",
+    ),
     "wire_bytes": Field(COUNT, "B", "bytes of gradients and chunk headers that all processes sent; null if not known"),
-    "wire_bytes_theory": Field(NUMBER, "B", "what these are by the scheme's plan"),
-    "algbw_bps": Field(NUMBER, "bit/s", "algorithm bandwidth, as nccl-tests: size of the gradient over median GST"),
-    "busbw_bps": Field(NUMBER, "bit/s", "bus bandwidth, as nccl-tests: algorithm bandwidth times 2(n-1)/n"),
+    "wire_bytes_theory": Field(
+        NUMBER, "B", "what these are by the scheme's plan; sums that Gloo makes beside a scheme are in neither"
+    ),
+    "algbw_bps": Field(
+        NUMBER,
+        "bit/s",
+        "algorithm bandwidth, as nccl-tests: size of the gradient over median GST; null where GST is not the time of "
+        "the whole gradient: with overlap, with several sums in an iteration, and in asynchronous schemes",
+    ),
+    "busbw_bps": Field(
+        NUMBER, "bit/s", "bus bandwidth, as nccl-tests: algorithm bandwidth times 2(n-1)/n; null where that is"
+    ),
     "staleness_median": Field(
         NUMBER, "updates", "median of the updates that an update missed; asynchronous schemes only"
     ),
@@ -423,7 +448,9 @@ SAMPLES: Mapping[str, Field] = {
     "node": Field(COUNT, NO_UNIT, "number of that node in the topology"),
     "iteration": Field(COUNT, NO_UNIT, "number of the iteration, from 0 on, the warm-up included"),
     "start_s": Field(NUMBER, "s", "when it began, from the trial's first start"),
-    "ready_s": Field(NUMBER, "s", "when the worker had its gradient"),
+    "ready_s": Field(
+        NUMBER, "s", "when the worker had its gradient; before `start_s` if others were still in a script's set-up"
+    ),
     "sum_s": Field(NUMBER, "s", "when it had the whole sum (asynchronous schemes: the new weights)"),
     "end_s": Field(NUMBER, "s", "when the optimiser's step was done"),
     "loss": Field(
@@ -452,9 +479,12 @@ SAMPLES: Mapping[str, Field] = {
         COUNT, "updates", "updates of others that the server applied in between; with several, of the most stale part"
     ),
     "exposed_s": Field(
-        NUMBER, "s", "for how long collectives held a script, in its calls and waits; scripts only, as the next three"
+        NUMBER, "s", "for how long collectives held a script, in its calls and waits; scripts only, as the next four"
     ),
     "hidden_s": Field(NUMBER, "s", "for how long collectives were on their way while it did not wait"),
+    "setup_busy_s": Field(
+        NUMBER, "s", "in the first iteration's row, for how long collectives were on their way before it began; else 0"
+    ),
     "sum_error": Field(
         NUMBER, "ratio", "largest difference of a sum from Gloo's, over what rounding allows; null if none was compared"
     ),
@@ -503,6 +533,7 @@ RESULTS: Mapping[str, Field] = {
     "attempts": Field(COUNT, "attempts", "how often it was measured"),
     **{name: METRICS[name] for name in ("iteration_median_s", "iteration_p99_s")},
     **{name: METRICS[name] for name in ("iteration_predicted_s", "mp_wait_forward_s", "mp_wait_backward_s")},
+    **{name: METRICS[name] for name in ("setup_s", "connect_s")},
     **{f"{name}_verdict": Field(NAME, NO_UNIT, f"verdict of {CALLED[name]}") for name in NUMBERS},
     **{f"{name}_error": Field(NUMBER, SHARE, f"by how much {CALLED[name]} can be off at most") for name in NUMBERS},
     "gst_p95_verdict": Field(NAME, NO_UNIT, "verdict of the 95th percentile of GST"),

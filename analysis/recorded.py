@@ -51,6 +51,10 @@ class Metrics:
     """Of an iteration of a script, the time that it waited for collectives, and the time that they were on their way
     while it did not; None of other kinds."""
     hidden_s: float | None = None
+    setup_s: float | None = None
+    """Of a script, from the start of its first process to the beginning of its first iteration, where JCT begins; None
+    of other kinds, and in older records, where JCT has most of it. And the start-up of its first collective."""
+    connect_s: float | None = None
     wire_bytes: float | None = None
     wire_bytes_theory: float | None = None
     algbw_bps: float | None = None

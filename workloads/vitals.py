@@ -46,6 +46,7 @@ class Report:
     ``late_s`` is the median of by how much a sleep overran, ``stalled_s`` the sum of those above :data:`STALL_S`, and
     ``halted_s`` of those above :data:`HALT_S`, waits for a core left out; TCP segments are those of the whole host, and
     the ``needless_segments`` are those of the resent ones that had arrived before. None where they were not watched.
+    ``watched_s`` is for how long the process was watched.
     """
 
     cpu_s: float
@@ -55,6 +56,7 @@ class Report:
     sent_segments: int | None
     resent_segments: int | None
     needless_segments: int | None
+    watched_s: float | None = None
 
 
 class _Stops(NamedTuple):
@@ -78,7 +80,7 @@ class Vitals:
 
     def __enter__(self) -> Vitals:
         self.entered = True
-        self._began_s = time.process_time()
+        self._began_s, self._entered_s = time.process_time(), time.monotonic()
         if self._watched:
             self._began_segments = self._segments()
             self._thread.start()
@@ -96,11 +98,12 @@ class Vitals:
         cpu_s = time.process_time() - self._began_s
         if not self._watched:
             return Report(cpu_s, *[None] * 6)
-        counts = [now - then for now, then in zip(self._segments(), self._began_segments, strict=True)]
+        sent, resent, in_vain = (now - then for now, then in zip(self._segments(), self._began_segments, strict=True))
         late_s = statistics.median(self._late_s) if self._late_s else None
         stops = self._stops
         stalled_s = stops.stalled_s + _above(STALL_S, time.monotonic() - stops.due_s)
-        return Report(cpu_s, late_s, stalled_s, self.halted_s(), *counts)
+        watched_s = time.monotonic() - self._entered_s
+        return Report(cpu_s, late_s, stalled_s, self.halted_s(), sent, resent, in_vain, watched_s)
 
     def halted_s(self) -> float | None:
         """For how long (s) this process has stood still so far, with brief stops, and a long one that still lasts."""
@@ -158,6 +161,7 @@ def together(reports: Sequence[Report]) -> Report:
     sent = [one.sent_segments for one in reports if one.sent_segments is not None]
     resent = [one.resent_segments for one in reports if one.resent_segments is not None]
     in_vain = [one.needless_segments for one in reports if one.needless_segments is not None]
+    watched_s = [one.watched_s for one in reports if one.watched_s is not None]
     return Report(
         sum(one.cpu_s for one in reports),
         max(late_s, default=None),
@@ -166,6 +170,7 @@ def together(reports: Sequence[Report]) -> Report:
         sum(sent) if sent else None,
         sum(resent) if resent else None,
         sum(in_vain) if in_vain else None,
+        sum(watched_s) if watched_s else None,
     )
 
 

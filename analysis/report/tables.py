@@ -151,7 +151,9 @@ def _attempts(made: int, trials: int = 1) -> Value:
 
 
 def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
-    jct, gst, each = (_Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s", "iteration_median_s"))
+    jct, gst, each, setup = (
+        _Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s", "iteration_median_s", "setup_s")
+    )
 
     def speed_up(cell: MeasuredCell) -> Value:
         """As in the figure of it; where it is not by JCT, that is said."""
@@ -172,6 +174,7 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
         _middle(f"GST p95, {gst.unit}", "gst_p95_s", gst.text),
         _middle(f"GST theory, {gst.unit}", "gst_theory_s", gst.text),
         _middle(f"Iteration, {each.unit}", "iteration_median_s", each.text),
+        _middle(f"Set-up, {setup.unit}", "setup_s", setup.text),
         _middle("Samples/s", "throughput_sps", "{:,.0f}".format),
         _Column("Staleness", _staleness),
         *(_quality(title, one) for title, one in (("Test accuracy", ACCURACY), ("Likelihood", LIKELIHOOD))),
@@ -278,7 +281,11 @@ def bandwidths(run: Run) -> Table:
         _Column("Sent / theory", _over_theory),
     ]
     rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]
-    caption = "Times as rates, as nccl-tests define them."
+    caption = (
+        "Times as rates, as nccl-tests define them. An arm has none if some of its gradient is sent before GST begins, "
+        "as with overlap, with several sums in an iteration, and in asynchronous schemes. Sums that Gloo makes beside "
+        "a scheme are neither in what was sent nor in theory."
+    )
     return _without_empty(Table("bandwidths", caption, ("Arm", *(maker.title for maker in makers)), tuple(rows)))
 
 

@@ -23,12 +23,12 @@ HEADER = (
     *("arm", "batch", "GST", "p95", "p99", "theory", "ratio", "JCT", "samples/s", "speed-up"),
     *(ERROR, ACCURACY, TO_ACCURACY, "verdict"),
 )
-AT, SPREAD, STALE, ATTEMPTS = "at", "±", "staleness", "attempts"
-"""Columns that are there where something is swept, where trials are repeated, where updates are stale, and where a
-trial was measured again."""
+AT, SPREAD, STALE, ATTEMPTS, SETUP = "at", "±", "staleness", "attempts", "set-up"
+"""Columns that are there where something is swept, where trials are repeated, where updates are stale, where a trial
+was measured again, and where scripts have a set-up."""
 MISSING = "-"
 LEFT_OUT = (
-    *("theory", ERROR, ACCURACY, "likelihood", "p99", "p95", "samples/s", ATTEMPTS, SPREAD, STALE),
+    *("theory", ERROR, ACCURACY, "likelihood", "p99", "p95", SETUP, "samples/s", ATTEMPTS, SPREAD, STALE),
     *(TO_ACCURACY, "time to likelihood", "speed-up", "JCT", "ratio"),
 )
 """What a narrow terminal goes without, the least needed first; never the verdict."""
@@ -38,6 +38,7 @@ MEANING = (
     "ratio: GST over its lower bound, the least time for what was still to be sent when the last worker had its "
     "gradient; - if that is not known, as with overlap. error at most: how far GST / JCT can be off."
 )
+SETUP_MEANING = "set-up: from the start of a script's first process to its first iteration, where JCT begins"
 
 
 def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
@@ -59,6 +60,8 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
         header.insert(header.index(ACCURACY), STALE)
     if any(made(record) > 1 for record in records):
         header.insert(header.index("verdict"), ATTEMPTS)
+    if any(map(_has_setup, records)):
+        header.insert(header.index("JCT"), SETUP)
     goals = _goals(found)
     rows = []
     for (cell, trials), base in zip(found.items(), _bases(found, first), strict=True):
@@ -82,6 +85,8 @@ def notes(records: Records, first: str) -> list[str]:
     cells = _cells(records)
     synchronised = any(record["status"] == "done" and of_record(record).writes_samples for record in records)
     meaning = [MEANING] if synchronised else []
+    if any(map(_has_setup, records)):
+        meaning.append(f"{SETUP_MEANING}{_older(records)}")
     told: dict[str, list[str]] = {}
     unlike: dict[str, str] = {}
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
@@ -194,6 +199,7 @@ def _numbers(trials: Repeats, base: Repeats) -> dict[str, str]:
     if not done:
         return {"verdict": "FAILED"}
     found = {
+        SETUP: _time(trials, "setup_s"),
         "JCT": _time(trials, "jct_s"),
         "speed-up": _speed_up(base, trials),
         ERROR: errors_in_short({name: repeats.error(trials, name) for name in ("gst", "jct")}),
@@ -254,6 +260,17 @@ def _time(trials: Repeats, metric: str) -> str:
 def _staleness(trials: Repeats) -> str:
     most = repeats.values(trials, "staleness_max")
     return f"{repeats.middle(trials, 'staleness_median'):g}, max {max(most):g}" if most else MISSING
+
+
+def _has_setup(record: Record) -> bool:
+    return (record["metrics"] or {}).get("setup_s") is not None
+
+
+def _older(records: Records) -> str:
+    """Which arms have trials that an earlier version recorded, beside those of this one."""
+    done = [one for one in records if one["status"] == "done" and of_record(one).writes_samples]
+    labels = dict.fromkeys(one["label"] for one in done if not _has_setup(one))
+    return f"; not known of trials of earlier versions, whose JCT has most of it: {', '.join(labels)}" if labels else ""
 
 
 def _has_staleness(record: Record) -> bool:

@@ -206,7 +206,8 @@ def _of_program(trial: Trial, ran: programs.Ran, files: Files) -> tuple[dict[str
         before=ran.probes,
     )
     record = summary(done, done.job, seen, Told(account.found.samples, failed=account.found.failed))
-    metrics = {**record["metrics"], **account.found.metrics}
+    setup_s = float(account.found.samples["start_s"].min()) - programs.window(ran)[0]
+    metrics = {**record["metrics"], **account.found.metrics, "setup_s": setup_s}
     return {**record, **account.record, "metrics": metrics, "iterations": done.iterations}, account.found.samples
 
 

@@ -36,7 +36,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "call": {
         **dict.fromkeys(("seq", "group", "bytes", "ranks", "root"), COUNT),
         **dict.fromkeys(("op", "dtype", "by"), _WORD),
-        **dict.fromkeys(("asked_s", "begun_s", "done_s"), _MOMENT),
+        **dict.fromkeys(("asked_s", "begun_s", "came_s", "done_s"), _MOMENT),
         **{"asking_s": _SPAN, "waited_s": _SPAN, "chained": TRUTH, "other": TRUTH},
     },
     "mark": {"iteration": COUNT, "time": _MOMENT},
@@ -166,14 +166,15 @@ def _in_a_line(said: str) -> str:
 
 
 def _call(line: Mapping[str, Any]) -> Call:
+    asked_s, done_s = line["asked_s"], max(line["done_s"], line["asked_s"])
     return Call(
         group=line["group"],
         sequence=line["seq"],
         op=line["op"],
         dtype=line["dtype"],
         nbytes=line["bytes"],
-        asked_s=line["asked_s"],
-        done_s=max(line["done_s"], line["asked_s"]),
+        asked_s=asked_s,
+        done_s=done_s,
         waited_s=line.get("waited_s"),
         by=line["by"],
         ranks=max(1, line["ranks"]),
@@ -181,6 +182,7 @@ def _call(line: Mapping[str, Any]) -> Call:
         chained=bool(line.get("chained")),
         is_other=bool(line.get("other")),
         asking_s=line.get("asking_s") or 0.0,
+        came_s=None if line.get("came_s") is None else min(max(line["came_s"], asked_s), done_s),
     )
 
 

@@ -42,7 +42,7 @@ COLUMNS = (
     ),
     *(f"{name}_{what}" for name in NUMBERS for what in ("verdict", "error")),
     *(f"{name}_verdict" for name in WITHOUT_CERTIFICATE),
-    *("iteration_predicted_s", "mp_wait_forward_s", "mp_wait_backward_s"),
+    *("iteration_predicted_s", "mp_wait_forward_s", "mp_wait_backward_s", "setup_s", "connect_s"),
 )
 """Of every run; after them come the fields that are swept, by their names."""
 OF_JOBS = (JOB, "submitted_s", "started_s", "queued_s", "dark_s")
@@ -87,6 +87,7 @@ def measure(
     gst = metrics.gst_s(samples, skip=job.work.warmup)
     each_s = metrics.iterations_s(samples, skip=job.work.warmup)
     median, size = float(gst.median()), job.gradient_bytes
+    is_whole = job.kind.measures.defines_bandwidth and job.work.overlap == "none"  # else some left before GST began
     trained = contributions(phases) if job.kind.sums_together else len(samples)
     # Where workers do not wait for each other, one may do more iterations than the spec says.
     theory = gst_theory_s(phases).reindex(gst.index, method="ffill")
@@ -105,8 +106,8 @@ def measure(
         "throughput_sps": metrics.throughput_sps(samples, job.batch * trained),
         "wire_bytes": sent_bytes,
         "wire_bytes_theory": wire_bytes(phases) if job.knows_bytes else None,
-        "algbw_bps": metrics.algbw_bps(size, median) if job.kind.measures.defines_bandwidth else None,
-        "busbw_bps": metrics.busbw_bps(size, median, job.world) if job.kind.measures.defines_bandwidth else None,
+        "algbw_bps": metrics.algbw_bps(size, median) if is_whole else None,
+        "busbw_bps": metrics.busbw_bps(size, median, job.world) if is_whole else None,
         **staleness(metrics.staleness(samples, skip=job.work.warmup)),
     }
 

@@ -73,7 +73,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
         "sent": {EACH: {"payload_bytes": COUNT, "wire_bytes": COUNT}},
         "payload_bytes": {EACH: COUNT},
         "max_rss_bytes": COUNT,
-        **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s"), _FINITE),
+        **dict.fromkeys(("cpu_s", "late_s", "stalled_s", "halted_s", "watched_s"), _FINITE),
         **dict.fromkeys(("sent_segments", "resent_segments", "needless_segments", "checked"), COUNT),
         **dict.fromkeys(("checkpoints", "checkpoint_bytes"), COUNT),
         "checkpoint_s": _FINITE,

@@ -81,11 +81,17 @@ def _trained(record: Mapping[str, Any]) -> str:
     over = "" if found["gst_ratio"] is None else f" ({found['gst_ratio']:.3f} of its bound)"
     told = [
         f"{record['id']}: GST {time_text(found['gst_median_s'], measured=True)}{over}",
-        f"JCT {time_text(found['jct_s'], measured=True)}",
+        f"JCT {time_text(found['jct_s'], measured=True)}{_set_up(found)}",
         *([] if found["throughput_sps"] is None else [f"{found['throughput_sps']:.0f} samples/s"]),
         *_learnt(record),
     ]
     return f"{', '.join(told)}, {_survived(record)}"
+
+
+def _set_up(found: Mapping[str, float | None]) -> str:
+    """How long a script took before JCT begins."""
+    setup_s = found.get("setup_s")
+    return "" if setup_s is None else f" after {time_text(setup_s, measured=True)} of set-up"
 
 
 def _survived(record: Mapping[str, Any]) -> str:

@@ -65,14 +65,17 @@ def _stalls(seen: Seen, outside: Outside) -> Check:
     """Processes that say by how much their sleeps ended late are believed if that is more than what was seen of them
     from outside, for they see more: a process that had no core."""
     inside = {line["name"]: line["stalled_s"] for line in seen.done if line.get("stalled_s") is not None}
-    inside = {name: value for name, value in inside.items() if name not in seen.to_stand_still}
+    window_s = seen.window[1] - seen.window[0]
+    watched_s = max((line.get("watched_s") or 0.0 for line in seen.done), default=0.0)
+    of_window = window_s / max(watched_s, window_s)  # what processes say of themselves covers a script's set-up, too
+    inside = {name: value * of_window for name, value in inside.items() if name not in seen.to_stand_still}
     stopped, stalled = outside.stopped_s(), outside.stalled_s()
     found = {name: max(value, stopped.get(name, 0.0)) for name, value in inside.items()}
     found |= {name: value for name, value in stalled.items() if name not in inside}
     known = inside.keys() >= {name for name in seen.job.processes if name not in seen.to_stand_still}
     if outside.missing and not (known or (inside and not seen.course.is_whole)):
         return not_watched(STALLS, STALLED, "of JCT", f"{UNSEEN}: {outside.missing}")
-    return stalls(found, seen.window[1] - seen.window[0])
+    return stalls(found, window_s)
 
 
 def _halts(seen: Seen, outside: Outside) -> Check:

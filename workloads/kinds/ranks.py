@@ -40,6 +40,8 @@ class Call:
             and not by the script's own thread.
         is_other: whether it is what Gloo makes beside a scheme, such as a maximum: no sum of gradients, with
             ``scheme: gloo`` either.
+        came_s: when its first chunk from another process had come; None if none did, or if that is not seen, as with
+            Gloo.
     """
 
     group: int
@@ -56,6 +58,7 @@ class Call:
     chained: bool = False
     is_other: bool = False
     asking_s: float = 0.0
+    came_s: float | None = None
 
     @property
     def held_s(self) -> float | None:
@@ -66,6 +69,11 @@ class Call:
     def adds(self) -> bool:
         """Whether it adds arrays of all its ranks up."""
         return self.op in SUMS and not self.is_other
+
+    @property
+    def moves_s(self) -> float:
+        """From when on it moves; when it was asked for, if that is not known."""
+        return self.asked_s if self.came_s is None else self.came_s
 
 
 @dataclass(frozen=True)

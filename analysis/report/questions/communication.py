@@ -19,12 +19,14 @@ MOST_SHOWN = 6
 GLOO = "gloo"
 """The scheme whose losses those of other arms are put beside."""
 EXPOSED_DEFINED = (
-    "Exposed is the time of an iteration for which collectives held a script, in its calls and its waits. Hidden is "
-    "the time for which they were on their way while the script did something else. DDP's waits are not seen: they "
-    "count from a rank's last bucket to its last sum, without what a communication hook computes in between. Both are "
-    "means over the ranks, and medians over the iterations after the warm-up. Apart from Gloo's is the largest "
-    "difference between the losses of an iteration and those of the arm with the scheme gloo, as a share of the "
-    "latter. The losses are means over the ranks whose losses both arms have."
+    "Exposed is the time of an iteration for which collectives held a script, in its calls and its waits. Hidden "
+    "is the time for which they were on their way while the script did something else. DDP's waits are not seen: "
+    "they count from a rank's last bucket to its last sum, without what a communication hook computes in between."
+    " Both are means over the ranks, and medians over the iterations after the warm-up. Set-up is the time from the "
+    "start of the first process to the beginning of the first iteration. Of it, first collective is what the first "
+    "collective took from the last rank's call until its first chunk had come on all ranks. Apart from Gloo's is the "
+    "largest difference between the losses of an iteration and those of the arm with the scheme gloo, as a share "
+    "of the latter. The losses are means over the ranks whose losses both arms have."
 )
 COLLECTIVES_DEFINED = (
     "Of each arm, the kinds and sizes of collectives that moved most bytes. Time is the median from the last rank that "
@@ -92,12 +94,15 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
 
 
 def _row(study: Study, cell: MeasuredCell) -> dict[str, str]:
-    values = {name: cell.middle(name) for name in ("iteration_median_s", "exposed_s", "hidden_s", "throughput_sps")}
+    times = ("iteration_median_s", "exposed_s", "hidden_s", "setup_s", "connect_s")
+    values = {name: cell.middle(name) for name in (*times, "throughput_sps")}
     return {
         "Arm": cell.label,
         "Iteration": _seconds(values["iteration_median_s"]),
         "Exposed": _seconds(values["exposed_s"]),
         "Hidden": _seconds(values["hidden_s"]),
+        "Set-up": _seconds(values["setup_s"]),
+        "Of it, first collective": _seconds(values["connect_s"]),
         "Samples/s": words.UNKNOWN if values["throughput_sps"] is None else f"{values['throughput_sps']:.4g}",
         "Losses apart from Gloo's": _apart(study, cell),
     }

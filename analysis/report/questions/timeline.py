@@ -232,6 +232,7 @@ def _phases(trial: Trial) -> tuple[pd.DataFrame, str]:
     step = -(-len(ranks) // MOST_WORKERS)
     chosen = samples[in_rounds["iteration"].between(first, last).reindex(samples.index)].copy()
     chosen["all_ready_s"] = trial.kind.measures.going_s(chosen)
+    chosen["ready_s"] = chosen[["start_s", "ready_s"]].max(axis=1)  # which was before where others still set up
     chosen = chosen[chosen["rank"].isin(ranks[::step])]
     origin = float(samples["start_s"].min())
     moments = ["start_s", "ready_s", "all_ready_s", "sum_s", "end_s"]

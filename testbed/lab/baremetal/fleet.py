@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 COMPARE_S = 1.0
 """How often clocks are compared while a lab is up; the host also takes it for a sign of life."""
 FIRST_EXCHANGES = 10
-MOMENTS = ("time", "start", "ready", "sum", "end", "asked_s", "begun_s", "done_s")
+MOMENTS = ("time", "start", "ready", "sum", "end", "asked_s", "begun_s", "came_s", "done_s")
 """Fields of a worker's lines that are on its host's clock."""
 LONGEST_LINE_BYTES = 4 << 20
 """Of a worker's samples."""

@@ -50,6 +50,20 @@ def test_a_cells_numbers_are_from_the_trials_that_are_valid_in_them(run: Run) ->
     }
 
 
+def test_the_setup_of_scripts_stands_beside_their_jct(run: Run) -> None:
+    assert not [column for column in tables.summary(run).columns if column.startswith("Set-up")]
+    found = tables.summary(with_metrics(only(run, *BOTH), "bml-b16", setup_s=14.5))
+    assert value(found, "BML on BCube", "Set-up, s").text == "14.50"
+    assert value(found, "PS on fat-tree", "Set-up, s").text == tables.NONE
+
+
+def test_an_arm_without_a_bandwidth_says_why(run: Run) -> None:
+    found = tables.bandwidths(with_metrics(only(run, *BOTH), "bml-b16", algbw_bps=None, busbw_bps=None))
+    assert value(found, "BML on BCube", "Algorithm").text == tables.NONE
+    assert value(found, "PS on fat-tree", "Algorithm").text.endswith("bit/s")
+    assert "An arm has none if some of its gradient is sent before GST begins" in found.caption
+
+
 def test_the_error_of_a_cell_is_the_largest_of_the_trials_that_count(run: Run) -> None:
     trial = only(run, "bml-b16").trials[0]
 

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.verdicts import NUMBERS
 from testbed.base.columns import fitted
-from testbed.comparison.closing_table import HEADER, LEFT_OUT, notes, table, warnings
+from testbed.comparison.closing_table import HEADER, LEFT_OUT, SETUP_MEANING, notes, table, warnings
 
 BML = {"arm": "BML on BCube", "batch": "16", "GST": "0.496 s", "p95": "0.5 s", "p99": "0.51 s", "theory": "0.487 s"}
 BML |= {"ratio": "1.018", "JCT": "11.5 s", "samples/s": "175", "speed-up": "1.60x", "error at most": "1.8 % / -"}
@@ -57,6 +57,18 @@ def test_staleness_has_a_column_where_an_arm_has_any() -> None:
     header, rows = table([*synchronous, *stale], "PS")
     at = header.index("staleness")
     assert [row[at] for row in rows] == ["-", "2.5, max 8"]
+
+
+def test_the_setup_of_scripts_has_a_column_and_older_trials_are_named() -> None:
+    """JCT of trials that an earlier version recorded has most of it."""
+    assert "set-up" not in table([record("ring", 0)], "gloo")[0]
+    new = [record("gloo", 0, setup_s=11.0), record("gloo", 1, setup_s=12.0)]
+    header, rows = table([*new, record("ring", 0)], "gloo")
+    assert header.index("JCT") == header.index("set-up") + 1
+    assert [row[header.index("set-up")] for row in rows] == ["11.5 s", "-"]
+    assert notes(new, "gloo")[1:] == [SETUP_MEANING]
+    older = "not known of trials of earlier versions, whose JCT has most of it: ring"
+    assert notes([*new, record("ring", 0)], "gloo")[1:] == [f"{SETUP_MEANING}; {older}"]
 
 
 def judged(label: str, jct_s: float, *verdicts: str) -> list[dict[str, Any]]:

@@ -6,10 +6,21 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from testbed.execution import results
+from testbed.experiment.expand import trials
+from testbed.recovery.deaths import undisturbed
+from testbed.spec import read
 
+SPEC = """\
+name: results
+links: {{rate: 100 Mbit/s}}
+workload: {{kind: profile, model: resnet50, scale: 100, batch: 32, iterations: 1, warmup: 0, overlap: {overlap},
+  compute: {{mode: paced, pace: {{32: 1 s}}}}}}
+arms: [{{topology: star(hosts=2), scheme: ring}}]
+"""
 GST = {"verdict": "VALID", "error": 0.01, "bound_s": 0.4, "certified": True, "spoilt_by": []}
 
 
@@ -34,3 +45,13 @@ def test_nothing_in_the_table_is_a_formula(tmp_path: Path, label: str) -> None:
     results.save_csv(tmp_path / "a.csv", [record | dict.fromkeys(("metrics", "accuracy", "fidelity"))])
     (row,) = csv.DictReader((tmp_path / "a.csv").open(newline=""))
     assert (row["trial"], row["label"], row["reasons"], row["batch"]) == ("ring", f"'{label}", "'=1+1", "-1")
+
+
+@pytest.mark.parametrize(("overlap", "known"), [("none", True), ("layer", False), ("both", False)])
+def test_a_bandwidth_is_that_of_a_whole_gradient(overlap: str, known: bool) -> None:
+    """With overlap most of it is sent before GST begins: 147 Mbit/s over links of 100."""
+    (trial,) = trials(read(SPEC.format(overlap=overlap), "spec.yaml", Path()))
+    moments = {"start_s": [0.0] * 2, "ready_s": [1.0] * 2, "sum_s": [1.5] * 2, "end_s": [2.0] * 2}
+    samples = pd.DataFrame({"rank": [0, 1], "iteration": [0, 0], **moments})
+    found = results.measure(trial.job, samples, undisturbed(trial.job).phases, None, None)
+    assert (found["algbw_bps"], found["busbw_bps"]) == ((16 * trial.job.gradient_bytes,) * 2 if known else (None, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from analysis.dictionary import faults
 from analysis.load import load as load_run
+from testbed.base.units import time_text
 from testbed.execution import programs, scripts
 from testbed.execution.files import Files
 from testbed.experiment.expand import trials
@@ -45,11 +47,13 @@ out = open(job["samples"], "w", buffering=1)
 def say(kind, **said):
     out.write(json.dumps({"kind": kind, **said}) + "\\n")
 say("hello", rank=job["rank"], node=job["node"], name=job["name"], congestion_control="reno", time=time.monotonic())
+time.sleep(1)  # its set-up
 for i in range(3 * (os.environ["RANK"] != "")):
     asked_s = time.monotonic()
     time.sleep(0.02)
     call = dict(seq=i, group=0, op="allreduce", dtype="float32", bytes=400_000, by="scheme", ranks=job["world"])
-    say("call", asked_s=asked_s, begun_s=asked_s, done_s=time.monotonic(), waited_s=0.01, **call)
+    came_s = asked_s + 0.004
+    say("call", asked_s=asked_s, begun_s=asked_s, came_s=came_s, done_s=time.monotonic(), waited_s=0.01, **call)
     print("loss", 3 - i, flush=True)
 say("done", max_rss_bytes=1000, wire_bytes=400_000, sent=None)
 """
@@ -174,6 +178,14 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path, testbed: 
     assert (record["moves"], record["kind"], record["scheme"], record["iterations"]) == ("script", "command", "ring", 3)
     assert 0.0195 < record["metrics"]["gst_median_s"] < 1
     assert record["metrics"]["exposed_s"] == pytest.approx(0.01)
+    assert 0.06 < record["metrics"]["jct_s"] < 0.9, "without what came before"
+    assert record["metrics"]["setup_s"] > 1
+    assert 0 <= record["metrics"]["connect_s"] <= 0.0041
+    assert 8 * 400_000 / record["metrics"]["algbw_bps"] == pytest.approx(record["metrics"]["gst_median_s"])
+    assert f"JCT {time_text(record['metrics']['jct_s'], measured=True)} after " in called.out
+    assert "set-up: from the start of a script's first process to its first iteration" in called.out
+    (row,) = csv.DictReader((folder / "out/results.csv").open(newline=""))
+    assert float(row["setup_s"]) == record["metrics"]["setup_s"]
     assert record["loss"] == [3.0, 1.0]
     assert record["warmup"] == 2, "one is left to be measured"
     assert [trial.warmup for trial in load_run(folder / "out").trials] == [2]

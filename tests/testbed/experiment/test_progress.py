@@ -70,6 +70,12 @@ def test_who_was_lost_on_the_way_is_told() -> None:
     assert line.endswith("loss 2.50 to 0.25, the others went on without h1, h3, VALID")
 
 
+def test_the_setup_of_a_script_is_told_beside_its_jct() -> None:
+    found = record("a", "A", 2.0)
+    found["metrics"]["setup_s"] = 14.5
+    assert ", JCT 2.00 s after 14.5 s of set-up, 1234 samples/s, " in progress.sentence(found)
+
+
 def test_what_a_script_told_and_is_not_used_is_noted() -> None:
     line = progress.sentence(record("a", "A", 1.0, left_out=["losses of h1 are left out", "h2 printed none"]))
     assert line.splitlines()[1:] == ["    noted: losses of h1 are left out", "    noted: h2 printed none"]

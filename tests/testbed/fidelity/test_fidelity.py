@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -550,6 +551,18 @@ def test_a_process_that_stood_still_spoils_what_it_was_part_of() -> None:
     assert once.detail == "h1 stood still for 2.00 s, 16.0% of the job, the most of all"
     assert timers.stalls({"h0": 0.3}, 12.5).ok
     assert timers.stalls({"h0": None}, 12.5).value is None
+
+
+def test_a_standstill_is_a_share_of_the_time_for_which_processes_were_watched() -> None:
+    """Switches are there during a script's set-up, before JCT begins."""
+    lines = [{"name": "s0", "late_s": 0.0, "stalled_s": 0.5, "watched_s": 20.0}]
+    seen = SimpleNamespace(
+        done=lines, samples=None, window=(18.0, 20.0), trial=SimpleNamespace(network=SimpleNamespace(perturbations=()))
+    )
+    _, stalls = timers.checks(cast("Any", seen))
+    assert (stalls.ok, stalls.value) == (True, pytest.approx(0.025))
+    lines[0]["watched_s"] = None  # of an older worker
+    assert not list(timers.checks(cast("Any", seen)))[1].ok
 
 
 def test_of_gst_the_standstills_within_synchronisations_count() -> None:

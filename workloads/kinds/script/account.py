@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from topologies.model import Topology
 from workloads.kinds.ranks import PAIRED, Account, Call, RankRows
+from workloads.kinds.script.beginning import begins_s, connect_s
 from workloads.kinds.script.plan import library_of
 from workloads.kinds.script.rounds import Round, gradients, rounds
 from workloads.kinds.script.ways import DIRECT, Ways
@@ -52,9 +53,7 @@ def account(
     sums = min(_summed(rows, len(ranks), by_gloo=by_gloo) for rows in ranks)
     if count == 0:
         return Account(None, 0, 0, 0, None, {}, table, failed, sums)
-    samples = pd.concat(
-        [_samples(plan, rows, one) for rows, one in zip(ranks, found, strict=True)], ignore_index=True
-    ).sort_values(["rank", "iteration"], ignore_index=True)
+    samples = _samples(plan, ranks, found)
     warmup = min(warmup, count - 1)
     last = found[0][-1]
     nbytes = sum(call.nbytes for call in last)
@@ -81,12 +80,24 @@ def _summed(rows: RankRows, world: int, *, by_gloo: bool) -> int:
 # Iterations
 
 
-def _samples(plan: Forest, rows: RankRows, each: Sequence[Round]) -> pd.DataFrame:
-    """A row for each iteration of a rank. Without marks, an iteration ends when the rank has its last sum."""
-    sums_s = [max(call.done_s for call in one) for one in each]
-    ready_s = [max(call.asked_s for call in one) for one in each]
-    ends_s = _ends(rows.marks_s, sums_s)
-    starts_s = [min(rows.met_s, ready_s[0]), *ends_s[:-1]]
+def _samples(plan: Forest, ranks: Sequence[RankRows], each: Sequence[Sequence[Round]]) -> pd.DataFrame:
+    """A row for each iteration of each rank. Without marks, an iteration ends when the rank has its last sum. The first
+    one begins at the same moment on all ranks; a rank may have had its gradient before."""
+    ends_s = [_ends(rows.marks_s, _sums_s(own)) for rows, own in zip(ranks, each, strict=True)]
+    first_s = begins_s(ranks, each, ends_s)
+    tables = [_of_rank(plan, *own, first_s) for own in zip(ranks, each, ends_s, strict=True)]
+    return pd.concat(tables, ignore_index=True).sort_values(["rank", "iteration"], ignore_index=True)
+
+
+def _sums_s(each: Sequence[Round]) -> list[float]:
+    """When a rank has the last sum of each iteration."""
+    return [max(call.done_s for call in one) for one in each]
+
+
+def _of_rank(
+    plan: Forest, rows: RankRows, each: Sequence[Round], ends_s: Sequence[float], first_s: float
+) -> pd.DataFrame:
+    """``first_s`` is when its first iteration begins."""
     of = _by_moment(rows.calls, ends_s)
     errors, odd = _found_wrong(rows, of, plan)
     return pd.DataFrame(
@@ -94,13 +105,15 @@ def _samples(plan: Forest, rows: RankRows, each: Sequence[Round]) -> pd.DataFram
             "rank": rows.rank,
             "node": rows.node,
             "iteration": range(len(each)),
-            "start_s": starts_s,
-            "ready_s": ready_s,
-            "sum_s": sums_s,
+            "start_s": [first_s, *ends_s[:-1]],
+            "ready_s": [max(call.asked_s for call in one) for one in each],
+            "sum_s": _sums_s(each),
             "end_s": ends_s,
             "loss": _losses(rows, ends_s),
             "overrun_s": _overruns(rows, ends_s),
-            **_exposed([of[i] for i in range(len(each))]),
+            **_exposed([_since(of[0], first_s), *(of[i] for i in range(1, len(each)))]),
+            "setup_busy_s": [_busy_s([call for call in of[0] if call.asked_s < first_s], first_s)]
+            + [0.0] * len(each[1:]),
             "sum_error": [errors.get(i, np.nan) for i in range(len(each))],
             "nonfinite": [odd.get(i, 0) for i in range(len(each))],
         }
@@ -141,22 +154,40 @@ def _told(rows: RankRows, ends_s: Sequence[float]) -> Iterator[tuple[int, Mappin
 
 
 def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
-    """By how much the backward passes of each iteration were longer than their pace; 0 without one."""
+    """By how much the backward passes of each iteration were longer than their pace; 0 without one. The first iteration
+    counts with the median computing time of the later ones (:mod:`.beginning`), so its overrun is at most theirs."""
     found = [0.0] * len(ends_s)
     for at_s, overrun_s in rows.overruns:
         at = bisect_left(ends_s, at_s)
         if at < len(found):
             found[at] += overrun_s
-    return found
+    return [min(found[0], median(found[1:] or found)), *found[1:]]
+
+
+def _since(calls: Iterable[Call], first_s: float) -> list[Call]:
+    """What is left of collectives from that moment on."""
+    return [_left(call, first_s) for call in calls if call.done_s > first_s]
+
+
+def _left(call: Call, first_s: float) -> Call:
+    if call.asked_s >= first_s:
+        return call
+    waited_s = None if call.held_s is None else min(call.held_s, call.done_s - first_s)
+    return replace(call, asked_s=first_s, asking_s=0.0, waited_s=waited_s)
 
 
 def _exposed(each: Sequence[Sequence[Call]]) -> dict[str, list[float]]:
     """For each iteration: for how long the script waited for collectives, and for how long some were on their way
     while it did not."""
     waited = [sum(call.held_s or 0.0 for call in calls) + _unseen_s(calls) for calls in each]
-    busy = [covered_s([(call.asked_s, call.done_s) for call in calls]) for calls in each]
+    busy = [_busy_s(calls) for calls in each]
     hidden = np.maximum(0.0, np.array(busy) - np.array(waited)).tolist()
     return {"exposed_s": waited, "hidden_s": hidden}
+
+
+def _busy_s(calls: Iterable[Call], until_s: float = math.inf) -> float:
+    """For how long some collectives were on their way, until that moment."""
+    return covered_s([(call.asked_s, min(call.done_s, until_s)) for call in calls])
 
 
 def _unseen_s(calls: Sequence[Call]) -> float:
@@ -220,11 +251,11 @@ def allowed(dtype: str, plan: Forest) -> float:
 
 def _metrics(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows]) -> dict[str, float | None]:
     counted = samples[samples["iteration"] >= warmup]
-    by = counted.groupby("iteration")
-    begin_s, end_s = float(by["start_s"].min().iloc[0]), float(counted["end_s"].max())
+    jct_s = float(samples["end_s"].max() - samples["start_s"].min())
     return {
         **{name: _middle(counted, name) for name in ("exposed_s", "hidden_s")},
-        "throughput_sps": _throughput(samples, warmup, ranks, end_s - begin_s),
+        "throughput_sps": _throughput(samples, ranks, jct_s),
+        "connect_s": connect_s(ranks),
     }
 
 
@@ -235,16 +266,16 @@ def _middle(samples: pd.DataFrame, name: str) -> float | None:
     return float(samples.groupby("iteration")[name].mean().median())
 
 
-def _throughput(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows], time_s: float) -> float | None:
-    """The samples of iterations that count, as all ranks told of them, per second; None where none did."""
+def _throughput(samples: pd.DataFrame, ranks: Sequence[RankRows], jct_s: float) -> float | None:
+    """The samples of all iterations, as all ranks told of them, per second of JCT; None where none did."""
     last = samples["iteration"].max()
     told = []
     for rows in ranks:
         own = samples[samples["rank"] == rows.rank].sort_values("iteration")
         each = _told(rows, own["end_s"].tolist())
-        told += [values["samples"] for at, values in each if warmup <= at <= last and "samples" in values]
+        told += [values["samples"] for at, values in each if 0 <= at <= last and "samples" in values]
     whole = sum(told)
-    return whole / time_s if told and time_s > 0 and math.isfinite(whole) else None
+    return whole / jct_s if told and jct_s > 0 and math.isfinite(whole) else None
 
 
 # Collectives

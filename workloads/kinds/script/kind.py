@@ -41,13 +41,16 @@ class ScriptKind(ForestKind):
     parallel_connections = False
     shares_network = False
     no_trees = "it carries one already"
-    numbers = frozenset({"exposed_s", "hidden_s", "sum_error", "nonfinite"})
+    numbers = frozenset({"exposed_s", "hidden_s", "setup_busy_s", "sum_error", "nonfinite"})
     abouts = checks.ABOUTS
     notes: Mapping[str, str] = {
         "gst": "GST of a script begins when the last rank has asked for the last sum of an iteration. It ends when "
         "the last rank has it. Sums that were asked for earlier are on their way before.",
-        "jct": "JCT of a script under a scheme runs from the moment its first rank has made its process group to the "
-        "end of the last iteration, so start-up is not part of it.",
+        "jct": "JCT of a script under a scheme runs from the beginning of its first iteration to the end of the last "
+        "one. Set-up, which comes before, is a number of its own: from the start of the first process, with imports, "
+        "data, the process group and the copy of the weights. The first iteration begins as long before its last sum "
+        "as later ones do, by the median. Records without a set-up are of an earlier version, and their JCT has most "
+        "of it.",
     }
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:

@@ -28,7 +28,7 @@ FIRST_NIC = 0
 """Gloo reaches a host at the address of this one."""
 
 Loads = tuple[NDArray[np.float64], float]
-"""float64[2 x links], bytes by directed link, and bytes that all nodes together send."""
+"""float64[2 x links], bytes by directed link, and bytes that our engine sends on all nodes together."""
 
 
 class Ways:
@@ -40,7 +40,9 @@ class Ways:
         self._none = np.zeros(2 * len(topology.links))
 
     def moved(self, some: Iterable[tuple[int, Call]]) -> Loads:
-        """What some collectives put on the links, each with the rank that told of it."""
+        """What some collectives put on the links, each with the rank that told of it. What Gloo moves beside the
+        scheme, such as sums that others are compared with, is on the links, and not among what nodes send: that count
+        is our engine's."""
         alike = Counter(
             (rank if one.op in DIRECT else -1, one.group, one.op, one.dtype, one.nbytes, one.by, one.root)
             for rank, one in some
@@ -55,7 +57,7 @@ class Ways:
                 sent = self._along_trees(group, _call(op, dtype, nbytes, root), by, nbytes)
             at = FIRST_NIC if by == BY_GLOO else None
             for src, dst, each in sent:
-                wire += count * each
+                wire += 0.0 if by == BY_GLOO else count * each
                 for path in self._topology.paths(src, dst) if at is None else self._topology.paths_to(src, dst, at):
                     links[path.links,] += count * each * path.weight
         return links, wire

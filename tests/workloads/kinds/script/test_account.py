@@ -56,7 +56,7 @@ def test_an_iteration_ends_at_the_mark() -> None:
 def test_what_the_script_waits_for_is_exposed_and_the_rest_is_hidden() -> None:
     calls = [call(i, 700, 1.0 + i, took_s=0.4, waited_s=0.1) for i in range(3)]
     assert found(ranks(calls), warmup=1).metrics == pytest.approx(
-        {"exposed_s": 0.1, "hidden_s": 0.3, "throughput_sps": None}
+        {"exposed_s": 0.1, "hidden_s": 0.3, "throughput_sps": None, "connect_s": None}
     )
 
 
@@ -122,14 +122,14 @@ def test_losses_and_samples_are_those_that_the_script_tells() -> None:
     of = found(ranks(sums([700] * 3), logged=logged), warmup=1)
     assert of.samples is not None
     assert list(of.samples["loss"][:3]) == [3.0, 2.0, 1.0]
-    # Two ranks tell of 16 samples twice, from the end of the first iteration at 1.1 s to that of the last at 3.1 s.
-    assert of.metrics["throughput_sps"] == pytest.approx(2 * 2 * 16 / 2.0)
+    # Two ranks tell of 16 samples three times, from their meeting at 0.5 s to the end of the last iteration at 3.1 s.
+    assert of.metrics["throughput_sps"] == pytest.approx(2 * 3 * 16 / 2.6)
 
 
 def test_samples_that_are_told_before_marks_are_of_their_iterations() -> None:
     logged = [Logged(1.3 + i, {"samples": 16.0}) for i in range(4)]  # the last one after the last mark, as of a test
     of = found(ranks(sums([700] * 3), logged=logged, marks_s=(1.5, 2.5, 3.5)), warmup=1)
-    assert of.metrics["throughput_sps"] == pytest.approx(2 * 2 * 16 / 2.0)
+    assert of.metrics["throughput_sps"] == pytest.approx(2 * 3 * 16 / 3.0)
 
 
 def test_samples_that_are_no_number_give_no_throughput() -> None:

@@ -49,9 +49,13 @@ def test_a_barrier_takes_next_to_nothing() -> None:
     assert sent(call(0, 4, 1.0, op="barrier", dtype="int32", ranks=4)) < 100
 
 
-def test_of_what_gloo_moves_only_sums_are_known() -> None:
-    assert sent(call(0, SIZE, 1.0, by="gloo", ranks=4)) == pytest.approx(6.0 * SIZE)
-    assert sent(call(0, SIZE, 1.0, op="broadcast", root=0, by="gloo", ranks=4)) == 0
+def test_of_what_gloo_moves_only_sums_are_known_and_none_is_sent_by_our_engine() -> None:
+    """As those that sums are compared with: what nodes count has none of them, and links carry them."""
+    links, wire = Ways(RING, STAR, {}).moved([(0, call(0, SIZE, 1.0, by="gloo", ranks=4))])
+    assert links.sum() == pytest.approx(2 * 6.0 * SIZE)  # from host to switch and on
+    assert wire == 0
+    links, wire = Ways(RING, STAR, {}).moved([(0, call(0, SIZE, 1.0, op="broadcast", root=0, by="gloo", ranks=4))])
+    assert (links.sum(), wire) == (0, 0)
 
 
 def test_a_group_of_two_has_a_ring_of_its_own() -> None:

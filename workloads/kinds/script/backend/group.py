@@ -435,7 +435,7 @@ class Group(Named):
             begun()
             work.complete(None)
             return work
-        operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, begun)
+        operation = self._who.engine.submit(self._trees, call, array.numbers, work.complete, begun, work.came)
         return self._watched(work, f"{call.describe()} in group {self._number}", opts, operation)
 
     def _nonfinite(self, row: Row, where: str) -> None:

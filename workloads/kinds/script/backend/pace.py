@@ -4,8 +4,9 @@ Problem: gradients become ready one after the other during the backward pass, an
 depends on when. So it is not enough to wait at the end.
 
 Chosen: a backward pass waits whenever it asks for a sum, until as large a share of the time has passed as it has asked
-for of the bytes of the last backward pass. So buckets come as evenly as a slower device would ask for them. A pass that
-asks for nothing, as with ``no_sync``, waits at its end.
+for of the bytes of the last backward pass. So buckets come as evenly as a slower device would ask for them. In the
+first pass nobody knows of how many bytes a sum is a part, so all wait until the time has passed: DDP asks for a single
+one. A pass that asks for nothing, as with ``no_sync``, waits at its end.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Pace:
         if self._begun_s is None:
             return
         self._asked_bytes += nbytes
-        if self._whole_bytes and not self._is_complete:
-            share = min(1.0, self._asked_bytes / self._whole_bytes)
+        if not self._is_complete:
+            share = min(1.0, self._asked_bytes / self._whole_bytes) if self._whole_bytes else 1.0
             self._is_complete = share == 1.0
             self._keep(self._begun_s + share * self._pace_s)
 

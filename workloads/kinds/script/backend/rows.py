@@ -77,6 +77,10 @@ class Row:
         """It has begun to move."""
         self._fields["begun_s"] = time.monotonic()
 
+    def came(self) -> None:
+        """Its first chunk from another process has come."""
+        self._fields.setdefault("came_s", time.monotonic())
+
     def done(self) -> None:
         """This rank has the result."""
         self._fields.setdefault("done_s", time.monotonic())

@@ -94,6 +94,11 @@ class Ours(dist.Work):
         if self.row is not None:
             self.row.begun()
 
+    def came(self) -> None:
+        """Its first chunk from another process has come."""
+        if self.row is not None:
+            self.row.came()
+
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """
         Raises:

@@ -29,10 +29,12 @@ Message = tuple[int, int, int]
 @dataclass
 class Ending:
     """What happens to a call, told on the engine's thread: ``begun`` when its first bytes may have left and nothing has
-    been added to its array; ``done`` when it is over, with the error if there is one."""
+    been added to its array; ``came`` when its first chunk is there that another process sent; ``done`` when it is over,
+    with the error if there is one."""
 
     done: Callable[[BaseException | None], None]
     begun: Callable[[], None] = lambda: None
+    came: Callable[[], None] = lambda: None
 
 
 class Operation:
@@ -68,6 +70,7 @@ class Operation:
         self.views = [raw(part) for part in self._sums.parts]
         self.turn = self._sums.turn
         self.unsent = 0
+        self._has_come = False
         self._waiting = plan.children.copy()
         self._open = [False] * len(plan.members)
         self._remaining = plan.chunks[0]
@@ -106,6 +109,9 @@ class Operation:
         Raises:
             ValueError: it was not to come.
         """
+        if not self._has_come:
+            self._has_come = True
+            self.ending.came()
         leaving: list[Message] = []
         if phase == SUM:
             self._summed(k, leaving)

@@ -81,10 +81,17 @@ class RankEngine:
         return "ring" if too_wide(group.forest, call) else group.by
 
     def submit(
-        self, group: Group, call: Call, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
+        self,
+        group: Group,
+        call: Call,
+        array: Numbers,
+        done: Done,
+        begun: Callable[[], None] = lambda: None,
+        came: Callable[[], None] = lambda: None,
     ) -> Operation:
         """Make a call of a group of several ranks, in place; ``done`` is called when ``array`` has the result, or with
-        what went wrong. Both callbacks are called on the engine's thread. ``array`` has one dimension."""
+        what went wrong. All callbacks, as :class:`Ending` has them, are called on the engine's thread. ``array`` has
+        one dimension."""
         narrow = group.forest.fixed is not None and bool(call.op) and call.dtype in ("float16", "bfloat16")
         if narrow:  # switches get integers of 32 bits, made of floats of 32 bits
             wide = array.astype(np.float32)
@@ -94,7 +101,7 @@ class RankEngine:
             own = self._shape(group, call)
             key = (group.number, number & 0xFFFFFFFF)
             name = self._plan.nodes[self._job.node]
-            op = Operation(key, own, name, array, Ending(done, begun))
+            op = Operation(key, own, name, array, Ending(done, begun, came))
             self._carrier.submit(op)
         return op
 

@@ -454,6 +454,24 @@ def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) ->
     assert run("ring", "star(hosts=3)", script)[0] == "h1, h2"
 
 
+def test_the_first_chunk_from_another_process_is_told_of_once(run: Run) -> None:
+    told: list[list[str]] = [[], [], []]
+
+    def script(rank: Rank) -> None:
+        over, said = threading.Event(), told[rank.rank]
+
+        def done(_: BaseException | None) -> None:
+            said.append("done")
+            over.set()
+
+        call, array = Call(What.ALLREDUCE, "float32", 50_000, "sum"), np.ones(50_000, np.float32)
+        rank.engine.submit(rank.whole, call, array, done, lambda: said.append("begun"), lambda: said.append("came"))
+        assert over.wait(LIMIT_S)
+
+    run("ring", "star(hosts=3)", script)
+    assert told == [["begun", "came", "done"]] * 3
+
+
 def test_all_ranks_tell_what_the_first_one_failed_of(run: Run) -> None:
     """And not that their neighbours ended, which did because of it."""
 
