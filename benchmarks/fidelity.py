@@ -89,6 +89,27 @@ dist.destroy_process_group()
 """
 """Eight iterations: what a core computes in a fifth of a second, and 1 MB to sum."""
 RANKED = "{kind: command, command: python ranks.py}"
+SCRIPT = """
+import os, subprocess, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for iteration in range(40):
+    if STOPS and iteration == 20 and dist.get_rank() == 1:
+        own = os.getpid()
+        subprocess.Popen(["sh", "-c", f"kill -STOP {own}; sleep 2; kill -CONT {own}"])
+    time.sleep(0.15)
+    dist.all_reduce(torch.ones(250_000))
+dist.destroy_process_group()
+"""
+"""Eight seconds of iterations. With STOPS, one rank is stopped once, for 2 s, whenever that iteration comes."""
+COMMAND = """
+import time
+until = time.monotonic() + 8
+while time.monotonic() < until:
+    time.sleep(0.002)
+"""
+"""It uses a core for a twentieth of the time, and nobody knows what it does."""
+THREE, ALONE = ("star(hosts=3)", "ring"), ("star(hosts=3)", "")
 SLOW = "[{kind: slow, slowdown: 4, workers: [h1]}]"
 STEP = "[{kind: rate, links: [h1], share: 0.5, at: 0.3 s, until: 0.8 s}]"
 
@@ -115,6 +136,8 @@ class SetUp:
     spoils: Collection[str] = NUMBERS
     workload: str = ""
     """In place of the profile; its rates are not scaled."""
+    program: str = RANKS
+    """What the file has that a workload of ranks runs."""
     quota: float | None = None
     """Cores that the harness and all that it starts may use together, in place of ``CORES``."""
 
@@ -214,6 +237,31 @@ SET_UPS = (
         for cores in (0.5, 0.25)
     ),
     *(SetUp(f"{what}, computing in real time", network, 200, workload=workload) for what, network, workload in REAL),
+    *(
+        SetUp(
+            f"a {what}'s rank stopped for {stop_s * 1e3:.0f} ms in every 100 ms",
+            *(network, 200, frozenset({"stalls", "stalls while synchronising"}), stopped(stop_s, every_s=0.1)),
+            workload=RANKED,
+            program=program,
+        )
+        for what, network, program in (("script", THREE, "STOPS = False" + SCRIPT), ("command", ALONE, COMMAND))
+        for stop_s in (0.05, 0.01)
+    ),
+    SetUp(
+        "a script's rank stopped once, for 2 s",
+        *(THREE, 200, frozenset({"stalls"})),
+        workload=RANKED,
+        program="STOPS = True" + SCRIPT,
+        spoils=("jct",),
+    ),
+    SetUp(
+        "a command's rank stopped once, for 2 s",
+        *(ALONE, 200, frozenset({"stalls"}), stopped(2.0)),
+        workload=RANKED,
+        program=COMMAND,
+    ),
+    SetUp("a script left alone", THREE, 200, workload=RANKED, program="STOPS = False" + SCRIPT),
+    SetUp("a command left alone", ALONE, 200, workload=RANKED, program=COMMAND),
     SetUp("18 links at 200 Mbit/s", BML, 200),
     SetUp("PS", PS, 200),
     SetUp("ring", RING, 200),
@@ -239,7 +287,7 @@ def measure(set_up: SetUp) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         if set_up.at_once > 1:
             return _at_once(set_up, Path(folder))
-        (Path(folder) / "ranks.py").write_text(RANKS)
+        (Path(folder) / "ranks.py").write_text(set_up.program)
         source = read(set_up.spec, set_up.name, Path(folder))
         limited = cpu_quota(set_up.quota) if set_up.quota else nullcontext()
         with limited, Experiment.new(source, Path(folder) / "run", set_up.lab) as experiment:
