@@ -13,7 +13,7 @@ from testbed.machine.monitor import CpuLog
 ABOUT = About(
     "CPU headroom",
     sees="whether cores were free while gradients were on the wire, from the kernel's count of idle time",
-    misses="which process took them",
+    misses="which process took them; cores that are free and that a quota withholds (see CPU quota)",
     machine=True,
 )
 STEAL = About(

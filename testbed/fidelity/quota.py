@@ -34,7 +34,9 @@ WIRE = About(
 )
 THROTTLED = 0.03
 """Most seconds for which cores were withheld, of all cores together, in each second that a number covers: what a
-certified number may be too long. Without a quota it is 0."""
+certified number may be too long. Without a quota it is 0. With half a core in place of two free ones it was 0.55 to 1.2
+over whole trainings, scripts and commands that compute in real time, and 0.08 to 0.67 while they synchronised; with a
+quarter, 1.1 to 1.5, and 0.43 to 1.3 (benchmarks/fidelity.py)."""
 UNIT = "of the time"
 LONGEST_PERIOD_S = 1.0
 """The kernel takes no longer period of a quota, and throttles for no longer at a time."""

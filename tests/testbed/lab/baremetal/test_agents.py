@@ -8,7 +8,6 @@ import os
 import secrets
 import signal
 import termios
-import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ import pytest
 
 from testbed.lab.baremetal import processes
 from testbed.lab.netns.processes import memory_bytes
+from testbed.machine.cgroups import throttled_s
 from tests.patience import PATIENCE_S, until
 from tests.testbed.cgroup import quota
 
@@ -57,14 +57,14 @@ def test_an_agent_tells_of_the_quota_that_it_and_its_workers_have(begin: Callabl
         assert agent.ask("hello")["cores"] == 0.2
         agent.ask("watch", on=True)
         agent.start("sh -c 'while :; do :; done'")
-        time.sleep(0.5)
+        until(lambda: (throttled_s([group]) or 0.0) > 0.5)
         agent.ask("watch", on=False)
-        throttled_s = [reading[4] for message in agent.told for reading in message.get("cpu", ())]
+        told_s = [reading[4] for message in agent.told for reading in message.get("cpu", ())]
         agent.process.kill()
         agent.process.wait()
         for line in (group / "cgroup.procs").read_text().split():
             os.kill(int(line), signal.SIGKILL)
-    assert throttled_s[-1] - throttled_s[0] > 0.1
+    assert told_s[-1] - told_s[0] > 0.1
 
 
 def test_an_agent_ends_the_one_before_it_of_the_same_run(begin: Callable[[str], Agent]) -> None:
