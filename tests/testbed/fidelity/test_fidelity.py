@@ -33,6 +33,7 @@ from testbed.fidelity import (
 )
 from testbed.fidelity.judgement import Error
 from testbed.machine.monitor import CpuLog
+from testbed.machine.processes import ProcessLog
 from workloads.kinds.measures import Measures
 
 GOODPUT = 0.956
@@ -557,7 +558,12 @@ def test_a_standstill_is_a_share_of_the_time_for_which_processes_were_watched() 
     """Switches are there during a script's set-up, before JCT begins."""
     lines = [{"name": "s0", "late_s": 0.0, "stalled_s": 0.5, "watched_s": 20.0}]
     seen = SimpleNamespace(
-        done=lines, samples=None, window=(18.0, 20.0), trial=SimpleNamespace(network=SimpleNamespace(perturbations=()))
+        done=lines,
+        samples=None,
+        window=(18.0, 20.0),
+        processes=ProcessLog(),
+        job=SimpleNamespace(processes={"s0": 0}),
+        to_stand_still=frozenset(),
     )
     _, stalls = timers.checks(cast("Any", seen))
     assert (stalls.ok, stalls.value) == (True, pytest.approx(0.025))

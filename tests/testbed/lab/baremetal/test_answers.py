@@ -268,6 +268,25 @@ def test_a_host_speaks_for_itself_alone_and_not_for_ever(fleet: Fleet) -> None:
         tell_many(fleet)
 
 
+def test_a_host_tells_of_its_own_workers_whether_they_stand_still(fleet: Fleet) -> None:
+    look = [1.0, [["h0", 0.0, 0.0, 0.0, True]]]
+    with pytest.raises(HostError, match="before it said what its clock is"):
+        tell(fleet, looks=[look])
+    fleet.connections[0].clock.add(1.0, 1.0, 1.0)
+    for process, node in (("h0", 0), ("h1", 1)):
+        fleet.expect(process, node)
+    tell(fleet, looks=[look, [2.0, [["h0", 0.5, 0.0, 0.1, True]]]])
+    seen = fleet.process_logs[0].of["h0"]
+    assert seen.inside([(1.0, 2.0)], seen.stopped_s).tolist() == [0.5]
+    with pytest.raises(HostError, match="it tells of h1, which does not run there"):
+        tell(fleet, looks=[[3.0, [["h1", 0.0, 0.0, 0.0, True]]]])
+    for odd in ([["h0", float("nan"), 0.0, 0.0, True]], [["h0", "x", 0.0, 0.0, True]], [["h0", 0.0, 0.0]], "h0"):
+        with pytest.raises(HostError):
+            tell(fleet, looks=[[3.0, odd]])
+    with pytest.raises(HostError):
+        tell(fleet, looks=[look] * 101)
+
+
 def metered(nics: int = 1, **more: Any) -> dict[str, Any]:
     counted = [[[10 * nic + 1, 2], [10 * nic + 3, 4]] for nic in range(nics)]
     return answers.result("traffic", METERED | {"nics": counted} | more)
