@@ -103,7 +103,7 @@ class _Least:
     """The least times of a job's synchronisations; moments are in seconds from the trial's start."""
 
     def __init__(self, job: Job, rates: Capacity) -> None:
-        self._job, self._shaper, self._rates = job, job.network.shaper, rates
+        self._job, self._shaper, self._rates = job, job.shaper, rates
         self.world = job.world
 
     def whole_s(self, from_s: float) -> float:

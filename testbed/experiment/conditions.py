@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.experiment.provenance import congestion_control
@@ -19,6 +21,9 @@ from workloads.sync.cost import Shaper
 MOST_AT_ONCE = 0.1
 """The share of a link's bytes that may pass before its rate counts. At a quarter, a GST was 0.79 to 0.90 of bytes over
 rate (:func:`testbed.trial.network.shaper`); at a tenth it can be wrong by a tenth, and repeats scatter by less."""
+PASSING_ON_S = 0.0005
+"""About how much longer than its bound a synchronisation takes, however few its bytes: processes are woken, and pass
+chunks on. On two hosts and two cores, 0.3 to 0.9 ms at 300 Mbit/s and 1 Gbit/s (``benchmarks/two_hosts.py``)."""
 _WHOLE_BYTES = 2**40
 """A chunk so large that no part of a gradient is cut."""
 SHOWN = 3
@@ -72,22 +77,58 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
     fix = (
         "take fewer hosts, or machines of your own" if any(trial.spec.workload.program for trial in crowded) else paced
     )
-    found = {
+    found: dict[str, list[Trial]] = {
         f"more than {MOST_AT_ONCE:.0%} of the bytes pass links at once, before their rates count, because the gradient "
-        "is small for the rate; take a larger model, a smaller scale or a lower rate": filter(_is_small, firsts),
+        "is small for the rate; take a larger model, a smaller scale or a lower rate": [*filter(_is_small, firsts)],
         f"more workers compute in real time than there are cores here ({cores:g}), so they slow each other down; "
         f"{fix}": crowded,
         "one iteration is left after the warm-up, and a median of one says nothing of scatter; give more iterations":
-            filter(_has_one_iteration, firsts),
+            [*filter(_has_one_iteration, firsts)],
         "parts of the gradient have fewer chunks than parallel circuits join two hosts, so that some circuits may "
-        "idle; give a smaller chunk": filter(_has_few_chunks, firsts),
+        "idle; give a smaller chunk": [*filter(_has_few_chunks, firsts)],
     }  # fmt: skip
+    for trial in firsts:
+        if size_bytes := _certified_from_bytes(trial):
+            found.setdefault(_hardly_certified(trial, size_bytes), []).append(trial)
     named = {sentence: [trial.id for trial in of] for sentence, of in found.items()}
     return [
         f"{'all trials' if len(ids) == len(firsts) else shortened(ids, SHOWN)}: {sentence}"
         for sentence, ids in named.items()
         if ids
     ]
+
+
+def is_hardly_certified(trial: Trial) -> bool:
+    """Whether GST of some job takes too little time for its error to be as small as the spec's ``certify``."""
+    return _certified_from_bytes(trial) is not None
+
+
+def _hardly_certified(trial: Trial, size_bytes: float) -> str:
+    return (
+        f"GST is too short to be certified within {trial.spec.certify:.1%}; that can be expected from a gradient of "
+        f"{size_text(size_bytes)} on, which takes a larger model, a smaller scale or a lower rate"
+    )
+
+
+def _certified_from_bytes(trial: Trial) -> float | None:
+    """The gradient from which on GST of all jobs can be expected to be certified; None if those of all jobs are larger.
+
+    What is not known for certain is how large the last packet is that passes a link before its time, and how long
+    processes take.
+    """
+    known = [job for job in trial.jobs if job.is_synchronised and job.knows_bytes and job.work.overlap == "none"]
+    at_rate, found = Shaper(trial.network.goodput), 0.0
+    for job in known if trial.spec.certify else ():
+        busiest, whole_s = job.cost.busiest(), job.cost.bound_s(at_rate)
+        if not busiest or not whole_s:
+            continue
+        rate_bps = float(job.cost.link_rate_bps[busiest].min())
+        at_once_s = float(job.shaper.early_bytes(np.array(rate_bps))) * 8 / rate_bps
+        unsure_s = PASSING_ON_S + job.shaper.packet_bytes * 8 / rate_bps
+        least_s = at_once_s + unsure_s / trial.spec.certify
+        if whole_s < least_s:
+            found = max(found, job.gradient_bytes * least_s / whole_s)
+    return found or None
 
 
 def _is_small(trial: Trial) -> bool:

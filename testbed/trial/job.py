@@ -23,7 +23,8 @@ from workloads.kinds.base import AnyKind, Demand, Stage
 from workloads.own.prepared import Prepared
 from workloads.plan import Plan
 from workloads.sync.chunk_size import suiting
-from workloads.sync.cost import Cost
+from workloads.sync.connection import LAST_PACKET_BYTES
+from workloads.sync.cost import Cost, Shaper
 
 
 @dataclass(frozen=True)
@@ -250,9 +251,15 @@ class Job:
         return found
 
     @property
+    def shaper(self) -> Shaper:
+        """What shaped links let pass of its synchronisations before their rates count."""
+        ends_alone = self.kind.ends_alone and self.network.sends_once
+        return self.network.shaper.with_last_packet(LAST_PACKET_BYTES) if ends_alone else self.network.shaper
+
+    @property
     def gst_theory_s(self) -> float:
         """The least time a synchronisation can take at this MTU (s); 0 where nothing is known of it."""
-        return self.cost.bound_s(self.network.shaper)
+        return self.cost.bound_s(self.shaper)
 
     @property
     def jct_theory_s(self) -> float | None:
@@ -261,7 +268,7 @@ class Job:
         """
         if not self.is_synchronised or self.compute.mode == "real":
             return None
-        return self.kind.least_jct_s(self.cost, self.network.shaper, self.pace_s, self.work.overlap)
+        return self.kind.least_jct_s(self.cost, self.shaper, self.pace_s, self.work.overlap)
 
     @property
     def planned_s(self) -> float:

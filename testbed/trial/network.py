@@ -68,6 +68,12 @@ class Network:
         return shaper(link_settings(self.spec), self.topology)
 
     @property
+    def sends_once(self) -> bool:
+        """Whether every packet is sent once, over the one connection that two neighbours have: TCP may send packets
+        again as larger ones."""
+        return link_settings(self.spec).is_calm and self.topology.panels is None
+
+    @property
     def slowest_bps(self) -> float:
         """The rate of its slowest link."""
         return min(link.rate_bps for link in self.topology.links)

@@ -70,6 +70,8 @@ class Kind(Generic[P]):
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
         runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
+        ends_alone: whether the last bytes of a synchronisation are a packet of their own on each connection, of
+            :data:`.LAST_PACKET_BYTES` at most, where a host has one connection with each neighbour.
         tells_resent: whether processes tell what TCP sent again to each neighbour.
         parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
             send the same bytes over each.
@@ -93,6 +95,7 @@ class Kind(Generic[P]):
     no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
     runs_our_engine = True
+    ends_alone = False
     tells_resent = True
     parallel_connections = False
     tells_unsent = False

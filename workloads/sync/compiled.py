@@ -33,7 +33,7 @@ from workloads.sync.forest import ABSENT, Forest
 from workloads.sync.steps import Jitter
 
 LIBRARY = "workloads.sync._mover"
-VERSION = 2
+VERSION = 3
 """``mover.c`` has the same."""
 FIX = "install a C compiler (Debian: gcc and libc6-dev), remove .venv/.testbed-* and run ./setup.sh run"
 SLICE_S = 0.1
@@ -47,7 +47,9 @@ _TYPES: Mapping[str, DTypeLike] = {
     **dict.fromkeys(("receives", "takes_part"), np.uint8),
     **dict.fromkeys(("before", "after"), np.int32),
     **dict.fromkeys(("forward_from", "forward", "leaves_from", "leaves", "parts"), np.int32),
-    **dict.fromkeys(("expected", "received", "unsent"), np.int32),
+    "expected": np.int32,
+    "whole_bytes": np.int64,
+    **dict.fromkeys(("received", "unsent"), np.int32),
     "sent_bytes": np.int64,
     "closed": np.uint8,
     "missing": np.int32,
@@ -236,6 +238,7 @@ class CompiledEngine(Engine):
             "leaves_from": _begins(plan.leaves),
             "leaves": list(chain(*plan.leaves)),
             "parts": plan.parts,
+            "whole_bytes": [self._whole_bytes[one.node] for one in self._connections],
         }
         kept = {**dict.fromkeys(_OF_CONNECTIONS, self._connections), **dict.fromkeys(_OF_BUCKETS, plan.parts)}
         self._arrays = {name: np.array(values, _TYPES[name]) for name, values in given.items()}

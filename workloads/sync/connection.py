@@ -33,6 +33,10 @@ BUFFER_SHARE = 4
 the kernel grows it, and lets it grow no further (``tcp_set_rcvlowat``, Linux's net/ipv4/tcp.c): so the connection would
 stay slow."""
 
+LAST_PACKET_BYTES = 1024
+"""The last bytes of an iteration on a connection, which are a packet of their own. A shaper hands the last packet down
+before its time has come, so that a large one would make the iteration seem shorter."""
+
 LINGER_S = 2.0
 """How long a process waits at its end, at most, for what it has sent to arrive."""
 LOOK_S = 0.001
@@ -54,6 +58,7 @@ class Connection:
         admitted: that message is being taken.
         left: its payload bytes still to come.
         carry: its last 0 to 3 bytes, when a read ended within a float.
+        uncut_bytes: what is still to be sent before a packet ends, and another begins; 0 or less for no matter where.
         pushed_bytes, sent_bytes: of all messages, headers included, that were queued, and of what the kernel has taken.
     """
 
@@ -82,7 +87,7 @@ class Connection:
         self.held = self.admitted = False
         self.left = 0
         self.carry = b""
-        self.sent_bytes = self.pushed_bytes = 0
+        self.sent_bytes = self.pushed_bytes = self.uncut_bytes = 0
         self._outbox: deque[bytes | memoryview] = deque()
         self._whole: deque[Act | None] = deque()
         """Beside each buffer of the outbox: what to call when it has left, if it ends a message."""
@@ -175,14 +180,20 @@ class Connection:
                 self._whole.append(None)
             self._whole.append(whole)
         buffers = list(self._outbox)
+        offered = sum(map(len, buffers))
+        is_end = 0 < self.uncut_bytes <= (offered if most_bytes is None else min(offered, most_bytes))
+        if is_end:
+            most_bytes = self.uncut_bytes
+        flags = socket.MSG_EOR if is_end else 0
         try:
-            count = self.sock.sendmsg(buffers if most_bytes is None else _first(buffers, most_bytes))
+            count = self.sock.sendmsg(buffers if most_bytes is None else _first(buffers, most_bytes), (), flags)
         except BlockingIOError:
             self.writable = False
             return 0
         except OSError as error:
             raise lost(self, error.strerror or str(error)) from error
         self.sent_bytes += count
+        self.uncut_bytes -= count
         left = count
         for buffer in buffers:
             if left < len(buffer):

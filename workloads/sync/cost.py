@@ -7,7 +7,7 @@ Nothing here is a scheme's own formula: 2(N-1)/N x T_F for PS and ring and 2(N-1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +25,8 @@ def goodput(mtu_bytes: int) -> float:
 
 
 ETHERNET_BYTES = 14
+HEADER_BYTES = 52 + ETHERNET_BYTES
+"""Of a packet that goes out as one frame, as :func:`goodput` counts them."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Shaper:
     bucket_s: float = 0.0
     bucket_bytes: float = 0.0
     packet_bytes: float = 0.0
+
+    def with_last_packet(self, payload_bytes: float) -> Shaper:
+        """The same links, where the last packet of a synchronisation has at most so much payload."""
+        return replace(self, packet_bytes=min(self.packet_bytes, payload_bytes / self.goodput + HEADER_BYTES))
 
     def at_rate_bytes(self, payload_bytes: NDArray[np.float64], rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bytes on the wire that each link, idle before, must carry at its rate for so much payload; of the arguments'

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from testbed.base.errors import WorkerError
 from workloads.sync.bundle import Bundle, Sockets, bundles
 from workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
-from workloads.sync.connection import Connection, lost
+from workloads.sync.connection import HEADER_BYTES, LAST_PACKET_BYTES, Connection, lost
 from workloads.sync.forest import ROOT, Forest
 from workloads.sync.loop import Loop
 from workloads.sync.plan import plan
@@ -102,6 +102,7 @@ class Engine(Loop):
         self._scratch_bytes = self._scratch.data.cast("B")
         self._rank = [-bucket if priority else 0 for bucket in self._plan.bucket]
         self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
+        self._whole_bytes = {peer: self._iteration_bytes(peer) - LAST_PACKET_BYTES for peer in self._by_node}
         self._jitter = jitter
         self._later: list[tuple[float, int, Bundle, int, int]] = []
         """Messages that jitter holds back, the earliest first: due time, order, neighbour, header and chunk."""
@@ -181,6 +182,15 @@ class Engine(Loop):
             self._jitter.begin()
         for neighbour in self._by_node.values():
             neighbour.received = neighbour.expected = 0
+            if len(neighbour.connections) == 1:
+                neighbour.connections[0].uncut_bytes = self._whole_bytes[neighbour.node]
+
+    def _iteration_bytes(self, peer: int) -> int:
+        """What goes to a neighbour in an iteration, headers included."""
+        plan = self._plan
+        times = [(to == peer) + below.count(peer) for to, below in zip(plan.parent, plan.forward, strict=True)]
+        data = (k for k, bucket in enumerate(plan.bucket) if bucket != plan.buckets)
+        return sum(times[plan.klass[k]] * (HEADER_BYTES + len(self._views[k])) for k in data)
 
     def _expect(self, kind: int) -> None:
         self._remaining = self._plan.chunks[kind]

@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#define VERSION 2                   /* compiled.py takes no other one */
+#define VERSION 3                   /* compiled.py takes no other one */
 #define SUM (1u << 31)              /* a header: 1 bit phase, 2 bits round, 29 bits chunk */
 #define ROUND_SHIFT 29
 #define ROUND_MASK 3u
@@ -54,6 +54,7 @@ struct plan {
     const int32_t *leaves;          /* chunks that may leave once the gate is open */
     const int32_t *parts;           /* by bucket: chunks in which this node takes part */
     const int32_t *expected;        /* by connection: messages that come in this round */
+    const int64_t *whole_bytes;     /* by connection: bytes before the last packet of an iteration, which stands alone */
 
     int32_t *received, *unsent;     /* by connection: messages */
     int64_t *sent_bytes;
@@ -75,6 +76,7 @@ struct connection {
     int buffer_bytes, awaited_bytes;
     uint32_t *queue;                /* headers in the order of bytes on the wire: a ring, of messages to be sent */
     int64_t room, first, count, begun_bytes;
+    int64_t uncut_bytes;            /* of `whole_bytes`, still to be sent in this round */
 };
 
 struct mover {
@@ -355,17 +357,33 @@ static int gather(struct mover *m, struct connection *c, struct iovec *from, int
     return buffers;
 }
 
-/* Hand some of what is queued to the kernel, with one system call. */
+/* Leave the first `bytes` of the buffers, which have as many; how many buffers. */
+static size_t shorten(struct iovec *buffers, int64_t bytes) {
+    size_t i = 0;
+    for (; bytes > (int64_t)buffers[i].iov_len; i++)
+        bytes -= (int64_t)buffers[i].iov_len;
+    buffers[i].iov_len = (size_t)bytes;
+    return i + 1;
+}
+
+/* Hand some of what is queued to the kernel, with one system call. What is sent after MSG_EOR is in another packet than
+ * what was sent before. */
 static int flush(struct mover *m, int64_t to) {
     struct connection *c = &m->connections[to];
     struct iovec from[2 * MESSAGES_PER_SEND];
     struct msghdr message = {.msg_iov = from};
     int64_t bytes, count;
+    int flags = MSG_NOSIGNAL;
     if (m->plan->closed[to])
         return fails(m, CLOSED, to, 0, 0);
     message.msg_iovlen = (size_t)gather(m, c, from, &bytes);
+    if (c->uncut_bytes > 0 && c->uncut_bytes <= bytes) {
+        bytes = c->uncut_bytes;
+        message.msg_iovlen = shorten(from, bytes);
+        flags |= MSG_EOR;
+    }
     do
-        count = sendmsg(c->socket, &message, MSG_NOSIGNAL);
+        count = sendmsg(c->socket, &message, flags);
     while (count < 0 && errno == EINTR);
     if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
         return fails(m, REFUSED, to, 0, errno);
@@ -374,6 +392,7 @@ static int flush(struct mover *m, int64_t to) {
     if (count <= 0)
         return QUIET;
     m->plan->sent_bytes[to] += count;
+    c->uncut_bytes -= count;
     c->begun_bytes += count;
     while (c->count) {
         int64_t message_bytes = HEADER_BYTES + payload_bytes(m, ntohl(c->queue[c->first % c->room]) & CHUNK_MASK);
@@ -484,6 +503,8 @@ void mover_begin(struct mover *m) {
     m->round = (m->round + 1) & ROUND_MASK;
     memset(m->open, 0, (size_t)p->gates);
     memset(p->received, 0, (size_t)p->connections * sizeof *p->received);
+    for (int64_t i = 0; i < p->connections; i++)
+        m->connections[i].uncut_bytes = p->whole_bytes[i];
     memcpy(m->waiting, p->children, (size_t)p->chunks * sizeof *p->children);
     memcpy(m->unbegun, p->children, (size_t)p->chunks * sizeof *p->children);
     memcpy(p->missing, p->parts, (size_t)p->buckets * sizeof *p->parts);

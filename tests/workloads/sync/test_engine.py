@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from topologies.model import Topology
 from workloads.job import Peer
 from workloads.sync.chunks import ChunkTable, cut
 from workloads.sync.compiled import CompiledEngine
+from workloads.sync.connection import LAST_PACKET_BYTES
 from workloads.sync.engine import Engine
 from workloads.sync.forest import Forest
 from workloads.sync.schemes import build
@@ -187,6 +189,58 @@ def test_bytes_on_the_wire_are_the_cost_models_and_the_headers(
         return engine.wire_bytes
 
     assert on_every_node(forest, [0, 1, 2], work) == dict.fromkeys(range(3), 2 * 2 * (4000 + 4 * 10))
+
+
+def test_the_last_bytes_of_an_iteration_are_a_packet_of_their_own(
+    topology: Build, on_every_node: OnEveryNode, make: Make
+) -> None:
+    """With one server, a worker sends one message and gets one, each of which fits one packet of loopback."""
+    net = topology("star(hosts=2)")
+    forest = build("ps(servers=1)", net, [])
+    table = cut(forest, 5000, [(0, 5000)], 20_000)
+
+    def work(node: int, sockets: Sockets) -> object:
+        engine = make(node, forest, table, sockets, np.zeros(5000, np.float32))
+        (sock,) = sockets.values()
+        found = []
+        for _ in range(3):
+            before = data_packets(sock)
+            engine.start(0)
+            engine.wait(LIMIT_S)
+            found.append(data_packets(sock) - before)
+        return found
+
+    assert on_every_node(forest, [0, 1], work) == {key: [2, 2, 2] for key in range(2)}
+
+
+def data_packets(sock: socket.socket) -> int:
+    """How many TCP has sent with data (``tcpi_data_segs_out`` in linux/tcp.h)."""
+    found: int = struct.unpack_from("=I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160), 156)[0]
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["ring", "ps", "halving_doubling", "switchml"])
+def test_it_is_known_where_the_last_packet_begins(
+    topology: Build, on_every_node: OnEveryNode, scheme: str, make: Make
+) -> None:
+    net = topology("spine_leaf(racks=2,hosts_per_rack=2,spines=1,ina=all)" if scheme == "switchml" else "star(hosts=4)")
+    forest = build(scheme, net, [])
+    kind = Engine if forest.fixed is not None else make
+    table = cut(forest, 30_001, [(0, 30_001)], 8192)
+    nodes = sorted({*forest.workers, *np.flatnonzero((forest.reduce >= -1).any(axis=0)).tolist()})
+
+    def work(node: int, sockets: Sockets) -> object:
+        engine = kind(node, forest, table, sockets, np.zeros(30_001, np.float32) if node in forest.workers else None)
+        found = set()
+        for _ in range(2):
+            before = {one.node: one.sent_bytes for one in engine._connections}
+            engine.start(0)
+            engine.wait(LIMIT_S)
+            sent = {one.node: one.sent_bytes - before[one.node] for one in engine._connections}
+            found |= {sent[peer] - engine._whole_bytes[peer] for peer in sent}
+        return found
+
+    assert on_every_node(forest, nodes, work) == {key: {LAST_PACKET_BYTES} for key in nodes}
 
 
 def test_a_bucket_is_not_touched_before_it_is_started(topology: Build, on_every_node: OnEveryNode, make: Make) -> None:

@@ -44,6 +44,7 @@ class AsynchronousKind(ForestKind):
     name = "asynchronous"
     run_by = Asynchronous
     sums_together = False
+    ends_alone = False
     no_trees = "each gradient is an update of its own, and workers get weights, not sums"
     parallel_connections = False
     shares_network = False

@@ -46,6 +46,7 @@ class ForestKind(KindOfForests):
 
     name = "forest"
     tools: Sequence[Tool] = (Tool(compiled.LIBRARY, "less processor time for a byte", compiled.FIX, is_package=True),)
+    ends_alone = True
     parallel_connections = True
     shares_network = True
     no_trees = ""

@@ -29,6 +29,7 @@ class LibraryKind(ForestKind):
     name = "library"
     run_by = Library
     runs_our_engine = False
+    ends_alone = False
     tells_resent = False
     parallel_connections = False
     shares_network = False

@@ -37,6 +37,7 @@ class ScriptKind(ForestKind):
     name = "script"
     run_by = Scripted
     runs_our_engine = False
+    ends_alone = False
     tells_resent = False
     parallel_connections = False
     shares_network = False
