@@ -6,7 +6,9 @@ Each set-up runs N times (20 unless told otherwise) on two cores; more are left 
 spoils must come out INVALID, and one of the checks that see the fault must be among those that fail; else it is missed.
 Where only the machine is at fault, a number may also be certified: then it is too long by 3 % at most, whatever the
 machine did. Of a good set-up every number must come out VALID; else it is a false alarm. What is wrong with the bad
-ones is done for real, behind the harness's back: ``faults.py``. Takes about four minutes for each of N.
+ones is done for real, behind the harness's back: ``faults.py``. Takes about eight minutes for each of N, on a machine
+that is idle otherwise: a quota is used up only where nobody else takes the cores before. Quotas need root and control
+groups of version 1.
 """
 
 from __future__ import annotations
