@@ -57,7 +57,9 @@ def test_an_agent_tells_of_the_quota_that_it_and_its_workers_have(begin: Callabl
         assert agent.ask("hello")["cores"] == 0.2
         agent.ask("watch", on=True)
         agent.start("sh -c 'while :; do :; done'")
-        until(lambda: (throttled_s([group]) or 0.0) > 0.5)
+        before_s = throttled_s([group])
+        assert before_s is not None
+        until(lambda: (throttled_s([group]) or 0.0) > before_s + 1.0)
         agent.ask("watch", on=False)
         told_s = [reading[4] for message in agent.told for reading in message.get("cpu", ())]
         agent.process.kill()
