@@ -21,6 +21,7 @@ def main() -> None:
     """Run the command line."""
     streams = guard()
     try:
+        interrupt.raise_once([signal.SIGINT])
         address_space.check()
         with interrupt.exit_at_once():
             from testbed.cli import main as command_line

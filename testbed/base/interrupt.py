@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -56,10 +56,10 @@ def tell_of_termination() -> None:
         signal.signal(signal.SIGTERM, stop)
 
 
-def raise_once() -> None:
+def raise_once(numbers: Collection[signal.Signals] = ENDING) -> None:
     """Have the first of these signals raise KeyboardInterrupt, and drop those that follow within ``ENDING_S``: what is
-    left to do then is to take the lab down and to remove files, and would leave some if it were broken off. A process
-    that still runs after that time has lost the first one, and is told again."""
+    left to do then is to take the lab down and to remove files, or to say that it was interrupted, and would be broken
+    off. A process that still runs after that time has lost the first one, and is told again."""
 
     def stop(_: int, __: FrameType | None) -> None:
         now = time.monotonic()
@@ -68,7 +68,12 @@ def raise_once() -> None:
             raise KeyboardInterrupt
 
     _told_s.clear()
-    _handle(stop)
+    _handle(stop, numbers)
+
+
+def raise_each() -> None:
+    """Have each Ctrl-C raise KeyboardInterrupt, for a command that passes the first one on."""
+    _handle(signal.default_int_handler, [signal.SIGINT])
 
 
 def _exit(_: int, __: FrameType | None) -> None:
@@ -77,8 +82,8 @@ def _exit(_: int, __: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
+def _handle(handler: Callable[[int, FrameType | None], object], numbers: Collection[signal.Signals] = ENDING) -> None:
     """A signal that the caller ignores stays ignored, as nohup wants it."""
-    for number in ENDING:
+    for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)

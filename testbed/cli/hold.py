@@ -53,6 +53,7 @@ def execute(
     """
     from testbed.interactive import reach as doorway
 
+    interrupt.raise_each()
     try:
         status = doorway.execute(node, command)
     except KeyboardInterrupt:

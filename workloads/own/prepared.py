@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import weakref
@@ -117,19 +118,22 @@ def _ask(question: str, model: str) -> None:
         OwnError: the process came to no end of its own.
     """
     command = module_command("workloads.own.prepare", str(os.getpid()))
+    # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it and what it has started.
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, process_group=0, stdout=2)
     try:
-        # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it.
-        status = subprocess.run(
-            command, input=question, text=True, timeout=LONGEST_S, process_group=0, stdout=2, check=False
-        ).returncode
-    except subprocess.TimeoutExpired:
+        process.communicate(question, timeout=LONGEST_S)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
         raise OwnError(
             f"model {model!r} and its dataset were not there after {LONGEST_S:g} s",
             fix="have them load faster: data that is computed belongs in a file",
         ) from None
-    if status:
+    if process.returncode:
         raise OwnError(
-            f"the process that makes model {model!r} and its dataset ended with status {status}",
+            f"the process that makes model {model!r} and its dataset ended with status {process.returncode}",
             fix="see its output above; a status of -9 may mean that memory ran out",
         )
 

@@ -33,6 +33,14 @@ def test_the_first_raises_and_the_others_are_dropped(number: signal.Signals) -> 
         os.kill(os.getpid(), other)
 
 
+def test_each_raises_where_the_first_is_passed_on() -> None:
+    interrupt.raise_once()
+    interrupt.raise_each()
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_one_that_was_lost_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupt, "ENDING_S", 0.0)
     interrupt.raise_once()
@@ -55,6 +63,23 @@ def test_an_end_during_imports_has_a_word() -> None:
     script += "    os.kill(os.getpid(), signal.SIGTERM)\n"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (INTERRUPTED, interrupt.NOTHING_BEGUN)
+
+
+TWICE = """\
+import builtins, os, signal, sys, types
+from testbed import __main__ as command
+def press(*_, **__):
+    os.kill(os.getpid(), signal.SIGINT)
+say = builtins.print
+builtins.print = lambda *words, **where: press() or say(*words, **where)
+sys.modules["testbed.cli"] = types.SimpleNamespace(main=press)
+command.main()
+"""
+
+
+def test_a_second_interruption_does_not_break_the_word_of_the_first_off() -> None:
+    done = subprocess.run([sys.executable, "-P", "-c", TWICE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "interrupted\n")
 
 
 def test_a_termination_has_a_word_and_ends_as_ever() -> None:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -59,7 +60,12 @@ class Started:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.out = folder / "out"
         self.process = subprocess.Popen(
-            [*COMMAND, "run", *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*COMMAND, "run", *arguments],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def until(self, reached: Callable[[], bool]) -> None:
@@ -87,6 +93,10 @@ class Started:
         log = self.out.resolve() / "logs" / trial / f"{host}.log"
         (pid,) = [pid for pid in family(self.process.pid) if Path(f"/proc/{pid}/fd/1").readlink() == log]
         return pid
+
+    def press_ctrl_c(self) -> None:
+        """As at a terminal: all processes of the foreground are told."""
+        os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self) -> tuple[int, str, str]:
         """Exit code and output, once it has ended."""
@@ -270,11 +280,13 @@ def test_a_worker_that_dies_fails_its_trial_and_the_next_goes_on(start) -> None:
     assert "SIGKILL" in rows[0]["reasons"]
 
 
-def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(start, testbed: CLI) -> None:
+def test_two_ctrl_c_keep_what_is_finished_and_resume_goes_on(start, testbed: CLI) -> None:
     run = start(LONG)
     run.until(lambda: run.trains("ring-b32"))
     others = list(family(run.process.pid))
-    run.process.send_signal(signal.SIGINT)
+    run.press_ctrl_c()
+    time.sleep(0.02)
+    run.press_ctrl_c()  # while it ends
     code, _, err = run.end()
     assert code == 130
     assert err == ("interrupted: 1 of 2 trials finished and kept in out\n  go on with: testbed run --resume out\n")

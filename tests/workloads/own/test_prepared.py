@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +15,7 @@ import torch
 
 from testbed.base.errors import MissingToolError, SpecError
 from tests import own, packages
+from tests.patience import until
 from topologies.load import no_code
 from workloads.accelerated import DeviceReplica, replica_on
 from workloads.catalogue import entry, tensor_sizes
@@ -189,6 +193,35 @@ def test_files_beside_the_models_come_along(folder: Path) -> None:
     for name in ("two.py", "net.py", "parts/heads.py"):
         (folder / name).unlink()  # workers have their own
     assert np.isfinite(trained(job)[0]).all()
+
+
+LOADS_FOR_EVER = """\
+import os, time
+child = os.fork()
+open(f"pid-{os.getpid()}", "w").close()
+time.sleep(600)
+"""
+PREPARES = "import sys; from pathlib import Path; from workloads.own.prepared import prepare\n"
+PREPARES += "try:\n    prepare(Path(), './mine.py:Net', None, 1)\nexcept KeyboardInterrupt:\n    sys.exit(130)\n"
+
+
+@pytest.mark.parametrize("deaf", ["", "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"])
+def test_ctrl_c_ends_a_users_code_and_what_it_has_started(deaf: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(deaf + LOADS_FOR_EVER)
+    words = [sys.executable, "-P", "-c", PREPARES]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
+    begun = until(lambda: found if len(found := list(tmp_path.glob("pid-*"))) == 2 else None)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(20) == 130
+    until(lambda: not any(_runs(int(path.name.removeprefix("pid-"))) for path in begun))
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is there, other than as a zombie that somebody else must reap."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_in_a_process_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
