@@ -1,4 +1,4 @@
-"""Containers and folders of runs that were killed, told by their mark of ownership, never by their name.
+"""Containers and folders of runs that were killed, told by their mark of ownership, never by their name alone.
 
 Docker removes a container when the run that has made it ends, unless it never began or stands still.
 """

@@ -331,6 +331,8 @@ def test_an_image_of_ones_own_is_a_host() -> None:
         lab.require(topology, LinkSettings())
         up(lab, "star(hosts=2)")
         assert lab.describe()["containers"]["image"] == "of-ones-own"
+        config = Daemon().api.inspect_container(ours(lab)[0].id)["Config"]
+        assert config["Healthcheck"]["Test"] == ["NONE"]
         script = "import os, sys, socket; print(socket.gethostname(), os.path.exists('/usr/bin/env'))"
         assert lab.execute(1, [sys.executable, "-c", script], 10).stdout == "h1 False\n"
 
