@@ -323,6 +323,8 @@ def _print_comparison(done: Run, go_on: str) -> None:
     if done.loose:
         show(f"{counted(len(done.loose), 'cell')} with wider intervals than repeats.until asks for:")
         show(*(f"  {one}" for one in done.loose), "")
+    if done.promise:
+        show(done.promise, "")
     failed = [record for record in done.records if record["status"] == "failed"]
     asked = sum(record.get("by_perturb", False) for record in failed)
     of = f"of {counted(len(done.records), 'trial')}"

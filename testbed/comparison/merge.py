@@ -81,7 +81,7 @@ def _merged(parts: Sequence[Path], out: Path) -> Merged:
         directory.close()
     missing = [one.id for one in planned.trials if by_id.get(one.id, {"status": ""})["status"] != "done"]
     several = [trial for trial in chosen if sum(trial in one for one in found_in.values()) > 1]
-    run = Run(out, source.spec.arms[0].title, found, planned.loose(by_id))
+    run = Run(out, source.spec.arms[0].title, found, planned.loose(by_id), planned.promise(by_id))
     return Merged(run, missing, {trial: chosen[trial][0] for trial in several})
 
 

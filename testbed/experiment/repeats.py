@@ -11,6 +11,7 @@ from typing import Any
 
 from analysis.cell import Cell, cell_of
 from analysis.statistics import median
+from analysis.stopping import scatter, share_that_covers
 from analysis.verdicts import VALID, numbers_of
 from testbed.base.errors import UsageError
 from testbed.experiment.duration import Estimate
@@ -171,6 +172,21 @@ class Planned:
     def loose(self, records: Mapping[str, Record]) -> list[Loose]:
         """The cells whose intervals are not as narrow as the spec wants."""
         return _loose(self.firsts, _values(records.values()), self._spec)
+
+    def promise(self, records: Mapping[str, Record]) -> str:
+        """How many of the intervals that are narrow enough cover the median, in a sentence; empty where none had to
+        become narrow, or none has."""
+        wanted, values = self._spec.repeats, _values(records.values())
+        if not isinstance(wanted, Until) or len(self.loose(records)) == len(self.firsts):
+            return ""
+        scattered = scatter(values.values())
+        if scattered is None:
+            return ""
+        share = share_that_covers(wanted.until, wanted.least, wanted.most, scattered)
+        known = f"repeats scatter by {scattered:.1%}, so"
+        if share is None:
+            return f"{known} intervals within {wanted.until:.1%} are there by luck"
+        return f"{known} about {share:.0%} of the intervals within {wanted.until:.1%} cover the median"
 
     def sorted(self, records: Mapping[str, Record]) -> list[Record]:
         """Records of its trials by repeat, then by what is compared with each other, in the spec's order."""

@@ -43,6 +43,8 @@ class Run:
     records: list[Record]
     loose: Sequence[Loose] = ()
     """Cells that are not known as well as the spec wants."""
+    promise: str = ""
+    """How many intervals of the other cells cover the median (:meth:`.Planned.promise`)."""
 
     @property
     def failed(self) -> bool:
@@ -238,7 +240,7 @@ class Experiment:
         records = singly(self._in_order())
         first = self.source.spec.arms[0]
         base = next((one["label"] for one in records), "") if first.jobs else first.title
-        return Run(self.directory.path, base, records, self._plan.loose(self.records))
+        return Run(self.directory.path, base, records, self._plan.loose(self.records), self._plan.promise(self.records))
 
     def _round(self, trials: Sequence[Trial], one: Callable[[Trial], None]) -> None:
         """Run those of a round's trials that have not run, and then, in the same order, those that are measured again,

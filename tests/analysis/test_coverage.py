@@ -13,6 +13,7 @@ import pytest
 
 from analysis.papers.fitting import explained, r_squared
 from analysis.statistics import Interval, mean, mean_ratio, median, paired_ratio, ratio
+from analysis.stopping import scatter, share_that_covers
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 GAMMA_2_MEDIAN = 1.678347
@@ -72,3 +73,23 @@ def test_of_means(count: int) -> None:
     base, new = (random.normal(1, 0.2, (SAMPLES, count)) for _ in range(2))
     assert 0.93 <= covered([mean(samples) for samples in base]) <= 0.97
     assert 0.93 <= covered([mean_ratio(*each) for each in zip(base, new, strict=True)]) <= 0.98
+
+
+def test_a_run_tells_how_often_intervals_that_became_narrow_cover() -> None:
+    """Against more cells than it plays itself, from another seed."""
+    random = np.random.default_rng(7)
+    for scattered, least_share, most_share in ((0.01, 0.93, 0.97), (0.06, 0.76, 0.87)):
+        hits = []
+        for samples in 1 + scattered * random.standard_normal((1000, 20)):
+            intervals = (median(samples[:count]) for count in range(3, 21))
+            narrow = next((one for one in intervals if one.relative_width <= 0.03), None)
+            hits += [narrow.low <= 1 <= narrow.high] if narrow else []
+        assert share_that_covers(0.03, 3, 20, scattered) == pytest.approx(np.mean(hits), abs=0.05)
+        assert least_share <= np.mean(hits) <= most_share
+    assert share_that_covers(0.03, 3, 20, 0.5) is None
+
+
+def test_the_scatter_is_that_of_all_cells() -> None:
+    assert scatter([]) is scatter([[1.0]]) is None
+    cells = np.exp(0.05 * np.random.default_rng(3).standard_normal((400, 4))) * np.linspace(1, 9, 400)[:, None]
+    assert scatter(cells.tolist()) == pytest.approx(0.05, rel=0.05)

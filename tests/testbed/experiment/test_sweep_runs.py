@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 from analysis.load import load as load_run
@@ -83,6 +84,8 @@ def test_repeating_ends_where_intervals_are_narrow_enough(made_up: Made, tmp_pat
         count[one["label"], one["batch"]] += 1
     assert count == {("PS", 2): 3, ("ring", 2): 3, ("PS", 4): 6, ("ring", 4): 6}  # what is compared goes on together
     assert [str(one) for one in done.loose] == ["PS, batch 4: ±12.9% after 6 VALID trials"]
+    told = r"repeats scatter by 7.7%, so about 7\d% of the intervals within 5.0% cover the median"
+    assert re.fullmatch(told, done.promise)
     assert ran.ids[-2:] == ["ring-b4-r6", "PS-b4-r6"] or ran.ids[-2:] == [
         "PS-b4-r6",
         "ring-b4-r6",
