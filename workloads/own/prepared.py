@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -123,7 +124,8 @@ def _ask(question: str, model: str) -> None:
     try:
         process.communicate(question, timeout=LONGEST_S)
     except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has just ended, and left nobody
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if not isinstance(error, subprocess.TimeoutExpired):
             raise

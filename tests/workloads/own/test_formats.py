@@ -105,3 +105,13 @@ def test_a_pickle_with_a_far_place_in_its_memo_takes_no_room(tmp_path: Path) -> 
     (tmp_path / "cifar" / "data_batch_2").write_bytes(b"\x80\x02Nr\xff\xff\xff\x0f.")
     with pytest.raises(SpecError, match="place 268435455 of a memo"):
         cifar10(str(tmp_path / "cifar"))
+
+
+@pytest.mark.parametrize("name", ["/proc/kmsg", "/proc/self/status"])
+def test_files_of_the_kernels_are_not_read(name: str, tmp_path: Path) -> None:
+    """Some wait for ever, and what is read of the kernel's log is gone."""
+    own.write_mnist(tmp_path / "mnist")
+    (tmp_path / "mnist" / TRAIN_IMAGES).unlink()
+    (tmp_path / "mnist" / TRAIN_IMAGES).symlink_to(name)
+    with pytest.raises(SpecError, match=r"train-images-idx3-ubyte is empty"):
+        mnist(str(tmp_path / "mnist"))
