@@ -116,7 +116,7 @@ def test_identity_sees_a_change_inside_a_users_scheme(tmp_path: Path) -> None:
 def test_theory_is_that_of_the_most_loaded_link() -> None:
     ps, ring = trials(with_overrides())
     gradient_bits = 8 * 4 * 3_274_634
-    early_s = 0.001 + 65_536 * 8 / (200e6 * 1448 / 1514)  # a bucket of 1 ms, and the last packet
+    early_s = 0.001 + 1024 * 8 / (200e6 * 1448 / 1514)  # a bucket of 1 ms, and the last packet
     expected_s = 2 * 2 / 3 * gradient_bits / (200e6 * 1448 / 1514) - early_s  # 2(N-1)/N, three workers
     assert ps.job.gst_theory_s == pytest.approx(expected_s, rel=1e-4)
     assert ring.job.gst_theory_s == pytest.approx(expected_s, rel=1e-4)
