@@ -81,7 +81,7 @@ def test_plan_predicts_and_touches_nothing(testbed: CLI, spec_file: Path) -> Non
     found = json.loads(called.out)
     assert [trial["trial"] for trial in found["trials"]] == ["PS-b2", "ring-b2"]
     first = found["trials"][0]
-    early_bytes = 25_000 + 65_536 / first["goodput"]  # a bucket of 1 ms, and the last packet
+    early_bytes = 25_000 + 1024 / first["goodput"] + 66  # a bucket of 1 ms, and the last packet
     assert first["gst_theory_s"] == pytest.approx((4 / 3 * 13_098_536 / first["goodput"] - early_bytes) * 8 / 200e6)
     assert first["jct_theory_s"] == pytest.approx(3 * first["gst_theory_s"])
     assert first["builds"] == {
@@ -229,8 +229,8 @@ def test_a_plan_says_what_scale_does(testbed: Callable[..., Called], spec_file: 
     assert trial["gradient_bytes"] == 4 * round(143_667_240 / 200)
     assert trial["builds"]["rate_bps"] == 200_000_000
     whole = json.loads(testbed("plan", "spec.yaml", "--set", "workload.scale=100", "--json").out)["trials"][0]
-    # The bound leaves out a large packet of 64 KiB.
-    difference_s = 65_536 * 1514 / 1448 * 8 * (1 / 200e6 - 1 / 400e6)
+    # The bound leaves out the last packet, of 1 KiB.
+    difference_s = (1024 * 1514 / 1448 + 66) * 8 * (1 / 200e6 - 1 / 400e6)
     assert whole["gst_theory_s"] == pytest.approx(trial["gst_theory_s"] + difference_s, rel=1e-4)
     assert whole["jct_theory_s"] == pytest.approx(3 * (0.268 + whole["gst_theory_s"]), rel=1e-4)
 
