@@ -38,6 +38,8 @@ class Outside:
     @cached_property
     def missing(self) -> str:
         """Why these processes were not watched; empty if they were."""
+        if not self._names:
+            return "all of its processes were to stand still"
         unseen = [name for name in self._names if name not in self.standing]
         if unseen:
             return f"nobody saw {unseen[0]} run" + (f", nor {len(unseen) - 1} others" if len(unseen) > 1 else "")

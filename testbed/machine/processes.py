@@ -8,16 +8,17 @@ is the share of time for which it did, however short its stops are and whatever 
 because it wants to is in another state and does not count.
 
 Files stay open, since opening one costs ten times as much as reading it. Between two looks the watch rests so long that
-it takes at most :data:`SHARE` of a core: 9 ranks are looked at about 40 times a second, 64 about 8 times.
+it takes at most :data:`SHARE` of a core: 9 ranks are looked at about 20 times a second, 64 about 4 times.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import resource
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ PERIOD_S = 0.02
 SHARE = 0.006
 """Most of a core that looking takes, by the clock of its thread."""
 MEAN_OF = 20
+"""Of so many looks, about, the mean cost counts."""
 LONGEST_S = 0.25
 """Longest mean time between two looks."""
 REFRESH_S = 1.0
@@ -43,8 +45,14 @@ MOST_POINTS = 20_000
 """Of a process; of a longer trial every second one is left out, again and again."""
 LEAST_S = 0.0002
 """Growth that is worth a point of its own."""
-MOST_PROCESSES = 4096
+MOST_PROCESSES = 1024
 """Of all trees together: what a program that starts others without end costs us."""
+OF_FILES = 4
+"""One in so many files that this process may open is for this; others are opened at each look."""
+SMALL_BYTES = 128
+"""What is read of a file: the state of a process is within its first 40 bytes, for a name has 15 at most."""
+CHILDREN = Path("/proc/thread-self/children")
+"""Which kernels have that list children (CONFIG_PROC_CHILDREN)."""
 STOPPED = frozenset(b"Tt")
 GONE = frozenset(b"ZXx")
 
@@ -158,20 +166,22 @@ def _children(pid: int) -> Iterator[int]:
 
 
 class ProcessWatch:
-    """Looks at processes and at all that they have started.
+    """Looks at processes and at all that they have started; where the kernel does not list the children of a process,
+    at none. ``log`` has what was seen.
 
     Args:
         roots: by name, the PID of each process that is to be watched now.
-        log: what is noted; its names are those of ``roots``.
     """
 
     def __init__(self, roots: Callable[[], Mapping[str, int]], clock: Callable[[], float] = time.monotonic) -> None:
         self.log = ProcessLog()
-        self._roots, self._clock = roots, clock
+        self._roots = roots if CHILDREN.exists() else dict
+        self._clock = clock
         self._trees: dict[str, _Tree] = {}
         self._cost_s = 0.0
         """Of a look, as the mean of the last ones."""
-        self._freezers = _Freezers()
+        self._files = _Files()
+        self._freezers = _Freezers(self._files)
 
     def look(self) -> float:
         """Look once; how long (s) to wait until the next time."""
@@ -182,7 +192,11 @@ class ProcessWatch:
         for tree in self._trees.values():
             is_due = tree.refreshed_s < 0 or (tree is oldest and now_s - tree.refreshed_s > REFRESH_S)
             if is_due:
-                tree.refresh(now_s, self._freezers, MOST_PROCESSES // len(self._trees))
+                tree.refresh(
+                    now_s,
+                    lambda pid: _Process(pid, self._files, self._freezers),
+                    max(1, MOST_PROCESSES // len(self._trees)),
+                )
             tree.look(now_s, every=is_due)
         self.log.look(now_s)
         self._cost_s += (time.thread_time() - began_s - self._cost_s) / MEAN_OF
@@ -193,7 +207,7 @@ class ProcessWatch:
         for tree in self._trees.values():
             tree.close()
         self._trees.clear()
-        self._freezers.close()
+        self._files.close()
 
     def _follow(self, roots: Mapping[str, int]) -> None:
         for name, pid in roots.items():
@@ -206,70 +220,82 @@ class ProcessWatch:
             self._trees.pop(name).close()
 
 
+class _Files:
+    """Small files of /proc that are read again and again. As many stay open as leave others enough."""
+
+    def __init__(self) -> None:
+        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // OF_FILES
+        self._open: dict[str, int] = {}
+
+    def read(self, path: str) -> bytes:
+        """Its beginning. Raises OSError: what it tells of has ended."""
+        file = self._open.get(path)
+        if file is not None:
+            return os.pread(file, SMALL_BYTES, 0)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        if len(self._open) < self._most:
+            self._open[path] = file
+            return os.pread(file, SMALL_BYTES, 0)
+        try:
+            return os.pread(file, SMALL_BYTES, 0)
+        finally:
+            os.close(file)
+
+    def close(self, paths: Iterable[str] | None = None) -> None:
+        """Give these back, or all."""
+        for path in list(self._open if paths is None else paths):
+            if (file := self._open.pop(path, None)) is not None:
+                os.close(file)
+
+
 class _Freezers:
     """Whether cgroups are frozen, as ``docker pause`` does it: of version 1 by ``freezer.state``, of version 2 by
     ``cgroup.events``. Their processes seem to sleep."""
 
-    def __init__(self, mounts: Path = Path("/proc/mounts")) -> None:
+    def __init__(self, files: _Files, mounts: Path = Path("/proc/mounts")) -> None:
+        self._files = files
         self._mounted: dict[bool, str] = {}
         """Where each version is, the second one under True."""
         for line in mounts.read_text().splitlines():
             _, place, kind, options, *_ = line.split()
             if kind == "cgroup2" or (kind == "cgroup" and "freezer" in options.split(",")):
                 self._mounted.setdefault(kind == "cgroup2", place)
-        self._files: dict[str, int] = {}
 
-    def of(self, pid: int) -> tuple[int, ...]:
-        """Files that say whether the process is frozen. Raises OSError: it has ended."""
+    def of(self, pid: int) -> tuple[str, ...]:
+        """Files that say whether the process is frozen; the first cgroup has none, and cannot be. Raises OSError: it
+        has ended."""
         found = []
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             number, controllers, path = line.split(":", 2)
             is_second = number == "0" and not controllers
             if (is_second or "freezer" in controllers.split(",")) and is_second in self._mounted:
                 name = "cgroup.events" if is_second else "freezer.state"
-                if (file := self._file(f"{self._mounted[is_second]}{path}/{name}")) is not None:
-                    found.append(file)
-        return tuple(found)
+                found.append(f"{self._mounted[is_second]}{path}/{name}")
+        return tuple(one for one in found if Path(one).exists())
 
-    def _file(self, path: str) -> int | None:
-        if path not in self._files:
-            try:
-                self._files[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:  # the first cgroup has none, and cannot be frozen
-                return None
-        return self._files[path]
-
-    @staticmethod
-    def is_frozen(file: int) -> bool:
+    def is_frozen(self, file: str) -> bool:
         with suppress(OSError):  # the cgroup is gone
-            said = os.pread(file, 128, 0)
+            said = self._files.read(file)
             return said.startswith((b"FROZEN", b"FREEZING")) or b"frozen 1" in said
         return False
-
-    def close(self) -> None:
-        for file in self._files.values():
-            os.close(file)
-        self._files.clear()
 
 
 class _Process:
     """One process: its state, and its threads' waits for a core."""
 
-    def __init__(self, pid: int, freezers: _Freezers) -> None:
+    def __init__(self, pid: int, files: _Files, freezers: _Freezers) -> None:
         """Raises OSError: it has ended."""
-        self._pid = pid
-        self._freezers = freezers.of(pid)
-        self._threads: dict[int, int] = {}
-        """Open files, by thread."""
+        self._pid, self._files, self._freezers = pid, files, freezers
+        self._frozen_by = freezers.of(pid)
+        self._stat = f"/proc/{pid}/stat"
+        self._threads: dict[int, str] = {}
+        """The files of their waits."""
         self._waited_ns: dict[int, int] = {}
         self._busy: set[int] = set()
         """Threads that have waited since the last refresh but one; others are read at refreshes only."""
-        self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        for file in (self._stat, *self._threads.values()):
-            os.close(file)
-        self._threads.clear()
+        self._files.close([self._stat, *self._threads.values()])
 
     @property
     def threads(self) -> int:
@@ -282,34 +308,32 @@ class _Process:
         return any(self._waited_ns.values())
 
     def refresh(self) -> list[int]:
-        """Find new threads, and read all; the PIDs of its children.
+        """Find new threads; the PIDs of its children.
 
         Raises:
-            OSError: it has ended, or the kernel lists no children.
+            OSError: it has ended.
         """
         children: list[int] = []
         known = {int(one.name) for one in Path(f"/proc/{self._pid}/task").iterdir()}
         for thread in self._threads.keys() - known:
-            os.close(self._threads.pop(thread))
+            self._files.close([self._threads.pop(thread)])
             self._waited_ns.pop(thread, None)
         for thread in known:
             with suppress(ProcessLookupError, FileNotFoundError):  # the thread has ended
                 children += map(int, Path(f"/proc/{self._pid}/task/{thread}/children").read_bytes().split())
-                if thread not in self._threads:
-                    path = f"/proc/{self._pid}/task/{thread}/schedstat"
-                    self._threads[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._threads.setdefault(thread, f"/proc/{self._pid}/task/{thread}/schedstat")
         return children
 
     def is_stopped(self) -> bool | None:
         """Whether it stands still; None if it has ended."""
         try:
-            said = os.pread(self._stat, 128, 0)
-        except ProcessLookupError:
+            said = self._files.read(self._stat)
+        except (ProcessLookupError, FileNotFoundError):
             return None
         state = said[said.rindex(b")") + 2] if b")" in said else 0
         if state in GONE or not state:
             return None
-        return state in STOPPED or any(map(_Freezers.is_frozen, self._freezers))
+        return state in STOPPED or any(map(self._freezers.is_frozen, self._frozen_by))
 
     def waits_s(self, *, every: bool) -> tuple[float, float]:
         """Of the thread that waited longest for a core since it was read last: for how long, of ``every`` thread or of
@@ -317,7 +341,7 @@ class _Process:
         longest_s = longest_busy_s = 0.0
         for thread in tuple(self._threads) if every else tuple(self._busy):
             try:
-                waited_ns = int(os.pread(self._threads[thread], 100, 0).split()[1])
+                waited_ns = int(self._files.read(self._threads[thread]).split()[1])
             except (OSError, KeyError, IndexError, ValueError):  # the thread has ended
                 self._busy.discard(thread)
                 continue
@@ -348,7 +372,7 @@ class _Tree:
             process.close()
         self.processes.clear()
 
-    def refresh(self, now_s: float, freezers: _Freezers, most: int) -> None:
+    def refresh(self, now_s: float, make: Callable[[int], _Process], most: int) -> None:
         """Look up which processes there are, ``most`` at most. Once the first has ended, another may get its PID."""
         found: dict[int, _Process] = {}
         waiting = [self.root] if self.refreshed_s < 0 else list(self.processes)
@@ -358,7 +382,7 @@ class _Tree:
             if pid in found:
                 continue
             try:
-                process = self.processes.pop(pid, None) or _Process(pid, freezers)
+                process = self.processes.pop(pid, None) or make(pid)
             except OSError:  # it has ended
                 continue
             found[pid] = process

@@ -166,14 +166,36 @@ def test_a_frozen_cgroup_is_known_by_its_file(
 ) -> None:
     """The groups of this process, in folders that look like the kernel's."""
     (tmp_path / "mounts").write_text(mounts.format(tmp_path))
-    freezers = processes._Freezers(tmp_path / "mounts")
+    files = processes._Files()
+    freezers = processes._Freezers(files, tmp_path / "mounts")
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         folder = tmp_path / line.split(":", 2)[2].lstrip("/")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(said)
     found = freezers.of(os.getpid())
     assert [freezers.is_frozen(one) for one in found] == [is_frozen]
-    freezers.close()
+    files.close()
+
+
+def test_files_that_are_too_many_are_read_and_not_kept(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(processes, "OF_FILES", 2**40)
+    files = processes._Files()
+    (tmp_path / "state").write_text("a")
+    before = len([*Path("/proc/self/fd").iterdir()])
+    assert files.read(str(tmp_path / "state")) == b"a"
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+    process = start(SLEEPS)
+    assert 0.2 < stopped_share(process.pid, {"a": process.pid}, 0.05, 0.05, 1.0) < 0.8
+
+
+def test_a_kernel_that_lists_no_children_leaves_all_unseen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a container, only its first process would be seen."""
+    monkeypatch.setattr(processes, "CHILDREN", tmp_path / "children")
+    watch = ProcessWatch(lambda: {"a": os.getpid()})
+    watch.look()
+    assert watch.log.of == {}
 
 
 def test_children_are_known_by_their_pids_in_their_namespace(start: Start) -> None:
