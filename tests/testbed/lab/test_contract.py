@@ -190,7 +190,8 @@ def test_it_is_seen_from_outside_that_a_process_stands_still(lab: Lab, tmp_path:
     """One is stopped, and one sleeps because it wants to."""
     up(lab)
     with lab.monitor() as monitor:
-        lab.launch([named(process, "echo ready; exec sleep 30", tmp_path, node) for process, node in (("h1", 1), ("h2", 2))])
+        ready = "echo ready; exec sleep 30"
+        lab.launch([named(process, ready, tmp_path, node) for process, node in (("h1", 1), ("h2", 2))])
         for process in ("h1", "h2"):
             until_written(tmp_path / f"{process}.log")
         lab.signal("h1", signal.SIGSTOP)
