@@ -452,7 +452,7 @@ class Replay:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ours, name)
 
-    def sendmsg(self, buffers: Sequence[bytes]) -> int:
+    def sendmsg(self, buffers: Sequence[bytes], _ancillary: object = (), _flags: int = 0) -> int:
         """Send, and have the neighbour take it."""
         count = self._ours.sendmsg(buffers)
         self._theirs.recv(1 << 20)

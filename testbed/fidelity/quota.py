@@ -10,10 +10,10 @@ from testbed.base.check import WHOLE_JOB, About, Check, not_watched
 from testbed.fidelity.seen import Seen
 from testbed.machine.monitor import CpuLog
 
-REMEDY = "raise the quota of CPU time (docker run --cpus, CPUQuota= of systemd), or ask less of this machine"
+REMEDY = "raise the quota of CPU time (--cpus of a container, CPUQuota= of systemd), or ask less of this machine"
 MISSES = (
     "quotas of groups above the root of a container in which testbed itself runs, which the kernel hides; the limits "
-    "that the spec asks for hosts of the lab docker; which process used the quota up"
+    "that the spec asks for hosts that are containers; which process used the quota up"
 )
 ABOUT = About(
     "CPU quota",

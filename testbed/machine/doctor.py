@@ -56,7 +56,7 @@ def _cores(here: Limits) -> Prerequisite:
     if here.cores < here.cpus:
         group = min(here.quotas, key=lambda quota: quota.cores).directory
         detail += f": {here.cpus} CPUs, and a quota of CPU time ({group})"
-        fix = f"raise the quota (docker run --cpus, CPUQuota= of systemd, or in {group}), or {fix}"
+        fix = f"raise the quota (--cpus of a container, CPUQuota= of systemd, or in {group}), or {fix}"
     elif not here.is_known:
         detail += "; whether a quota limits them is not known, because control groups are not mounted"
     return Prerequisite("CPU cores", enough, detail, None if enough else fix)
@@ -79,7 +79,7 @@ def _processes(here: Limits) -> Iterator[Prerequisite]:
         return
     enough = here.processes >= LEAST_PROCESSES
     detail = f"at most {here.processes:,} with their threads, {LEAST_PROCESSES} wanted"
-    fix = "raise the limit (docker run --pids-limit, TasksMax= of systemd)"
+    fix = "raise the limit (--pids-limit of a container, TasksMax= of systemd)"
     yield Prerequisite("processes", enough, detail, None if enough else fix)
 
 

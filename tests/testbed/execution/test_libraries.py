@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from testbed.execution.so_far import SoFar
+from testbed.lab.base import LARGE_PACKET_BYTES
+from workloads.sync.connection import LAST_PACKET_BYTES
+from workloads.sync.cost import goodput
 
 from ..bench import Bench
 from ..conftest import SPEC, Called
@@ -53,7 +56,11 @@ def test_a_library_trains_as_our_engine_does(records: dict[str, dict[str, Any]],
     assert (record["status"], record["error"]) == ("done", None)
     assert record["accuracy"]["weights_equal"] is True
     assert record["accuracy"]["weights_error"] < 1e-5
-    assert record["metrics"]["gst_theory_s"] == pytest.approx(records["ring"]["metrics"]["gst_theory_s"])
+    # A library's last packet is as long as TCP makes it, which passes before its time; our engine's stands alone.
+    longer_bytes = LARGE_PACKET_BYTES[0] - LAST_PACKET_BYTES
+    early_s = 8 * longer_bytes / (min(link["rate_bps"] for link in record["links"]) * goodput(1500))
+    ours_s = records["ring"]["metrics"]["gst_theory_s"]
+    assert record["metrics"]["gst_theory_s"] == pytest.approx(ours_s - early_s, rel=0.01)
     assert record["metrics"]["gst_ratio"] > 0.97
     assert record["metrics"]["wire_bytes"] is None  # a library does not say
     assert record["congestion_control"] == ["reno"]

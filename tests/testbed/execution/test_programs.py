@@ -116,7 +116,7 @@ def test_its_time_bytes_and_fidelity_are_reported(finished: tuple[str, Path]) ->
     assert all(2.0e6 < link["bytes"] < 2.7e6 and link["theory_bytes"] is None for link in record["links"])
     assert {one["name"] for one in record["fidelity"]["checks"]} == {
         *("link rate", "delay", "CPU headroom", "CPU steal", "drops", "read back"),
-        *("run queue", "timers", "stalls", "retransmissions"),
+        *("run queue", "timers", "stalls", "retransmissions", "CPU quota"),
     }
     assert len(record["probes"]) == 2
     assert "[1/1] racks: JCT " in said

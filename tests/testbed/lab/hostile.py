@@ -200,6 +200,7 @@ def kernels_memory() -> None:
 def signals_to_the_first() -> None:
     """End or stop the node's first process, where that is not the machine's: all that runs on the node ends with it."""
     if len(list(Path("/proc").glob("[0-9]*"))) > FEW or os.getuid() != 0:
+        os.kill(1, 0)  # asks whether a signal could be sent, and sends none
         return
     for number in signal.valid_signals():
         os.kill(1, number)

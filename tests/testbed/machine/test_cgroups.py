@@ -190,7 +190,7 @@ def test_the_kernel_gives_half_a_core_and_doctor_says_so() -> None:
     assert (found["quota_cores"], found["cores"], found["machine"], found["cpus"]) == (0.5, 0.5, 0.5, ALL)
     ok, detail, fix = found["checks"]["CPU cores"]
     assert (ok, detail) == (False, f"0.5 to use: {ALL} CPUs, and a quota of CPU time ({place})")
-    assert fix.startswith("raise the quota (docker run --cpus, CPUQuota= of systemd, or in ")
+    assert fix.startswith("raise the quota (--cpus of a container, CPUQuota= of systemd, or in ")
 
 
 @pytest.mark.lab

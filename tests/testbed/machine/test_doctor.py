@@ -84,7 +84,7 @@ def test_limits_of_control_groups_are_told() -> None:
     assert (memory.ok, memory.detail) == (False, "1.0 GiB available under a limit of 4.0 GiB, 2 GiB wanted")
     (processes,) = doctor._processes(half)
     assert (processes.ok, processes.detail) == (False, "at most 100 with their threads, 256 wanted")
-    assert processes.fix == "raise the limit (docker run --pids-limit, TasksMax= of systemd)"
+    assert processes.fix == "raise the limit (--pids-limit of a container, TasksMax= of systemd)"
     free = Limits(2, (Quota(Path("/g"), 4.0),))
     assert (doctor._cores(free).detail, doctor._memory(free, 2**34).ok, list(doctor._processes(free))) == (
         "2 to use",

@@ -172,7 +172,7 @@ class MadeUp:
         return ["files: new: left"] if self.same < 0 else []
 
     def command(self, words: Sequence[str]) -> list[str]:
-        self.called.append(" ".join(words[3:]))
+        self.called.append(" ".join(words[4:]))
         return ["sh", "-c", f"echo '{json.dumps({'changed': {'node1': self.changes}})}'; exit {self.status}"]
 
 
