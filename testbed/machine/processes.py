@@ -21,6 +21,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -280,6 +281,14 @@ class _Freezers:
         return False
 
 
+@cache
+def kernel_counts() -> bool:
+    """Whether the kernel has filled in the ``schedstat`` of this process, which has run for a while."""
+    with suppress(OSError):  # there is no such file
+        return int(Path("/proc/self/schedstat").read_bytes().split()[0]) > 0
+    return False
+
+
 class _Process:
     """One process: its state, and its threads' waits for a core."""
 
@@ -304,8 +313,9 @@ class _Process:
 
     @property
     def counts_waits(self) -> bool:
-        """Whether the kernel has counted any wait of its threads."""
-        return any(self._waited_ns.values())
+        """Whether the kernel counts waits: it has counted one of its threads, or time of ours. A process may have waited
+        for no core yet."""
+        return any(self._waited_ns.values()) or kernel_counts()
 
     def refresh(self) -> list[int]:
         """Find new threads; the PIDs of its children.
