@@ -313,8 +313,8 @@ class _Process:
 
     @property
     def counts_waits(self) -> bool:
-        """Whether the kernel counts waits: it has counted one of its threads, or time of ours. A process may have waited
-        for no core yet."""
+        """Whether the kernel counts waits: it has counted one of its threads, or time of ours. A process may not have
+        waited for a core yet."""
         return any(self._waited_ns.values()) or kernel_counts()
 
     def refresh(self) -> list[int]:
