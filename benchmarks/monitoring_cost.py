@@ -24,7 +24,7 @@ import in_pairs
 
 from testbed.evidence import spot_checks
 from testbed.execution import job_files
-from testbed.machine import monitor
+from testbed.machine import monitor, processes
 from workloads.job import WorkerJob
 
 NEVER_S = 3600.0
@@ -41,7 +41,7 @@ def measure(watched: bool) -> dict[str, Any]:
         if not watched:
             changes.enter_context(mock.patch.object(job_files, "worker_jobs", unwatched))
             changes.enter_context(mock.patch.object(monitor, "PERIOD_S", NEVER_S))
-            changes.enter_context(mock.patch.object(monitor.ProcessWatch, "look", return_value=NEVER_S))
+            changes.enter_context(mock.patch.object(processes.ProcessWatch, "look", return_value=NEVER_S))
             changes.enter_context(mock.patch.object(spot_checks, "mean_s", return_value=NEVER_S))
         record = in_pairs.trial()
     seen = next(check for check in record["fidelity"]["checks"] if check["name"] == "timers")

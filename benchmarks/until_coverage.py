@@ -21,7 +21,7 @@ from testbed.spec.repeats import Until
 
 CELLS = 2000
 SCATTERS = (0.01, 0.03, 0.06, 0.10)
-WANTED = Until(until=0.03)
+WANTED = Until(until=0.03, least=3, most=20)
 HEADS = ("repeats", "scatter", "rule", "reach it", "repeats taken", "of these cover", "of all cover")
 
 
@@ -48,7 +48,7 @@ def rows(kind: str, scatter: float) -> list[tuple[str, ...]]:
     thrice[:, 2:] &= narrow[:, 1:-1] & narrow[:, :-2]
     thrice[:, :2] = False
     enough = narrow & (1.96 * 1.2533 * upper / np.sqrt(list(counts)) <= WANTED.until)
-    found = []
+    found: list[tuple[str, ...]] = []
     for name, stops in (("narrow once", narrow), ("narrow three times", thrice), ("scatter surely small", enough)):
         reached = stops.any(axis=1)
         last = np.where(reached, stops.argmax(axis=1), len(counts) - 1)
