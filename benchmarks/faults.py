@@ -186,7 +186,7 @@ def stopped(stop_s: float, every_s: float | None = None) -> Fault:
 
     @contextmanager
     def stopping(lab: NetnsLab) -> Iterator[None]:
-        worker = max(_children(_children(lab.launcher_pid)[0]))
+        worker = _latest(lab)
         end = threading.Event()
 
         def run() -> None:
@@ -289,10 +289,17 @@ def _gateways(routes: str) -> Iterator[tuple[str, str]]:
 @contextmanager
 def late_clock(lab: NetnsLab) -> Iterator[None]:
     """The kernel may wake one worker 30 ms late: its timer slack, which is 0.05 ms unless somebody changes it."""
-    worker = max(_children(_children(lab.launcher_pid)[0]))
+    worker = _latest(lab)
     Path(f"/proc/{worker}/timerslack_ns").write_text(str(SLACK_NS))
     yield
 
 
-def _children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def _latest(lab: NetnsLab) -> int:
+    """One of the processes that were launched last: each node's own first process is no worker, and PIDs begin anew
+    when the last has been given."""
+    return max(lab._pids().values(), key=_started)
+
+
+def _started(pid: int) -> int:
+    """When a process was started, in ticks since boot."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
