@@ -113,13 +113,13 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepare models and data in the test's own process, whose working directory is the spec's: a process of its own
     would import PyTorch each time."""
 
-    def ask(question: str, _model: str) -> None:
+    def ask(_module: str, question: str, _what: str) -> None:
         wanted = prepare.Question(**json.loads(question))
         with monkeypatch.context() as patch:
             patch.chdir(wanted.folder)
             prepare.answer(wanted)
 
-    monkeypatch.setattr(prepared, "_ask", ask)
+    monkeypatch.setattr(prepared, "ask", ask)
 
 
 def idx(values: NDArray[np.uint8]) -> bytes:

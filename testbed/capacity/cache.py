@@ -1,4 +1,4 @@
-"""What was measured, in the user's cache: ``$XDG_CACHE_HOME/testbed/capacity.json``, by machine.
+"""What was measured of this machine, in the user's cache: ``$XDG_CACHE_HOME/testbed/capacity.json``, by machine.
 
 A home directory may be on several machines, and a machine may get another kernel, fewer cores or a quota: what was
 measured counts for the same machine only. The steps are kept, not what follows from them, so that a better model can
@@ -9,11 +9,12 @@ measured, and says so.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import socket
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ LARGEST_BYTES = 1 << 20
 """A machine's steps take 10 KiB."""
 MOST_MACHINES = 32
 MOST_STEPS = 1000
+GRADIENTS, MOST_GRADIENTS = "gradients_s", 256
 MACHINE_ID = Path("/etc/machine-id")
 Machine = dict[str, Any]
 
@@ -68,7 +70,7 @@ def known(path: Path | None = None, of: Machine | None = None) -> Known:
     """What was measured on this machine."""
     path, of = path or place(), of or machine()
     try:
-        found = [entry for entry in _read(path) if entry.get("machine") == of]
+        found = [entry for entry in _read(path) if entry.get("machine") == of and "steps" in entry]
     except FileNotFoundError:
         return Known()
     except OSError as error:
@@ -87,17 +89,58 @@ def keep(steps: Sequence[Step], measured: str, path: Path | None = None, of: Mac
     Raises:
         OutputError, DiskFullError: it cannot be written.
     """
+    path = path or place()
+    _keep({"measured": measured, "steps": [step.as_json() for step in steps]}, path, of or machine())
+    return path
+
+
+def gradient_times_s(path: Path | None = None, of: Machine | None = None) -> dict[str, float]:
+    """The processor time of gradients on this machine (s), by a name of what is computed; nothing of a file that cannot
+    be used."""
     path, of = path or place(), of or machine()
     try:
-        others = [entry for entry in _read(path) if entry.get("machine") != of]
+        times_s = [entry.get(GRADIENTS) for entry in _read(path) if entry.get("machine") == of]
     except (OSError, ValueError):
-        others = []  # what cannot be used is replaced
-    entry = {"machine": of, "measured": measured, "steps": [step.as_json() for step in steps]}
+        return {}
+    told = times_s[-1] if times_s else None
+    return {name: float(time_s) for name, time_s in told.items() if _is_time(time_s)} if isinstance(told, dict) else {}
+
+
+def keep_gradient_times_s(
+    times_s: Mapping[str, float], path: Path | None = None, of: Machine | None = None
+) -> dict[str, float]:
+    """Keep times of gradients on this machine (s) besides those that are known; returns all of them.
+
+    Raises:
+        OutputError, DiskFullError: they cannot be written.
+    """
+    path, of = path or place(), of or machine()
+    known = {name: time_s for name, time_s in gradient_times_s(path, of).items() if name not in times_s}
+    _keep({GRADIENTS: {**dict([*known.items()][len(times_s) - MOST_GRADIENTS :]), **times_s}}, path, of)
+    return known | dict(times_s)
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value) and value > 0
+
+
+def _keep(measured: Machine, path: Path, of: Machine) -> None:
+    """Write what was measured of a machine in place of the same of earlier days, beside the rest.
+
+    Raises:
+        OutputError, DiskFullError: it cannot be written.
+    """
+    try:
+        entries = _read(path)
+    except (OSError, ValueError):
+        entries = []  # what cannot be used is replaced
+    own = [entry for entry in entries if entry.get("machine") == of]
+    others = [entry for entry in entries if entry.get("machine") != of]
+    entry = {**(own[-1] if own else {}), "machine": of, **measured}
     with named_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_strangers(path)
     write_bytes(path, _text([*others[1 - MOST_MACHINES :], entry]), mode=0o600)
-    return path
 
 
 def _text(entries: Sequence[dict[str, Any]]) -> bytes:

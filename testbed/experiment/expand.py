@@ -71,6 +71,7 @@ def first_trials(source: Source) -> list[Trial]:
         SpecError: an arm cannot be; every arm's mistake is listed.
     """
     assert not source.wants_fit, "testbed.capacity.fit.fit finds the scale first"
+    assert not source.wants_pace, "testbed.capacity.pace.fit finds the paces first"
     return naming.distinct(_Cells(source).made())
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from testbed.base.errors import SpecError, UsageError
+from testbed.capacity import pace
 from testbed.capacity.fit import fit
 from testbed.experiment.built import lab_rate_bps
 from testbed.experiment.expand import first_trials
@@ -41,7 +42,7 @@ def settled(source: Source, *, part: tuple[int, int] | None = None, most_steps: 
 
     Raises:
         SpecError: something cannot be, or nothing fits.
-        UsageError: another part runs here, or a part and the scale is to fit.
+        UsageError: another part runs here, or a part and the scale or a pace is to fit.
     """
     if source.sought and part and part[0] > 1:
         number, count = part
@@ -49,7 +50,7 @@ def settled(source: Source, *, part: tuple[int, int] | None = None, most_steps: 
             f"--part {number}/{count}: what search and topoopt find is found once, in part 1",
             fix="begin part 1, and give its directory, or a directory with a copy of its resolved.json: --found DIR",
         )
-    return fit(found(source, most_steps), part=part is not None)
+    return fit(found(pace.fit(source, part=part is not None), most_steps), part=part is not None)
 
 
 def found(source: Source, most_steps: int | None = None) -> Source:

@@ -52,6 +52,7 @@ def plan(source: Source) -> dict[str, Any]:
         "duration_s": Estimate().left_s(planned),
         "duration_known": all(trial.jct_theory_s is not None for trial in planned),
         "fitted_scale": source.fitted,
+        "fitted_pace_s": {str(batch): pace_s for batch, pace_s in source.chosen.pace_s.items()},
         "capacity": advice.as_json(),
         "advice": advice.text,
         "warnings": [*never(firsts), *warnings(planned)],
@@ -181,6 +182,11 @@ def _chunk(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
     return "" if chunk_bytes is None else size_text(chunk_bytes)
 
 
+def _pace(_: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    paces = [f"{time_text(pace_s)} for a batch of {batch}" for batch, pace_s in found["fitted_pace_s"].items()]
+    return f"{', '.join(paces)}, fitted to this machine" if paces else ""
+
+
 def _iteration_text(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
     predicted_s = trial.get("iteration_predicted_s")
     return "" if predicted_s is None else f"{time_text(predicted_s, measured=True)}, as predicted"
@@ -196,6 +202,7 @@ MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "congestion control": _control,
     "MTU": lambda trial, _: f"{trial['meets']['mtu']} B",
     "chunk": _chunk,
+    "pace": _pace,
 }
 """What a plan says of a trial besides its network and scheme, by what it is called."""
 

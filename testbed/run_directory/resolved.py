@@ -11,7 +11,7 @@ from testbed.spec.sought import Chosen
 
 FOUND = "found"
 """By arm, the settings that were found for it."""
-FITTED, SCALE = "fitted", "workload.scale"
+FITTED, SCALE, PACE = "fitted", "workload.scale", "workload.compute.pace_s."
 """What of the settings was chosen for this machine, in place of what is written; and what that can be."""
 
 
@@ -35,7 +35,7 @@ def resolved(
         **({"planned": planned} if planned is not None else {}),
         **({"part": list(part)} if part else {}),
         **({"most_rounds": most_rounds} if most_rounds is not None else {}),
-        **({FITTED: {SCALE: source.fitted}} if source.fitted is not None else {}),
+        **({FITTED: fitted} if (fitted := _fitted(source.chosen)) else {}),
         **({FOUND: {str(arm): dict(made) for arm, made in source.chosen.arms.items()}} if source.chosen.arms else {}),
         "overrides": list(source.overrides),
         "folder": str(source.folder.resolve()),
@@ -44,7 +44,18 @@ def resolved(
 
 def chosen(meta: Mapping[str, Any]) -> Chosen:
     """What was chosen when the run of this ``resolved.json`` began."""
-    return Chosen(fitted_scale(meta), {int(arm): made for arm, made in (meta.get(FOUND) or {}).items()})
+    paces = {key.removeprefix(PACE): pace_s for key, pace_s in (meta.get(FITTED) or {}).items() if key.startswith(PACE)}
+    return Chosen(
+        fitted_scale(meta),
+        {int(arm): made for arm, made in (meta.get(FOUND) or {}).items()},
+        {int(batch): float(pace_s) for batch, pace_s in paces.items() if batch.isdecimal()},
+    )
+
+
+def _fitted(chosen: Chosen) -> dict[str, float]:
+    """By dotted name, what was chosen for this machine."""
+    scale = {} if chosen.scale is None else {SCALE: chosen.scale}
+    return scale | {f"{PACE}{batch}": pace_s for batch, pace_s in chosen.pace_s.items()}
 
 
 def fitted_scale(meta: Mapping[str, Any]) -> float | None:

@@ -28,14 +28,15 @@ TOLD = 3
 
 
 def as_began(run: Path, source: Source) -> Source:
-    """A spec to go on with, with what was chosen when the run began: a scale, and what was found for arms.
+    """A spec to go on with, with what was chosen when the run began: a scale, paces, and what was found for
+    arms.
 
     Raises:
         OutputError, SpecError: the directory is damaged, or the spec cannot be.
     """
     began = chosen(stored.made(run))
     arms = {number: one for number, one in began.arms.items() if number in source.sought}
-    wanted = Chosen(began.scale if source.wants_fit else None, arms)
+    wanted = Chosen(began.scale if source.wants_fit else None, arms, began.pace_s if source.wants_pace else {})
     return source if wanted == Chosen() else source.as_chosen(wanted)
 
 

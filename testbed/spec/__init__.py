@@ -22,7 +22,10 @@ from testbed.spec.text import NAME
 from testbed.spec.yaml import parse, read_text
 
 FIT = "fit"
-"""A profile's scale that is to be found: the least that this machine carries (:mod:`testbed.capacity.fit`)."""
+"""A number that is to be found: a profile's scale, the least that this machine carries (:mod:`testbed.capacity.fit`),
+or the paces of training, which this machine keeps (:mod:`testbed.capacity.pace`)."""
+STAND_IN_S = 0.001
+"""The pace with which a spec is checked until one is chosen."""
 __all__ = ["Arm", "Source", "Spec", "load", "read"]
 
 
@@ -31,9 +34,10 @@ class Source:
     """A spec and where it came from.
 
     ``text`` is the file's content, ``overrides`` what ``--set`` changed, ``folder`` the directory that relative paths
-    in the spec start from. ``chosen`` is what was chosen in place of what is written: a scale for this machine, and
-    what was found for arms. ``wants_fit`` says that the spec asks for a scale and none was chosen yet, and ``sought``
-    what is still to be found for arms, by their numbers (:mod:`testbed.experiment.finding`): it cannot run so.
+    in the spec start from. ``chosen`` is what was chosen in place of what is written: a scale and paces for this
+    machine, and what was found for arms. ``wants_fit`` says that the spec asks for a scale and none was chosen yet,
+    ``wants_pace`` the same of paces, and ``sought`` what is still to be found for arms, by their numbers
+    (:mod:`testbed.experiment.finding`): it cannot run so.
     ``begun_as`` is the experiment's name in a run that has begun: the spec may have had it from its file, and may have
     conditions that only older versions took (:func:`testbed.spec.grid.grid`).
     """
@@ -45,6 +49,7 @@ class Source:
     grid: Grid
     chosen: Chosen = NOTHING_CHOSEN
     wants_fit: bool = False
+    wants_pace: bool = False
     sought: Mapping[int, Sought] = field(default_factory=dict)
     begun_as: str = ""
 
@@ -60,6 +65,14 @@ class Source:
             SpecError: it cannot be.
         """
         return self.as_chosen(replace(self.chosen, scale=scale))
+
+    def paced(self, pace_s: Mapping[int, float]) -> Source:
+        """The same with paces of training, by batch.
+
+        Raises:
+            SpecError: it cannot be.
+        """
+        return self.as_chosen(replace(self.chosen, pace_s=pace_s))
 
     def with_found(self, arms: Found) -> Source:
         """The same with what was found for arms.
@@ -112,6 +125,7 @@ def read(
     settings = parse(text, name)
     overridden = apply(settings, overrides)
     wants_fit = _replace_scale(settings, chosen.scale)
+    wants_pace = _replace_pace(settings, chosen.pace_s)
     try:
         sought = put(settings, chosen.arms)
     except SpecError as error:
@@ -119,7 +133,7 @@ def read(
     if "name" not in settings:
         settings["name"] = begun_as or _named_as(Path(name))
     found = grid(settings, name, overridden, folder, has_begun=bool(begun_as))
-    return Source(name, text, folder, tuple(overrides), found, chosen, wants_fit, sought, begun_as)
+    return Source(name, text, folder, tuple(overrides), found, chosen, wants_fit, wants_pace, sought, begun_as)
 
 
 def _named_as(file: Path) -> str:
@@ -161,3 +175,18 @@ def _replace_scale(settings: dict[object, object], fitted: float | None) -> bool
     elif wanted:
         work["scale"] = 1.0
     return wanted and fitted is None
+
+
+def _replace_pace(settings: dict[object, object], fitted: Mapping[int, float]) -> bool:
+    """Put times where the paces of training are to be; whether they have still to be found for ``fit``, for which
+    :data:`STAND_IN_S` stands until then."""
+    work = settings.get("workload")
+    if not isinstance(work, dict) or work.get("kind", "train") != "train":
+        return False
+    compute = work.get("compute")
+    if not isinstance(compute, dict) or compute.get("pace") != FIT:
+        return False
+    batch = work.get("batch")
+    batches = [size for size in (batch if isinstance(batch, list) else [batch]) if isinstance(size, int)]
+    compute["pace"] = {size: f"{fitted.get(size, STAND_IN_S):.9f} s" for size in batches}
+    return not fitted.keys() >= set(batches)

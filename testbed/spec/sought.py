@@ -31,10 +31,12 @@ class Chosen:
     Attributes:
         scale: of a profile; None where it is the written one.
         arms: what was found for them.
+        pace_s: by batch, the pace of training; empty where it is the written one.
     """
 
     scale: float | None = None
     arms: Found = field(default_factory=dict)
+    pace_s: Mapping[int, float] = field(default_factory=dict)
 
 
 NOTHING_CHOSEN = Chosen()

@@ -37,7 +37,8 @@ def test_a_script_says_which_package_it_lacks(script: str, package: str, monkeyp
 
 
 def test_the_quickstart_is_as_promised() -> None:
-    planned = plan(load(EXPERIMENTS / "quickstart.yaml"))
+    assert load(EXPERIMENTS / "quickstart.yaml").wants_pace
+    planned = plan(load(EXPERIMENTS / "quickstart.yaml", ["workload.compute.pace={16: 0.3 s, 64: 0.8 s}"]))
     assert planned["duration_s"] < 180
     assert {trial["world"] for trial in planned["trials"]} == {9}
     assert {trial["gradient_bytes"] for trial in planned["trials"]} == {4 * 3_274_634}

@@ -108,17 +108,19 @@ def prepare(folder: Path, model: str, dataset: str | None, seed: int, batch: int
             "seed": seed,
             "batch": min(batch, MOST_BATCH),
         }
-        _ask(json.dumps(question), model)
+        ask("workloads.own.prepare", json.dumps(question), f"model {model!r} and its dataset")
         _raise_if_told(Path(into) / "error.json")
         return _read(Path(into))
 
 
-def _ask(question: str, model: str) -> None:
-    """
+def ask(module: str, question: str, what: str) -> None:
+    """Have a process of its own run a module, which may run a user's code, and wait for its end. It reads ``question``
+    on its standard input; ``what`` it makes is for errors.
+
     Raises:
         OwnError: the process came to no end of its own.
     """
-    command = module_command("workloads.own.prepare", str(os.getpid()))
+    command = module_command(module, str(os.getpid()))
     # A group of its own, so that Ctrl-C at a terminal reaches only the harness, which ends it and what it has started.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, process_group=0, stdout=2)
     try:
@@ -130,12 +132,12 @@ def _ask(question: str, model: str) -> None:
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
         raise OwnError(
-            f"model {model!r} and its dataset were not there after {LONGEST_S:g} s",
+            f"{what} were not there after {LONGEST_S:g} s",
             fix="have them load faster: data that is computed belongs in a file",
         ) from None
     if process.returncode:
         raise OwnError(
-            f"the process that makes model {model!r} and its dataset ended with status {process.returncode}",
+            f"the process that makes {what} ended with status {process.returncode}",
             fix="see its output above; a status of -9 may mean that memory ran out",
         )
 

@@ -25,6 +25,17 @@ class ComputeTime(Group):
         return self
 
 
+class TrainedTime(ComputeTime):
+    """The time that a worker takes to compute the gradient of a model that is trained. ``compute: none`` is short for
+    ``compute: {mode: none}``."""
+
+    pace_s: dict[Whole, Time] = Field(
+        default={}, alias="pace", examples=["{8: 100 ms}", "fit"], json_schema_extra={"also": ["fit"]}
+    )
+    """The time to compute a gradient, for each batch size. It includes the optimizer's step. ``fit`` takes twice the
+    time in which this machine computes the gradients of all workers of the largest arm, rounded up."""
+
+
 class PlayedTime(ComputeTime):
     """The time that a profile's worker takes to compute a gradient. Without a pace this is the published time."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import prod
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from testbed.base.groups import Number
 from testbed.spec.workload.base import Synchronised
-from testbed.spec.workload.compute import no_pace
+from testbed.spec.workload.compute import TrainedTime, mode_alone, no_pace
 from workloads.buckets import Gradient
 from workloads.catalogue import check_dataset
 from workloads.job import Task, Training
@@ -35,6 +35,7 @@ class Train(Synchronised):
     """The learning rate of SGD."""
     momentum: Number = Field(0.9, ge=0, lt=1)
     """The momentum of SGD."""
+    compute: Annotated[TrainedTime, BeforeValidator(mode_alone)] = TrainedTime()
     overlap: Literal["none", "layer"] = "none"
     is_trained: ClassVar[bool] = True
     uses_torch: ClassVar[bool] = True

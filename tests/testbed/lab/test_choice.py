@@ -175,7 +175,7 @@ from pathlib import Path
 from testbed.run_directory.resolved import resolved
 from testbed.experiment.expand import first_trials
 from testbed.spec import load
-source = load(Path("experiments/quickstart.yaml"))
+source = load(Path("experiments/quickstart.yaml"), ["workload.compute.pace={16: 0.3 s, 64: 0.8 s}"])
 print(json.dumps([resolved(source), [trial.identity for trial in first_trials(source)]]))
 """
 

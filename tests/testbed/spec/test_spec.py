@@ -130,7 +130,7 @@ def test_jct_is_not_predicted_where_computing_takes_what_it_takes() -> None:
 def test_the_shipped_quickstart_is_right(root: Path) -> None:
     from testbed.spec import load
 
-    found = trials(load(root / "experiments" / "quickstart.yaml"))
+    found = trials(load(root / "experiments" / "quickstart.yaml", ["workload.compute.pace={16: 0.3 s, 64: 0.8 s}"]))
     assert {trial.network.arm.scheme for trial in found} == {"ps", "ring", "bml"}
     assert {trial.job.world for trial in found} == {9}
     assert len({trial.job.batch for trial in found}) == 2

@@ -57,6 +57,7 @@ SMALLER = {
     "  dataset: digits          # 1,797 real handwritten digits\n": "",
     "  learning_rate: 0.01\n  momentum: 0.9\n": "",
     "iterations: 14": "iterations: 3",
+    "pace: fit": "pace: {16: 0.3 s}",
     "[16, 64]": "[16]",
     PS: "",
     RING: FABRIC,
