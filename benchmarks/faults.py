@@ -54,6 +54,7 @@ class FaultyLab(NetnsLab):
         super().__init__()
         self._fault, self._late_s, self._delay_s, self._scheme = fault, late_s, delay_s, scheme
         self._faults = ExitStack()
+        self.launches = 0
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
         super().up(topology, settings, pairs)
@@ -65,6 +66,7 @@ class FaultyLab(NetnsLab):
         if self._scheme:
             kinds.save(build(self._scheme, self._up, []), Path(json.loads(Path(workers[0].job).read_text())["forest"]))
         super().launch(workers)
+        self.launches += 1
         self._faults.enter_context(self._fault(self))
 
     def adjust(self, changes: Sequence[LinkChange]) -> None:
@@ -207,6 +209,11 @@ def stopped(stop_s: float, every_s: float | None = None) -> Fault:
             thread.join()
 
     return stopping
+
+
+def in_first_trial(fault: Fault) -> Fault:
+    """The fault, in the first trial of a lab alone."""
+    return lambda lab: fault(lab) if isinstance(lab, FaultyLab) and lab.launches == 1 else nullcontext()
 
 
 def all_at_once(*faults: Fault) -> Fault:

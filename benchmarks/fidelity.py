@@ -1,6 +1,6 @@
 """Does the verdict tell a bad set-up from a good one? The confusion table, number by number.
 
-    python benchmarks/fidelity.py [--runs N] [--only TEXT]
+    python benchmarks/fidelity.py [--runs N] [--only TEXT ...]
 
 Each set-up runs N times (20 unless told otherwise) on two cores; more are left unused. Each number that a bad set-up
 spoils must come out INVALID, and one of the checks that see the fault must be among those that fail; else it is missed.
@@ -36,6 +36,7 @@ from faults import (
     detour,
     for_a_while,
     hogs,
+    in_first_trial,
     late_clock,
     real_time_hog,
     stopped,
@@ -68,7 +69,7 @@ workload:
   {workload}
 arms: [{{topology: "{topology}"{scheme}}}]
 perturb: {perturb}
-retries: 0
+retries: {retries}
 quiet: 0 s
 """
 PROFILE = """{{kind: profile, model: vgg19, scale: {scale}, batch: 32, iterations: {iterations},
@@ -104,6 +105,22 @@ for iteration in range(40):
 dist.destroy_process_group()
 """
 """Eight seconds of iterations. With STOPS, one rank is stopped once, for 2 s, whenever that iteration comes."""
+CAUGHT = """
+import time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for iteration in range(24):
+    time.sleep(0.1)
+    dist.all_reduce(torch.ones(250_000))
+    if iteration == 12:
+        last = torch.zeros(1).expand(12) if dist.get_rank() == 1 else torch.zeros(12)
+        try:
+            dist.all_gather_into_tensor(last, torch.arange(4.0))
+        except RuntimeError:
+            pass
+dist.destroy_process_group()
+"""
+"""One rank's result cannot be written where it belongs, and the script goes on."""
 COMMAND = """
 import time
 until = time.monotonic() + 8
@@ -142,6 +159,7 @@ class SetUp:
     """What the file has that a workload of ranks runs."""
     quota: float | None = None
     """Cores that the harness and all that it starts may use together, in place of ``CORES``."""
+    retries: int = 0
 
     @property
     def spec(self) -> str:
@@ -154,6 +172,7 @@ class SetUp:
             gbps=self.mbps * scale / 1000,
             workload=self.workload or profile,
             perturb=self.perturb,
+            retries=self.retries,
             delay=self.delay,
         )
 
@@ -262,6 +281,20 @@ SET_UPS = (
         workload=RANKED,
         program=COMMAND,
     ),
+    SetUp(
+        "an error of one rank that a script catches",
+        *(THREE, 200, frozenset({"collectives"})),
+        workload=RANKED,
+        program=CAUGHT,
+    ),
+    SetUp(
+        "a worker stopped once, for 2 s, in the first attempt",
+        *(RING, 100),
+        fault=in_first_trial(stopped(2.0)),
+        compute=PACED,
+        iterations=12,
+        retries=1,
+    ),
     SetUp("a script left alone", THREE, 200, workload=RANKED, program="STOPS = False" + SCRIPT),
     SetUp("a command left alone", ALONE, 200, workload=RANKED, program=COMMAND),
     SetUp("18 links at 200 Mbit/s", BML, 200),
@@ -330,6 +363,8 @@ class Tally:
         self.failed.update(names)
         for name, number in record["fidelity"]["numbers"].items():
             is_valid = number["verdict"] == "VALID"
+            others = [attempt["numbers"].get(name) for attempt in record.get("attempts") or ()]
+            self.wrong[f"{name} lost"] += not is_valid and "VALID" in others
             self.invalid[name] += not is_valid
             if not self.set_up.seen_by:
                 self.wrong[name] += not is_valid
@@ -350,10 +385,10 @@ def main(arguments: Sequence[str]) -> int:
     """Print the table; 0 when every run came out as it should."""
     parser = argparse.ArgumentParser(description="The confusion table of the fidelity verdict.")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--only", default="", help="set-ups whose name has this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="set-ups whose name has one of these texts")
     given = parser.parse_args(arguments)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-    tallies = [Tally(one) for one in SET_UPS if given.only in one.name]
+    tallies = [Tally(set_up) for set_up in SET_UPS if any(text in set_up.name for text in given.only)]
     for run in range(given.runs):
         for tally in tallies:  # interleaved, so that a slow hour touches all
             for record in measure(tally.set_up):
