@@ -97,7 +97,8 @@ def test_a_sweep_has_the_pace_of_its_slowest_model(measured: list[int], monkeypa
 
 def test_all_jobs_of_a_network_compute_at_once(measured: list[int]) -> None:
     assert measured == []
-    arm = "{topology: star(hosts=8), jobs: [{name: a, scheme: ring, hosts: [h0, h1, h2, h3]}, {name: b, scheme: ps, hosts: [h4, h5, h6]}]}"
+    jobs = "[{name: a, scheme: ring, hosts: [h0, h1, h2, h3]}, {name: b, scheme: ps, hosts: [h4, h5, h6]}]"
+    arm = f"{{topology: star(hosts=8), jobs: {jobs}}}"
     shared = spec(f"{TRAINED.partition('arms:')[0].replace('[16, 64]', '16')}arms: [{arm}]")
     assert paces_s(pace.fit(shared, CORES)) == {16: pace.pace_s(0.026, 7, CORES)}
 
