@@ -69,9 +69,8 @@ def joined(before: Mapping[str, Any] | None, now: dict[str, Any]) -> tuple[dict[
     main = GST if GST in now["fidelity"]["numbers"] else JCT
     is_new = not _is_valid(before, main)
     record, other = deepcopy((dict(now), dict(before)) if is_new else (dict(before), dict(now)))
-    for name in before["fidelity"]["numbers"]:
-        first = before if _is_valid(before, name) else now
-        if first is not (now if is_new else before) and _is_valid(first, name) and name in _METRICS:
+    for name in _METRICS:  # the earlier one counts if both are VALID
+        if _is_valid(other, name) and (is_new or not _is_valid(record, name)):
             _take(record, other, name)
     verdicts = {number["verdict"] for number in record["fidelity"]["numbers"].values()}
     record["fidelity"]["verdict"] = joint_verdict(verdicts)
