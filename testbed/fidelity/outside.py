@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -16,6 +17,9 @@ UNSEEN = 0.03
 ENOUGH = 100
 """Looks that show a stop of a tenth of the time. In fewer looks within synchronisations, a process that was stopped all
 along can seem to have run: with 100, once in 40 cases."""
+TOGETHER, LEAST_SPANS = 20, 5
+"""Looks in a span of iterations: a stop of a tenth of the time shows in nearly nine of ten spans. And how many spans
+there are at least: a process that stands still once must not be in half of them."""
 
 
 class Outside:
@@ -79,17 +83,27 @@ class Outside:
         The median is of the shorter half of the ``windows`` and the next, so what happened in the longer half does not
         count: a process that stands still once makes one synchronisation long. Where these windows are too short to
         see a stop in them, what counts is the median over iterations of the share for which a process was stopped in
-        the whole iteration: from the end of a window to the end of the next.
+        the whole iteration: from the end of a window to the end of the next. Iterations with too few looks are taken
+        together.
         """
         short, length_s = _shorter_half(windows)
         found = {name: _share(short, one, one.stopped_s) for name, one in self.standing.items()}
         if self._log.looks_per_s * length_s >= ENOUGH:
             return found
         ends = np.maximum.accumulate([self._window[0], *(end for _, end in windows)])
-        whole = [(begin, end) for begin, end in pairwise(ends) if end > begin]
+        whole = _joined([(begin, end) for begin, end in pairwise(ends) if end > begin], self._log.looks_per_s)
         lengths = np.asarray([end - begin for begin, end in whole])
         shares = {name: one.inside(whole, one.stopped_s) / lengths for name, one in self.standing.items()}
         return {name: max(found[name], float(np.median(share))) for name, share in shares.items()}
+
+
+def _joined(spans: Sequence[tuple[float, float]], looks_per_s: float) -> list[tuple[float, float]]:
+    """Spans of time that follow each other, as many of them in one as have :data:`TOGETHER` looks."""
+    if not spans:
+        return []
+    looks = looks_per_s * float(np.median([end - begin for begin, end in spans]))
+    count = max(1, min(math.ceil(TOGETHER / max(looks, 1e-9)), len(spans) // LEAST_SPANS))
+    return [(some[0][0], some[-1][1]) for at in range(0, len(spans), count) if (some := spans[at : at + count])]
 
 
 def _shorter_half(windows: Sequence[tuple[float, float]]) -> tuple[list[tuple[float, float]], float]:

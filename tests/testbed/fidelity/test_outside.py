@@ -67,6 +67,32 @@ def test_few_looks_within_synchronisations_are_helped_by_those_between() -> None
     assert outside(plenty, "a").halted(WINDOWS)["a"] == 0, "with enough looks, synchronisations alone count"
 
 
+SHORT = [(at + 0.15, at + 0.2) for at in np.arange(0, 8, 0.2)]
+"""Forty iterations of 0.2 s."""
+
+
+def looked_at(looks_per_s: float, stops: list[tuple[float, float]], seed: int) -> ProcessLog:
+    """A process whose state somebody looked at, at random moments: if it was stopped, it was since the look before."""
+    random, log, at_s, stopped_s = np.random.default_rng(seed), ProcessLog(), 0.0, 0.0
+    standing = log.of.setdefault("a", Standing(counts_waits=True))
+    while at_s < 8:
+        gap_s = random.exponential(1 / looks_per_s)
+        at_s += gap_s
+        stopped_s += gap_s * any(begin <= at_s < end for begin, end in stops)
+        log.look(at_s)
+        standing.add(at_s, stopped_s, 0.0, 0.0)
+    return log
+
+
+def test_few_looks_in_each_iteration_show_a_stop_of_a_tenth_of_the_time() -> None:
+    """On a busy machine somebody looks five times in an iteration, and in more than half of them sees no stop."""
+    logs = [looked_at(25, every(0.01, 0.1, 8.0), seed) for seed in range(200)]
+    missed = sum(timers.halts(Outside(log, (0.0, 8.0), ["a"]).halted(SHORT)).ok for log in logs)
+    assert missed <= 10, "20 where each iteration is judged by itself"
+    once = [looked_at(25, [(3.35, 5.35)], seed) for seed in range(50)]
+    assert all(timers.halts(Outside(log, (0.0, 8.0), ["a"]).halted([*SHORT[:16], *SHORT[26:]])).ok for log in once)
+
+
 @pytest.mark.parametrize(("stops", "ok"), [(every(0.05, 0.1), False), (every(0.01, 0.1), False), ([], True)])
 def test_jct_is_threatened_by_every_stop(stops: list[tuple[float, float]], ok: bool) -> None:
     check = timers.stalls(outside(seen(a=stops, b=[]), "a", "b").stalled_s(), 10.0)
