@@ -132,9 +132,11 @@ class Lines:
     """A plain line about what is to come, and one for each finished trial."""
 
     def __init__(self, trials: Sequence[Trial], console: Console, advice: str = "") -> None:
-        self._console, self._done, self._advice = console, 0, advice
+        self._console, self._advice = console, advice
         self._left = {trial.id: trial for trial in trials}
+        self._numbers: dict[str, int] = {}  # of trials that were measured, in the order of their first attempts
         self._count = len(trials)
+        self._more = " or more" if trials and isinstance(trials[0].spec.repeats, Until) else ""
         self._estimate = Estimate()
 
     def __enter__(self) -> Lines:
@@ -158,25 +160,25 @@ class Lines:
         """More turned out to be needed; :func:`first_line` has said so where the spec asks for it."""
         if trials and not isinstance(trials[0].spec.repeats, Until):
             self._print(f"{counted(len(trials), 'more trial')} to run: too few are VALID to decide")
-        self._add(trials)
-
-    def _add(self, trials: Sequence[Trial]) -> None:
         self._left |= {trial.id: trial for trial in trials}
         self._count += len(trials)
 
     def finished(self, record: Mapping[str, Any], again: bool = False) -> None:
-        """``again`` says that it will be measured again."""
-        trial = self._left.pop(record["id"])
+        """``again`` says that it will be measured again. A trial keeps its number in each attempt."""
+        trial = self._left[record["id"]]
         if record["status"] == "done":
             self._estimate.learn(trial, time.monotonic() - self._began_s)
-        self._done += 1
-        if again:
-            self._add([trial])
+        if not again:
+            del self._left[trial.id]
+        is_repeated = trial.id in self._numbers
+        number = self._numbers.setdefault(trial.id, len(self._numbers) + 1)
+        of = f"{number}/{self._count}{self._more}{', again' if is_repeated else ''}"
         more = "; will be measured again" if again else ""
-        self._print(f"[{self._done}/{self._count}] {sentence(record)}{more}")
+        self._print(f"[{of}] {sentence(record)}{more}")
 
     def gave_up(self, cause: str) -> None:
         """Nothing is measured again any more: attempt after attempt failed for this ``cause``, a check's name."""
+        self._left = {one: trial for one, trial in self._left.items() if one not in self._numbers}
         remedy = next((about.remedy for about in fidelity.abouts() if about.name == cause), "")
         self._print(
             f"{IN_A_ROW} trials in a row are INVALID because of {cause}: nothing is measured again any more\n"
@@ -244,7 +246,7 @@ class Live(Lines):
             self._all,
             total=self._spent_s + done_s + left_s,
             completed=self._spent_s + done_s,
-            description=f"{self._done} of {counted(self._count, 'trial')}",
+            description=f"{self._count - len(self._left)} of {counted(self._count, 'trial')}{self._more}",
             told=f"about {time_text(round(left_s))} left",
         )
 

@@ -303,8 +303,8 @@ def test_options_of_the_command_line(
         line.partition(":")[0] + ": ..., " + line.rpartition(", loss 1.00 to 1.00, ")[2] for line in lines[1:4]
     ] == [
         "[1/2] PS-b2: ..., VALID",
-        f"[2/3] ring-b2: ..., {reason}; will be measured again",
-        f"[3/3] ring-b2: ..., {reason}, measured 2 times",
+        f"[2/2] ring-b2: ..., {reason}; will be measured again",
+        f"[2/2, again] ring-b2: ..., {reason}, measured 2 times",
     ]
     assert lines[5].split()[-2:] == ["attempts", "verdict"]
     assert [line.split()[-2:] for line in lines[6:8]] == [["1", "VALID"], ["2", "INVALID"]]

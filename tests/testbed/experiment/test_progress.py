@@ -17,7 +17,7 @@ from testbed.execution.so_far import SoFar
 from testbed.experiment import progress
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Run
-from testbed.spec import Source
+from testbed.spec import Source, read
 
 
 def record(trial: str, label: str, jct_s: float, **changes: object) -> dict:
@@ -62,6 +62,32 @@ def test_a_plain_line_a_trial(source: Source) -> None:
         "    | last line",
         "  fix: read x.log",
     ]
+
+
+def _numbers(out: io.StringIO) -> list[str]:
+    """What stands in brackets before each finished trial."""
+    return re.findall(r"^\[(.*?)\]", out.getvalue(), re.MULTILINE)
+
+
+def test_a_trial_keeps_its_number_in_each_attempt(source: Source) -> None:
+    out = io.StringIO()
+    first, second = trials(source)
+    with progress.reporter([first, second], Console(file=out)) as lines:
+        for trial, again in ((first, True), (second, True), (first, True), (second, False), (first, False)):
+            lines.started(trial)
+            lines.finished(record(trial.id, trial.label, 12.0), again=again)
+    assert _numbers(out) == ["1/2", "2/2", "1/2, again", "2/2, again", "1/2, again"]
+
+
+def test_a_count_that_may_grow_says_so(source: Source) -> None:
+    out = io.StringIO()
+    first, second = trials(read(f"{source.text}repeats: {{until: 1%, most: 9}}\n", "spec.yaml", Path()))[:2]
+    with progress.reporter([first], Console(file=out)) as lines:
+        for trial in (first, second):
+            lines.started(trial)
+            lines.finished(record(trial.id, trial.label, 12.0))
+            lines.added([second])
+    assert _numbers(out) == ["1/1 or more", "2/2 or more"]
 
 
 def test_who_was_lost_on_the_way_is_told() -> None:
