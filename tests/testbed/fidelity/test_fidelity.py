@@ -34,6 +34,8 @@ from testbed.fidelity import (
 from testbed.fidelity.judgement import Error
 from testbed.machine.monitor import CpuLog
 from testbed.machine.processes import ProcessLog
+from topologies import addressing
+from topologies.build import build
 from workloads.kinds.measures import Measures
 
 GOODPUT = 0.956
@@ -41,6 +43,11 @@ GOODPUT = 0.956
 
 def probe(name: str, share: float, address: str = "10.0.0.1") -> dict:
     return {"name": name, "port_address": address, "rate_bps": share * GOODPUT * 1e9, "asked_bps": 1e9}
+
+
+def judged_rates(probes: list[dict], expected: int, goodput: float) -> Check:
+    topology = build("star(hosts=3)", rate_bps=10**9)
+    return link_rate.judge(probes, expected, goodput, link_rate.names_of(probes, topology, topology.index))
 
 
 def busy(share: float, steal: float = 0.0) -> CpuLog:
@@ -59,8 +66,8 @@ def samples(**columns: list[float]) -> pd.DataFrame:
 
 
 def test_the_slowest_nic_decides() -> None:
-    good = link_rate.judge([probe("h0", 0.99), probe("h1", 0.96)], 2, GOODPUT)
-    bad = link_rate.judge([probe("h0", 0.99), probe("h1", 0.80)], 2, GOODPUT)
+    good = judged_rates([probe("h0", 0.99), probe("h1", 0.96)], 2, GOODPUT)
+    bad = judged_rates([probe("h0", 0.99), probe("h1", 0.80)], 2, GOODPUT)
     assert good.ok
     assert good.value == pytest.approx(0.96)
     assert not bad.ok
@@ -68,26 +75,41 @@ def test_the_slowest_nic_decides() -> None:
 
 
 def test_a_nic_above_its_rate_is_not_shaped_as_asked() -> None:
-    check = link_rate.judge([probe("h0", 0.99), probe("h1", 1.5)], 2, GOODPUT)
+    check = judged_rates([probe("h0", 0.99), probe("h1", 1.5)], 2, GOODPUT)
     assert not check.ok
-    assert check.detail == "fastest of 2 ports is h1 10.0.0.1, at 150.0% of what its rate allows"
-    assert link_rate.judge([probe("h0", 1.01)], 1, GOODPUT).ok
+    assert check.detail == "fastest of 2 bursts is h1 10.0.0.1, at 150.0% of what its rate allows"
+    assert judged_rates([probe("h0", 1.01)], 1, GOODPUT).ok
+
+
+def test_a_burst_is_named_by_its_link() -> None:
+    topology = build("spine_leaf(racks=2,hosts_per_rack=1,spines=1)", rate_bps=10**9)
+    given = addressing.plan(topology)
+    link = topology.ports[topology.index["spine0"]][1]  # to the second rack
+    leaf = topology.nodes[topology.head(link)].name
+    between = probe(leaf, 0.5, given.of(topology.head(link), topology.port_at_tail(link ^ 1)))
+    nic = probe("x/worker1", 0.5, given.of(1, 0))
+    elsewhere = probe("h0", 0.5, "192.0.2.1")
+    assert link_rate.names_of([between, nic, elsewhere], topology, {"x/worker1": 1, "h0": 0}) == [
+        f"spine0:eth1 -> {leaf}",
+        "h1:eth0",
+        "h0 192.0.2.1",
+    ]
 
 
 def test_two_nics_of_one_host_are_two() -> None:
     both = [probe("h0", 0.99), probe("h0", 0.99, "10.0.1.1")]
-    assert link_rate.judge(both, 2, GOODPUT).ok
+    assert judged_rates(both, 2, GOODPUT).ok
 
 
 def test_a_way_between_racks_that_is_off_is_named_before_the_nics_beyond_it() -> None:
     way = probe("rack a to rack b", 0.7) | {"port_address": ""}
-    assert "is rack a to rack b, at 70.0%" in link_rate.judge([probe("h0", 0.69), way], 2, GOODPUT).detail
+    assert "is rack a to rack b, at 70.0%" in judged_rates([probe("h0", 0.69), way], 2, GOODPUT).detail
     good = probe("rack a to rack b", 0.99) | {"port_address": ""}
-    assert "is h0" in link_rate.judge([probe("h0", 0.69), good], 2, GOODPUT).detail
+    assert "is h0" in judged_rates([probe("h0", 0.69), good], 2, GOODPUT).detail
 
 
 def test_a_nic_that_did_not_report_is_not_believed() -> None:
-    check = link_rate.judge([probe("h0", 1.0)], 2, GOODPUT)
+    check = judged_rates([probe("h0", 1.0)], 2, GOODPUT)
     assert not check.ok
     assert check.detail == "1 of 2 ports were measured"
 
@@ -535,8 +557,8 @@ def test_nothing_certifies_links_that_are_not_as_asked() -> None:
 
 
 def test_a_link_that_is_too_slow_may_be_the_machines_fault_and_one_that_is_too_fast_never() -> None:
-    assert link_rate.judge([probe("h0", 0.8)], 1, GOODPUT).machine
-    assert not link_rate.judge([probe("h0", 1.2)], 1, GOODPUT).machine
+    assert judged_rates([probe("h0", 0.8)], 1, GOODPUT).machine
+    assert not judged_rates([probe("h0", 1.2)], 1, GOODPUT).machine
 
 
 def test_an_older_record_says_why_it_is_invalid_by_all_checks_that_failed() -> None:
