@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from testbed.base.errors import SpecError
+from testbed.base.extras import install_of
 from topologies.parameters import did_you_mean
 
 LARGEST_BYTES = 1 << 20
@@ -98,6 +99,10 @@ def users_code(problem: str, error: type[SpecError], fix: str) -> Iterator[None]
             yield
     except error:
         raise
+    except ModuleNotFoundError as cause:
+        package = (cause.name or "").partition(".")[0]
+        other = f"correct the import, or install the package: {install_of(package)}" if package else fix
+        raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=other) from cause
     except (Exception, SystemExit) as cause:
         raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=fix) from cause
 

@@ -27,6 +27,7 @@ from testbed.run_directory.layout import STOP
 from testbed.run_directory.resume import with_found_of
 from testbed.run_directory.stored import source_of
 from testbed.spec import load
+from testbed.spec.yaml import WRITES_ONE
 
 if TYPE_CHECKING:
     from analysis.compare import Comparison
@@ -247,7 +248,7 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
         only = asked.wanted.of(known) if known else None
         return Experiment.resumed(resume, source, open_lab, only, lacking, wanted=wanted)
     if not spec:
-        raise UsageError("no SPEC is given", fix="testbed run experiments/quickstart.yaml")
+        raise UsageError("no SPEC is given", fix=f"testbed run SPEC; {WRITES_ONE}")
     source = load(spec, overrides)
     if asked.found:
         source = with_found_of(asked.found, source)

@@ -171,8 +171,7 @@ def find(
             ``job`` is any model of TopoOpt's, such as ``dlrm_shared`` of Table 2.
 
     Raises:
-        SpecError: the job, the number of servers, the degree or the strategy makes no sense.
-        OutputError: a file cannot be read.
+        SpecError: the job, the number of servers, the degree or the strategy makes no sense, or a file cannot be read.
     """
     if select not in SELECTS:
         raise SpecError(f"select is {select!r}{did_you_mean(select, SELECTS)}", fix=f"use {' or '.join(SELECTS)}")

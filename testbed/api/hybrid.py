@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.base.errors import OutputError, SpecError
+from testbed.base.errors import SpecError
 from testbed.base.units import flop_per_s, rate_bps, size_bytes
 from testbed.experiment.finding import scheme_of
 from testbed.spec.yaml import parse as parse_yaml
@@ -123,8 +123,8 @@ class Plan:
 def plan(job: str, servers: int, degree: int, select: Select, hybrid: Hybrid, paths: int = 1) -> Plan:
     """
     Raises:
-        SpecError: the model, the strategy or a setting makes no sense, or the model does not fit into memory.
-        OutputError: the strategy's file cannot be read.
+        SpecError: the model, the strategy or a setting makes no sense, the model does not fit into memory, or the
+            strategy's file cannot be read.
     """
     if servers > MOST_SERVERS:
         raise SpecError(f"a strategy for {servers:,} servers", fix=f"give at most {MOST_SERVERS:,}")
@@ -159,7 +159,4 @@ def _written(strategy: str | os.PathLike[str] | Mapping[str, Any]) -> object:
             f"the strategy is {strategy!r}",
             fix=f"use data, {_SEARCH}, holders by operator such as {{e0: [0], rest: all}}, or a file, ./strategy.yaml",
         )
-    try:
-        return parse_yaml(read_text(path), path.name)
-    except OutputError as error:
-        raise OutputError(error.problem, fix="give a file of holders by operator, such as e0: [0]") from None
+    return parse_yaml(read_text(path, wanted="give a file of holders by operator, such as e0: [0]"), path.name)

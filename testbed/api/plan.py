@@ -30,8 +30,7 @@ def plan(spec: Path, overrides: Sequence[str] = ()) -> Plan:
     """Check an experiment, with settings changed as after ``--set``, and predict; nothing is touched.
 
     Raises:
-        SpecError: the spec makes no sense.
-        OutputError: it cannot be read.
+        SpecError: the spec cannot be read, or makes no sense.
         UsageError: an override is not ``key=value``.
     """
     return Plan(planning.plan(load(spec, overrides)))

@@ -159,8 +159,7 @@ def schedule(path: str | os.PathLike[str]) -> Scheduled:
         path: of the batch, a YAML file.
 
     Raises:
-        OutputError: the file cannot be read.
-        SpecError: it makes no sense.
+        SpecError: the file cannot be read, or makes no sense.
     """
     asked = load(Path(path))
     begin_s = time.perf_counter()

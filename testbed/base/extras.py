@@ -10,6 +10,26 @@ from shlex import quote
 _OF_EXTRA = re.compile(r"\s*([^;]+?)\s*;\s*extra\s*==\s*[\"']([a-z]+)[\"']\s*")
 
 
+def install_of(package: str) -> str:
+    """The command that installs the Python package ``package``, which some code imports and which is not there."""
+    needs = map(_OF_EXTRA.fullmatch, _requirements())
+    extra = next((match[2] for match in needs if match and _named(match[1]) == package), None)
+    return install(extra) if extra else f"pip install {package}, if that is its name on the index"
+
+
+def _named(requirement: str) -> str:
+    """The package of a requirement, without versions and extras."""
+    return re.split(r"[^A-Za-z0-9_.-]", requirement.strip(), maxsplit=1)[0]
+
+
+def _requirements() -> list[str]:
+    """All of testbed; none in a checkout that was not installed."""
+    try:
+        return requires("testbed") or []
+    except PackageNotFoundError:
+        return []
+
+
 @cache
 def install(extra: str) -> str:
     """The command that installs the packages of an extra of ``pyproject.toml``.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from testbed.base.errors import OutputError, SpecError
+from testbed.base.errors import SpecError
 from testbed.base.units import rate_text
 from testbed.experiment.own_links import with_own
 from testbed.perturb import targets
@@ -37,14 +37,9 @@ def load(path: Path) -> Asked:
     """Read a batch's file.
 
     Raises:
-        OutputError: the file cannot be read.
-        SpecError: it makes no sense; every mistake is listed.
+        SpecError: the file cannot be read, or makes no sense; every mistake is listed.
     """
-    try:
-        text = read_text(path, LARGEST_BYTES)
-    except OutputError as error:
-        fix = "give a batch, such as experiments/mlfabric/batches/figure2.yaml"
-        raise OutputError(error.problem, fix=fix) from None
+    text = read_text(path, LARGEST_BYTES, "give a batch; docs/guides/mlfabric.md has an example")
     found = _checked(text, path.name)
     try:
         return _asked(found)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from testbed.base.errors import LabError, PrivilegeError, TestbedError, UsageError
 from testbed.base.listing import shortened
 from testbed.files import private
+from testbed.spec.yaml import WRITES_ONE
 from topologies.model import Topology
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ SOCKET = "socket"
 TERMINAL = (0, 1, 2)
 """Standard input, output and error of this process."""
 _OTHER_VERSION = "use the same testbed for up and exec"
-_NOT_UP = "start one in another terminal: testbed up experiments/quickstart.yaml"
+_NOT_UP = f"start one in another terminal: testbed up SPEC; {WRITES_ONE}"
 
 
 class Attachable(Protocol):

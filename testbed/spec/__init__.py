@@ -100,8 +100,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Source:
     """Read and check a spec's file.
 
     Raises:
-        OutputError: the file cannot be read.
-        SpecError: it makes no sense; every mistake is listed.
+        SpecError: the file cannot be read, or makes no sense; every mistake is listed.
         UsageError: an override is not ``key=value``.
     """
     return read(read_text(path), path.name, path.parent, overrides)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import OutputError, SpecError
+from testbed.base.errors import SpecError
 from testbed.base.units import size_bytes
 from testbed.spec.yaml import parse, read_text
 from topologies.parameters import did_you_mean
@@ -35,14 +35,9 @@ def load(path: Path) -> Demand:
     """Read a job's transfers.
 
     Raises:
-        OutputError: the file cannot be read.
-        SpecError: a key is missing or unknown, or the transfers make no sense.
+        SpecError: the file cannot be read, a key is missing or unknown, or the transfers make no sense.
     """
-    try:
-        text = read_text(path)
-    except OutputError as error:
-        fix = "give a file of a job's transfers; docs/guides/panels.md has an example"
-        raise OutputError(error.problem, fix=fix) from None
+    text = read_text(path, wanted="give a file of a job's transfers; docs/guides/panels.md has an example")
     try:
         return _demand(parse(text, path.name))
     except SpecError as error:

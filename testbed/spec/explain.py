@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
@@ -42,6 +43,8 @@ _WRONG_KIND = "union_tag_invalid"
 _KEY = "[key]"
 """What pydantic puts after a key of a mapping that is wrong itself."""
 
+ANY_TEXT = "'text'"
+"""An example of text of which no other is known."""
 MOST_SHOWN = 8
 """So many mistakes are listed; with more, the file is probably something else than a spec."""
 
@@ -112,9 +115,26 @@ def _describe(item: Any, path: Path, schema: _Schema) -> tuple[str, str]:
         return _not_other(path, schema)
     if item["loc"][-1] == _KEY:  # the mapping's example has a key, too
         path = path[:-1]
-    form = schema.example(path) if isinstance(path[-1], int) else f"{path[-1]}: {schema.example(path)}"
+    key = "" if isinstance(path[-1], int) else f"{path[-1]}: "
+    form = key + schema.example(path)
+    if kind == "string_type" and (read := _read_as(value)):
+        meaning, quoted = read
+        other = "" if form.endswith(ANY_TEXT) else f", or write it as {form}"
+        return f"{meaning} is not text", f"quote it: {key}{quoted}{other}"
     problem = "empty text" if kind == "string_too_short" else f"{_short(value)} is not {_EXPECTED[kind]}"
     return problem, f"write it as {form}"
+
+
+def _read_as(value: object) -> tuple[str, str] | None:
+    """What YAML takes an unquoted word for, and the word in quotes; None of a value that no single word gives.
+
+    YAML 1.1 reads ``no`` and ``off`` as false, and ``yes`` and ``on`` as true.
+    """
+    if isinstance(value, bool):
+        return ("true (as yes and on are in YAML)", "'yes'") if value else ("false (as no and off are in YAML)", "'no'")
+    if isinstance(value, int | float):
+        return f"{value}", f"'{value}'"
+    return (f"the date {value}", f"'{value}'") if isinstance(value, datetime.date) else None
 
 
 def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:
@@ -202,12 +222,16 @@ class _Schema:
         if isinstance(path[-1], int):
             return self.example(path[:-1]).strip("[]")
         field = self.field(path)
+        if field is None and (within := self.field(path[:-1])) and get_origin(within.annotation) is dict:
+            return str(within.examples[0]).strip("{}").partition(": ")[2]  # of a name of the user's choice
         if field is None:
             return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}" if self.keys(path) else "1"
         if field.examples:
             return str(field.examples[0])
         if isinstance(field.default, str | int | float) and field.default != "":
             return str(field.default)
+        if field.default == "":
+            return ANY_TEXT
         return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}"
 
 

@@ -19,7 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from testbed.base.errors import OutputError, SpecError
+from testbed.base.errors import SpecError
 from testbed.base.units import rate_bps
 from testbed.spec.yaml import parse, read_text
 from topologies.parameters import did_you_mean
@@ -35,13 +35,9 @@ def load(path: Path) -> Prices:
     """Read a table.
 
     Raises:
-        OutputError: the file cannot be read.
-        SpecError: a key is missing or unknown, or a price is none.
+        SpecError: the file cannot be read, a key is missing or unknown, or a price is none.
     """
-    try:
-        text = read_text(path)
-    except OutputError as error:
-        raise OutputError(error.problem, fix="give a table of prices; its form is in testbed/spec/prices.py") from None
+    text = read_text(path, wanted="give a table of prices; its form is in testbed/spec/prices.py")
     table = parse(text, path.name)
     _keys(table, ("source", "ports", "cable", *OPTICS), ("source", "ports", "cable"), path.name)
     if not isinstance(table["source"], str) or not table["source"]:

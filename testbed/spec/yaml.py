@@ -10,8 +10,10 @@ from pathlib import Path
 
 import yaml
 
-from testbed.base.errors import OutputError, SpecError
+from testbed.base.errors import SpecError
 
+WRITES_ONE = "testbed new writes a spec to begin with"
+A_SPEC = f"give the path of a spec; {WRITES_ONE}"
 LIMIT_BYTES = 1 << 16
 """Forty times the longest of our experiments; parsing so much takes up to a second."""
 LARGEST = 2**63
@@ -52,6 +54,12 @@ class _Loader(yaml.SafeLoader):
                     problem=f"a comma inside {{...}} ends a value, so {key!r} is a key",
                     problem_mark=key_node.start_mark,
                 )
+            if isinstance(key, bool):
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key_node.value} means {str(key).lower()} in YAML",
+                    problem_mark=key_node.start_mark,
+                    note=f"quote it: '{key_node.value}'",
+                )
             if not isinstance(key, str | int | float) or key != key:
                 raise yaml.MarkedYAMLError(
                     problem=f"{key!r} cannot be a key: a key is a word or a number", problem_mark=key_node.start_mark
@@ -73,23 +81,20 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
-def read_text(path: Path, most_bytes: int = LIMIT_BYTES) -> str:
-    """The file's text.
+def read_text(path: Path, most_bytes: int = LIMIT_BYTES, wanted: str = A_SPEC) -> str:
+    """The file's text; ``wanted`` says what to give in place of a file that cannot be read.
 
     Raises:
-        OutputError: it is missing, unreadable, or larger than ``most_bytes``, which no spec is.
-        SpecError: it is not text.
+        SpecError: it is missing, unreadable, no text, or larger than ``most_bytes``, which no spec is.
     """
     try:
         content = _read(path, most_bytes)
         if len(content) > most_bytes:
-            raise OutputError(f"{path}: a spec has at most {most_bytes:,} bytes", fix="give the spec's file")
+            raise SpecError(f"{path}: a spec has at most {most_bytes:,} bytes", fix=wanted)
         return as_text(path, content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise OutputError(
-            f"{path}: {reason}", fix="give the path of a spec, such as experiments/quickstart.yaml"
-        ) from None
+        raise SpecError(f"{path}: {reason}", fix=wanted) from None
 
 
 def as_text(path: Path, content: bytes) -> str:
@@ -110,7 +115,7 @@ def _read(path: Path, most_bytes: int) -> bytes:
     """At most one byte more than a spec may have: it may be a device that never ends, or a pipe that nobody fills.
 
     Raises:
-        OutputError: nothing came through the pipe for a while.
+        SpecError: nothing came through the pipe for a while.
         OSError: it cannot be read.
     """
     content, deadline = b"", time.monotonic() + PIPE_S
@@ -118,7 +123,7 @@ def _read(path: Path, most_bytes: int) -> bytes:
     try:
         while len(content) <= most_bytes:
             if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise OutputError(f"{path}: no spec has come for {PIPE_S:g} s", fix="write it into a file")
+                raise SpecError(f"{path}: no spec has come for {PIPE_S:g} s", fix="write it into a file")
             piece = os.read(file, most_bytes + 1 - len(content))
             if not piece:
                 break
@@ -139,7 +144,7 @@ def parse(text: str, name: str) -> dict[object, object]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
-        fix = _quoted(text.split("\n")[mark.line]) if mark else None
+        fix = error.note or (_quoted(text.split("\n")[mark.line]) if mark else None)
         raise SpecError(f"{name}:{line}: {error.problem or error.context}", fix=fix or "correct that line") from None
     except yaml.YAMLError as error:
         raise SpecError(f"{name}: {error}".splitlines()[0], fix="save it as plain UTF-8 text") from None
@@ -148,9 +153,7 @@ def parse(text: str, name: str) -> dict[object, object]:
     except RecursionError:
         raise SpecError(f"{name}: nested too deeply", fix="write it with a few levels") from None
     if not isinstance(loaded, dict):
-        raise SpecError(
-            f"{name}: holds {_kind(loaded)}, not keys and values", fix="start from experiments/quickstart.yaml"
-        )
+        raise SpecError(f"{name}: holds {_kind(loaded)}, not keys and values", fix=WRITES_ONE)
     return loaded
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from testbed.base.errors import SpecError, TopologyError
+from testbed.base.extras import install
 from topologies.build import build, families
 
 FAMILIES = (
@@ -23,7 +25,7 @@ GOLDEN = {
     "bcube(n=3,kk=2)": ("bcube has no parameter 'kk' (did you mean 'k'?)", BCUBE),
     "fat_tree(pods=4)": (
         "fat_tree has no parameter 'pods'",
-        "write it as fat_tree(k=...,routing=two_level,oversubscription=1)",
+        "write it as fat_tree(k=...,routing=two_level,oversubscription=1,hosts=None)",
     ),
     "bcube(n=three,k=2)": ("bcube: n is three", "give n an integer"),
     "bcube(n=3.5,k=2)": ("bcube: n is 3.5", "give n an integer"),
@@ -32,6 +34,8 @@ GOLDEN = {
     "bcube(n=3,k=0)": ("bcube: k is 0", "give k at least 1"),
     "star(hosts=0)": ("star: hosts is 0", "give hosts at least 1"),
     "fat_tree(k=0)": ("fat_tree: k is 0", "give k at least 2"),
+    "fat_tree(k=4,hosts=17)": ("fat_tree: hosts is 17, and k=4 gives 16 hosts", "give hosts 1 to 16"),
+    "fat_tree(k=4,hosts=0)": ("fat_tree: hosts is 0, and k=4 gives 16 hosts", "give hosts 1 to 16"),
     "fat_tree(k=3)": ("fat_tree: k is 3, which is odd", "give k an even number: 2 or 4"),
     "fat_tree(k=4,routing=emcp)": (
         "fat_tree: routing is emcp (did you mean 'ecmp'?)",
@@ -267,10 +271,21 @@ def test_errors_in_a_builder_of_ones_own(expression: str, mine: Path) -> None:
     assert error_of(expression) == f"{problem.format(here=mine.parent)}\n  fix: {fix}"
 
 
+def test_a_file_that_imports_a_package_that_is_not_installed(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine.write_text("import nothing_of_this_name")
+    assert error_of("mine.py:f") == (
+        "mine.py fails to run: ModuleNotFoundError: No module named 'nothing_of_this_name'\n"
+        "  fix: correct the import, or install the package: pip install nothing_of_this_name, "
+        "if that is its name on the index"
+    )
+    monkeypatch.setitem(sys.modules, "mininet", None)  # as where it is not installed
+    mine.write_text("from mininet.topo import Topo")
+    assert error_of("mine.py:f").endswith("fix: correct the import, or install the package: " + install("mininet"))
+
+
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("import nothing_of_this_name", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("def f(:", "SyntaxError: invalid syntax (mine.py, line 1)"),
         ("raise SystemExit(4)", "SystemExit: 4"),
     ],

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.spec.yaml import A_SPEC
 from tests import own
 from workloads.lda import texts
 
@@ -48,6 +49,11 @@ CHANGES: dict[str, tuple[str, str]] = {
     "number_for_the_workload": ("workload:\n", "workload: 7\nworkload_was:\n"),
     "missing_key": ("  iterations: 3\n", ""),
     "missing_links": ("links: {rate: 200 Mbit/s}\n", ""),
+    "label_no": ("label: PS", "label: no"),
+    "label_that_is_a_number": ("label: PS", "label: 12"),
+    "label_that_is_a_list": ("label: PS", "label: [a]"),
+    "name_on": ("name: small", "name: on"),
+    "key_that_yaml_reads_as_false": ("label: PS", "no: PS"),
     "wrong_type": ("iterations: 3", "iterations: many"),
     "text_for_a_group": ("links: {rate: 200 Mbit/s}", "links: fast"),
     "number_for_a_list_entry": ("  - {label: PS", "  - 7\n  - {label: PS"),
@@ -280,6 +286,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "command_not_found": (TRAIN, "  kind: command\n  command: pyhton train.py\n"),
     "command_not_in_the_directory": (TRAIN, "  kind: command\n  command: ./train.sh\n"),
     "command_empty": (TRAIN, "  kind: command\n  command: ''\n"),
+    "command_empty_list": (TRAIN, "  kind: command\n  command: []\n"),
+    "command_empty_word": (TRAIN, "  kind: command\n  command: ['']\n"),
     "command_without_an_end": (TRAIN, "  kind: command\n  command: python -c 'print(1)\n"),
     "command_is_a_number": (TRAIN, "  kind: command\n  command: 7\n"),
     "command_on_hosts_with_several_nics": (
@@ -1034,13 +1042,13 @@ def test_a_huge_file_is_not_read(testbed: Callable[..., Called], spec_file: Path
     spec_file.write_text("#" * (1 << 21))
     called = testbed("plan", "spec.yaml")
     assert called.code == 2
-    assert called.err == "error: spec.yaml: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
+    assert called.err == f"error: spec.yaml: a spec has at most 65,536 bytes\n  fix: {A_SPEC}\n"
 
 
 def test_a_file_without_end_is_not_read_to_it(testbed: Callable[..., Called]) -> None:
     called = testbed("plan", "/dev/zero")
     assert called.code == 2
-    assert called.err == "error: /dev/zero: a spec has at most 65,536 bytes\n  fix: give the spec's file\n"
+    assert called.err == f"error: /dev/zero: a spec has at most 65,536 bytes\n  fix: {A_SPEC}\n"
 
 
 def test_deep_nesting_is_refused(testbed: Callable[..., Called], spec_file: Path) -> None:

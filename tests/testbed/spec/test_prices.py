@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.base.errors import OutputError, SpecError
+from testbed.base.errors import SpecError
 from testbed.spec.prices import load
 from topologies.prices import TOPOOPT, PortPrices
 
@@ -65,5 +65,5 @@ def test_no_ports(tmp_path: Path) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="no such file"):
+    with pytest.raises(SpecError, match="no such file"):
         load(tmp_path / "none.yaml")
