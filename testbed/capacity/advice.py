@@ -101,27 +101,30 @@ def advise(trials: Sequence[Trial], known: Known) -> Advice:
 
 
 def _text(asked: Sequence[Asked]) -> str:
-    """``18 links of 1 Gbit/s carry 18 Gbit/s in all; this machine carried 7.2: likely to end INVALID. ...``."""
+    """``18 links of 1 Gbit/s carry 18 Gbit/s in all; this machine carries about 7.2 Gbit/s of such a load (ring, 9
+    processes): likely to end INVALID. ...``: of the cell for which it has the least room."""
     worst = min(asked, key=lambda one: one.room)
     load, trial = worst.load, worst.trial
-    which = f" ({trial.label})" if len({one.trial.label for one in asked}) > 1 else ""
+    which = f"of {len(asked)} cells {trial.name} needs most of this machine: " if len(asked) > 1 else ""
+    kind = ", ".join([*dict.fromkeys(trial.network.arm.schemes), counted(load.processes, "process")])
     alike = f" (as in the lab {DEFAULT}, whose kernel {trial.spec.lab} shares)" if trial.spec.lab != DEFAULT else ""
-    text = f"{links_text(worst)}{which} carry {rate_text(round_down(load.in_all_bps, 3))} in all"
-    carried = load.in_all_bps * worst.room
-    if worst.carried:
-        return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}"
     if worst.room <= 0:
         return (
             f"{trial.label} has {counted(load.processes, 'process')}, "
             f"more than this machine carried at any rate{alike}: "
             "likely to end INVALID. Take fewer hosts"
         )
+    carried = rate_text(round_down(load.in_all_bps * worst.room))
+    text = f"{which}{links_text(worst)} carry {rate_text(round_down(load.in_all_bps, 3))} in all"
+    text += f"; this machine carries about {carried} of such a load ({kind}){alike}"
+    if worst.carried:
+        return text
     too_fast = [one for one in asked if not one.carried]
     many = len(too_fast)
     some = f"{many} of {len(asked)} cells {'is' if many == 1 else 'are'} " if many < len(asked) else ""
     fixes = " or ".join(f"--set {change}" for change in changes(too_fast))
     verdict = f"{some}likely to end INVALID. Take {fixes}"
-    return f"{text}; this machine carried {rate_text(round_down(carried))}{alike}: {verdict}"
+    return f"{text}: {verdict}"
 
 
 def links_text(asked: Asked) -> str:

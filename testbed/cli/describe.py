@@ -149,7 +149,7 @@ def schemes(as_json: AsJson = False) -> None:
 def models(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL]", help="Only this model; also one of your own, './net.py:Net(classes=10)'."),
+        typer.Argument(metavar="MODEL", help="Only this model; also one of your own, './net.py:Net(classes=10)'."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PaperName = Annotated[str | None, typer.Argument(metavar="PAPER", help="A paper, such as bml.", show_default=False)]
 ClaimName = Annotated[
-    str | None, typer.Argument(metavar="[CLAIM]", help="Only this claim, such as bml.gst.", show_default=False)
+    str | None, typer.Argument(metavar="CLAIM", help="Only this claim, such as bml.gst.", show_default=False)
 ]
 Full = Annotated[
     bool, typer.Option("--full", help="Measure with many repeats, which takes hours; default: with a few.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Claim = Annotated[
     str | None,
     typer.Argument(
-        metavar="[PAPER[.CLAIM]]", help="A paper or a claim, such as rina or plink.table4.1; default: list all claims."
+        metavar="PAPER[.CLAIM]", help="A paper or a claim, such as rina or plink.table4.1; default: list all claims."
     ),
 ]
 

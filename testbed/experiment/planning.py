@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -125,7 +125,7 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
     guess = "a command takes a minute" if found["trials"][0]["command"] else "computing a gradient takes half a second"
     known = "" if found["duration_known"] else f", if {guess}"
     many = counted(len(found["trials"]), "trial")
-    cells = f" ({len(rows)}, {found['repeats']} times each)" if found["repeats"] > 1 else ""
+    cells = f" ({counted(len(rows), 'cell')}, {found['repeats']} repeats of each)" if found["repeats"] > 1 else ""
     lines = [f"{found['name']}: {many}{cells} in lab {found['lab']}, {_rates(found)}, about {about}{known}"]
     if found["most_repeats"] > found["repeats"]:
         most = len(rows) * found["most_repeats"]
@@ -209,17 +209,21 @@ MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
 
 def _rates(found: Mapping[str, Any]) -> str:
     """``links at 200 Mbit/s``, or from what to what they are swept, and those that have values of their own."""
-    rates = sorted({trial["builds"]["rate_bps"] for trial in found["trials"]})
-    text = " to ".join(rate_text(rate) for rate in dict.fromkeys((rates[0], rates[-1])))
-    scales = {trial["scale"] or 1 for trial in found["trials"]}
-    scale = scales.pop()
-    if not scales and scale > 1 and len(rates) == 1:
-        whole = rate_text(rates[0] * scale)
+    text = _range([trial["builds"]["rate_bps"] for trial in found["trials"]], rate_text)
+    scales = [trial["scale"] or 1 for trial in found["trials"]]
+    if max(scales) > 1:
+        whole = _range([trial["builds"]["rate_bps"] * (trial["scale"] or 1) for trial in found["trials"]], rate_text)
         chosen = ", fitted to this machine" if found["fitted_scale"] else ""
-        text += f" (scale {scale:g}{chosen}: {whole}, and gradients as much larger, take the same time)"
+        scale = _range(scales, "{:g}".format)
+        text += f" (scale {scale}{chosen}: {whole}, and gradients as much larger, take the same time)"
     own = list(dict.fromkeys(trial["builds"].get("own_links", "") for trial in found["trials"]))
     others = f" but {own[0]}" if own[0] else ""
     return f"links at {text}{others}{' and other values' if len(own) > 1 else ''}"
+
+
+def _range(values: Sequence[float], write: Callable[[float], str]) -> str:
+    """From the least to the largest, or the one that there is."""
+    return " to ".join(dict.fromkeys(map(write, (min(values), max(values)))))
 
 
 def _row(trial: Mapping[str, Any]) -> list[str]:

@@ -41,7 +41,8 @@ def test_more_than_the_machine_carries() -> None:
     found = told(FAST, known())
     assert found.warns
     assert found.text == (
-        "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carried 22 Gbit/s: likely to end INVALID. "
+        "18 links of 2 Gbit/s carry 36 Gbit/s in all; this machine carries about 22 Gbit/s of such a load "
+        "(bml, 9 processes): likely to end INVALID. "
         "Take --set workload.scale=3.2 or --set links.rate='2.5 Gbit/s'"
     )
 
@@ -78,7 +79,8 @@ def test_what_is_advised_is_carried() -> None:
 def test_of_several_arms_the_one_that_asks_for_most() -> None:
     found = told(SEVERAL, known())
     assert found.text == (
-        "18 links of 2 Gbit/s (BML) carry 36 Gbit/s in all; this machine carried 22 Gbit/s: "
+        "of 4 cells BML-b2 needs most of this machine: 18 links of 2 Gbit/s carry 36 Gbit/s in all; "
+        "this machine carries about 22 Gbit/s of such a load (bml, 9 processes): "
         "2 of 4 cells are likely to end INVALID. Take --set links.rate='1.2 Gbit/s'"
     )
     assert found.as_json() == {
@@ -93,13 +95,17 @@ def test_of_several_arms_the_one_that_asks_for_most() -> None:
 def test_what_the_machine_carries() -> None:
     found = told(FAST.replace("scale: 2", "scale: 10"), known())
     assert not found.warns
-    assert found.text == "18 links of 400 Mbit/s carry 7.2 Gbit/s in all; this machine carried 22 Gbit/s"
+    assert found.text == (
+        "18 links of 400 Mbit/s carry 7.2 Gbit/s in all; this machine carries about 22 Gbit/s of such a load "
+        "(bml, 9 processes)"
+    )
 
 
 @pytest.mark.parametrize("lab", ["mininet", "docker"])
 def test_other_labs_of_the_same_kernel_are_predicted_alike_and_that_is_said(lab: str) -> None:
     text = told(f"lab: {lab}\n{FAST}", known()).text
-    assert f"22 Gbit/s (as in the lab netns, whose kernel {lab} shares): likely to end INVALID" in text
+    alike = f"(as in the lab netns, whose kernel {lab} shares): likely to end INVALID"
+    assert f"22 Gbit/s of such a load (bml, 9 processes) {alike}" in text
 
 
 IMPAIRED = "what delays, jitter and losses take of the cores is not measured"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import Context
 from typer.main import get_command
 
 from testbed.cli import app
@@ -233,6 +234,23 @@ def test_a_plan_says_what_scale_does(testbed: Callable[..., Called], spec_file: 
     difference_s = (1024 * 1514 / 1448 + 66) * 8 * (1 / 200e6 - 1 / 400e6)
     assert whole["gst_theory_s"] == pytest.approx(trial["gst_theory_s"] + difference_s, rel=1e-4)
     assert whole["jct_theory_s"] == pytest.approx(3 * (0.268 + whole["gst_theory_s"]), rel=1e-4)
+
+
+def test_a_plan_of_a_sweep_has_a_header_for_all_points(testbed: CLI, spec_file: Path) -> None:
+    text = PROFILE.replace("40 Gbit/s", "[40 Gbit/s, 80 Gbit/s]")
+    spec_file.write_text(text)
+    one_scale = testbed("plan", "spec.yaml").out
+    assert "links at 200 Mbit/s to 400 Mbit/s (scale 200: 40 Gbit/s to 80 Gbit/s, and gradients as" in one_scale
+    spec_file.write_text(text.replace("scale: 200", "scale: [200, 400]") + "repeats: 2\n")
+    several = testbed("plan", "spec.yaml").out
+    assert several.startswith("played: 8 trials (4 cells, 2 repeats of each) in lab netns, ")
+    assert "links at 100 Mbit/s to 400 Mbit/s (scale 200 to 400: 40 Gbit/s to 80 Gbit/s, and gradients as" in several
+
+
+def test_optional_arguments_have_one_pair_of_brackets() -> None:
+    shown = {name: one.get_usage(Context(one, info_name=name)) for name, one in GROUP.commands.items()}
+    assert [name for name, usage in shown.items() if "[[" in usage] == []
+    assert shown["reproduce"].split() == ["Usage:", "reproduce", "[OPTIONS]", "[PAPER]", "[CLAIM]"]
 
 
 def test_an_error_is_json_for_programs_as_well_and_not_if_json_is_a_nodes_affair(testbed: CLI) -> None:
