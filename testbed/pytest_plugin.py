@@ -6,18 +6,21 @@
     def test_gst_is_as_before(testbed_run):
         ...  # after the gate; testbed_run, if you want it, is the run's directory
 
-Worse is a failure, and so is a run that fails or cannot be compared; inconclusive is a skip, with the reason. A test
-that takes ``testbed_run`` without the mark is an error. A process of its own decides: ``testbed run SPEC --baseline
-FILE``. Paths are relative to pytest's root directory. ``metrics`` (default ``"gst"``), ``threshold``, ``set`` and
-``allow`` are texts, or lists of texts, for the options of that command.
+Worse is a failure, whose first line is the verdict, and so is a run that fails or cannot be compared; inconclusive is a
+skip, with the reason. A test that takes ``testbed_run`` without the mark is an error. A process of its own decides:
+``testbed run SPEC --baseline FILE``. Paths start at the folder of the test's file, or, where that has no such file, at
+pytest's root directory. ``metrics`` (default ``"gst"``), ``threshold``, ``set`` and ``allow`` are texts, or lists of
+texts, for the options of that command. ``set`` and ``threshold`` may also be dicts, as ``testbed.run`` and
+``testbed.compare`` take them.
 
 Nothing of size is imported, and nothing runs, where no test has the mark.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +33,9 @@ MARK = "testbed"
 FIXTURE = "testbed_run"
 FILES = ("spec", "baseline")
 OPTIONS = {"metrics": "--metric", "threshold": "--threshold", "set": "--set", "allow": "--allow"}
+BY_KEY = ("threshold", "set")
+"""Options that may be a dict."""
+COMPARISON = "comparison.json"
 EXAMPLES = {
     "spec": "experiments/mine.yaml",
     "baseline": "baseline.json",
@@ -74,12 +80,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     mark = item.get_closest_marker(MARK)
     if mark is not None and isinstance(item, pytest.Function):
-        _gate(item, arguments(*mark.args, **mark.kwargs))
+        _gate(item, arguments(*mark.args, folders=(item.path.parent, item.config.rootpath), **mark.kwargs))
     return (yield)
 
 
-def arguments(*specs: Any, **options: Any) -> list[str]:
-    """Those of ``testbed`` that a mark stands for.
+def arguments(*specs: Any, folders: Sequence[Path] = (), **options: Any) -> list[str]:
+    """Those of ``testbed`` that a mark stands for. Its files are in the first of ``folders`` that has them; with no
+    folders, they are taken as they are written.
 
     Raises:
         pytest.fail.Exception: the mark has a mistake.
@@ -90,25 +97,45 @@ def arguments(*specs: Any, **options: Any) -> list[str]:
     given = [*specs, *([options["spec"]] if "spec" in options else [])]
     if len(given) != 1:
         _refuse(f"takes one spec, such as {EXAMPLES['spec']!r}, and has {len(given) or 'none'}")
-    words = ["run", _file("spec", given[0]), "--baseline", _file("baseline", options.get("baseline"))]
+    spec, baseline = _file("spec", given[0], folders), _file("baseline", options.get("baseline"), folders)
+    words = ["run", spec, "--baseline", baseline]
     for name, values in {"metrics": "gst", **options}.items():
         if name in OPTIONS:
             words += [word for text in _texts(name, values) for word in (OPTIONS[name], text)]
     return words
 
 
-def _file(name: str, value: Any) -> str:
+def _file(name: str, value: Any, folders: Sequence[Path]) -> str:
     if not isinstance(value, str | Path):
         problem = "is missing" if value is None else f"is {value!r}"
         _refuse(f"{name} {problem}; it takes a path such as {EXAMPLES[name]!r}")
-    return str(value)
+    places = [folder / value for folder in dict.fromkeys(folders)]
+    there = next((place for place in places if place.is_file()), None)
+    if places and there is None:
+        _refuse(f"there is no {name} {str(value)!r}; looked for {' and '.join(map(str, dict.fromkeys(places)))}")
+    return str(value if there is None else there)
 
 
 def _texts(name: str, values: Any) -> Sequence[str]:
     several = [values] if isinstance(values, str) else values
+    if isinstance(values, Mapping) and name in BY_KEY:
+        several = [f"{key}={_text(name, value)}" for key, value in values.items()]
     if not isinstance(several, list | tuple) or not all(isinstance(one, str) for one in several):
-        _refuse(f"{name} is {values!r}; it takes text such as {EXAMPLES[name]!r}, or a list of texts")
+        form = ", a list of texts, or a dict" if name in BY_KEY else ", or a list of texts"
+        _refuse(f"{name} is {values!r}; it takes text such as {EXAMPLES[name]!r}{form}")
     return several
+
+
+def _text(name: str, value: Any) -> str:
+    """A value as it stands in YAML: text as it is, anything else as JSON, which YAML reads alike."""
+    problem = ""
+    try:
+        written = value if isinstance(value, str) else json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        problem = str(error)
+    if problem:
+        _refuse(f"{name} has the value {value!r}, which cannot be written: {problem}")
+    return written
 
 
 def _refuse(problem: str) -> NoReturn:
@@ -128,6 +155,36 @@ def _gate(item: pytest.Function, words: list[str]) -> None:
     told = done.stdout + done.stderr
     if done.returncode == OK:
         return
-    if done.returncode == UNDECIDED and (out / "comparison.json").exists():
+    if done.returncode == UNDECIDED and (out / COMPARISON).exists():
         pytest.skip("; ".join(line for line in told.splitlines() if line.startswith("inconclusive")))
-    pytest.fail(f"testbed {' '.join(words)}: exit code {done.returncode}\n{told}", pytrace=False)
+    command = f"testbed {' '.join(words)}: exit code {done.returncode}"
+    pytest.fail("\n".join([_verdict(out, told), command, told]), pytrace=False)
+
+
+def _verdict(out: Path, told: str) -> str:
+    """Why a test fails, in a line: what is worse than in the baseline, or the first error that was told."""
+    found: dict[str, Any] = json.loads((out / COMPARISON).read_text()) if (out / COMPARISON).exists() else {}
+    says = [_worse(one) for one in found.get("judged", ()) if one["verdict"] == "worse"]
+    says += [_failed(one) for one in found.get("failures", ()) if not one["accepted"]]
+    lines = told.splitlines()
+    says += [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    says += [line for line in lines if ": FAILED: " in line]
+    more = f" (and {len(says) - 1} more)" if len(says) > 1 else ""
+    return f"{says[0]}{more}" if says else "testbed run ended without a verdict"
+
+
+def _worse(one: Mapping[str, Any]) -> str:
+    metric = {"gst": "GST", "jct": "JCT"}.get(one["metric"], "samples/s")
+    value, low, high = (one["ratio"][key] for key in ("value", "low", "high"))
+    between = "" if low is None or high is None else f" ({low:.3g} to {high:.3g})"
+    return f"{metric} of {_cell(one)}: {value:.3g}{between} of the baseline, worse"
+
+
+def _failed(one: Mapping[str, Any]) -> str:
+    now, before = (f"{one[side]['failed']} of {one[side]['trials']}" for side in ("new", "base"))
+    return f"{now} trials of {_cell(one)} FAILED, {before} in the baseline"
+
+
+def _cell(one: Mapping[str, Any]) -> str:
+    batch = f"batch {one['batch']}" if one["batch"] else ""
+    return ", ".join(filter(None, [one["arm"], batch, *(f"{key}={value}" for key, value in one["point"].items())]))

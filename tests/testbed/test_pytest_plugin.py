@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -26,14 +27,34 @@ words = sys.argv[1:]
 out = pathlib.Path(words[words.index("--out") + 1])
 out.mkdir()
 (out / "resolved.json").write_text(json.dumps(words))
-{comparison}
+(out / "comparison.json").write_text({comparison!r}) if {comparison!r} else None
 print("inconclusive: ring, batch 2: GST: too few repeats")
 sys.exit({code})
 """
 
 
-def run_suite(folder: Path, code: int, *, comparison: bool = True, more: str = "", after: str = "") -> str:
-    """Run a suite in which ``python -m testbed`` is a program that ends with ``code``; what pytest says."""
+WORSE = {
+    "judged": [
+        {"arm": "PS", "batch": 2, "point": {}, "metric": "gst", "verdict": "same", "ratio": None},
+        {
+            **{"arm": "ring", "batch": 2, "point": {"hosts": 3}, "metric": "gst", "verdict": "worse"},
+            "ratio": {"value": 1.2512, "low": 1.2401, "high": 1.2604},
+        },
+    ],
+    "failures": [
+        {
+            **{"arm": "PS", "batch": 2, "point": {}, "accepted": False},
+            **{"base": {"failed": 0, "trials": 4}, "new": {"failed": 2, "trials": 4}},
+        }
+    ],
+}
+
+
+def run_suite(
+    folder: Path, code: int, *, comparison: str = "{}", more: str = "", after: str = "", at: str = "."
+) -> str:
+    """Run a suite in which ``python -m testbed`` is a program that ends with ``code``; what pytest says. The test is in
+    the folder ``at``."""
     package = folder / "stub" / "testbed"
     package.mkdir(parents=True)
     root = Path(__file__).parents[2] / "testbed"
@@ -49,9 +70,12 @@ def run_suite(folder: Path, code: int, *, comparison: bool = True, more: str = "
         "base/python",
     ):
         (package / f"{name}.py").write_text((root / f"{name}.py").read_text())
-    written = '(out / "comparison.json").write_text("{}")' if comparison else ""
-    (package / "__main__.py").write_text(STUB.format(comparison=written, code=code))
-    (folder / "test_mine.py").write_text(SUITE.format(more=more) + after)
+    (package / "__main__.py").write_text(STUB.format(comparison=comparison, code=code))
+    (folder / at).mkdir(exist_ok=True)
+    (folder / at / "test_mine.py").write_text(SUITE.format(more=more) + after)
+    for name in ("spec.yaml", "baseline.json"):
+        if not (folder / at / name).exists():
+            (folder / name).touch()
     (folder / "pytest.ini").write_text("[pytest]\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "testbed.pytest_plugin", "-rs", "--strict-markers", "-v"],
@@ -71,9 +95,33 @@ def test_a_run_that_is_not_slower_passes(tmp_path: Path) -> None:
 def test_slower_fails_and_says_what_the_command_said(tmp_path: Path) -> None:
     told = run_suite(tmp_path, 3)
     assert "1 failed, 1 passed" in told
-    assert "testbed run spec.yaml --baseline baseline.json --metric gst: exit code 3" in told
+    assert f"testbed run {tmp_path}/spec.yaml --baseline {tmp_path}/baseline.json --metric gst: exit code 3" in told
     assert "too few repeats" in told
     assert "Traceback" not in told
+
+
+def test_the_first_line_of_a_failure_is_the_verdict_and_the_summary_shows_it(tmp_path: Path) -> None:
+    told = run_suite(tmp_path, 3, comparison=json.dumps(WORSE), more=", threshold='5%'")
+    first = "GST of ring, batch 2, hosts=3: 1.25 (1.24 to 1.26) of the baseline, worse (and 1 more)"
+    assert f"\n{first}\ntestbed run " in told
+    (summary,) = (line for line in told.splitlines() if line.startswith("FAILED test_mine.py::test_gst"))
+    assert "GST of ring, batch 2, hosts=3: 1.25 (1.24 to 1.26)" in summary
+
+
+def test_files_beside_the_test_come_before_those_of_the_root(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "spec.yaml").touch()
+    (tmp_path / "spec.yaml").touch()
+    told = run_suite(tmp_path, 3, at="inner")
+    assert f"testbed run {tmp_path}/inner/spec.yaml --baseline {tmp_path}/baseline.json" in told
+
+
+def test_a_file_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(pytest.fail.Exception) as failed:
+        arguments("a.yaml", baseline="b.json", folders=(tmp_path, tmp_path / "x"))
+    assert str(failed.value) == (
+        f"mark testbed: there is no spec 'a.yaml'; looked for {tmp_path}/a.yaml and {tmp_path}/x/a.yaml"
+    )
 
 
 def test_inconclusive_is_a_skip_with_its_reason(tmp_path: Path) -> None:
@@ -83,8 +131,8 @@ def test_inconclusive_is_a_skip_with_its_reason(tmp_path: Path) -> None:
     assert "ring, batch 2: GST: too few repeats" in told
 
 
-@pytest.mark.parametrize(("code", "comparison"), [(4, False), (1, True), (2, False)])
-def test_what_ran_into_trouble_or_cannot_be_compared_fails(tmp_path: Path, code: int, comparison: bool) -> None:
+@pytest.mark.parametrize(("code", "comparison"), [(4, ""), (1, "{}"), (2, "")])
+def test_what_ran_into_trouble_or_cannot_be_compared_fails(tmp_path: Path, code: int, comparison: str) -> None:
     assert "1 failed, 1 passed" in run_suite(tmp_path, code, comparison=comparison)
 
 
@@ -100,7 +148,7 @@ def test_the_fixture_without_the_mark_is_an_error_that_says_how_to_mark(tmp_path
 
 def test_a_mark_with_a_mistake_fails_with_a_sentence(tmp_path: Path) -> None:
     told = run_suite(tmp_path, 0, more=", threshold=0.2")
-    assert "\nmark testbed: threshold is 0.2; it takes text such as '5%', or a list of texts\n" in told
+    assert "\nmark testbed: threshold is 0.2; it takes text such as '5%', a list of texts, or a dict\n" in told
     assert "Traceback" not in told
     assert "During handling" not in told
 
@@ -117,8 +165,13 @@ def test_a_mark_with_a_mistake_fails_with_a_sentence(tmp_path: Path) -> None:
         (["a.yaml"], {"treshold": "5%"}, "there is no 'treshold'; it takes baseline, metrics, threshold, set, allow"),
         (
             ["a.yaml"],
-            {"baseline": "b.json", "set": {"seed": 2}},
-            "set is {'seed': 2}; it takes text such as 'workload.iterations=5', or a list of texts",
+            {"baseline": "b.json", "set": 3},
+            "set is 3; it takes text such as 'workload.iterations=5', a list of texts, or a dict",
+        ),
+        (
+            ["a.yaml"],
+            {"baseline": "b.json", "set": {"seed": {2}}},
+            "set has the value {2}, which cannot be written: Object of type set is not JSON serializable",
         ),
         (
             ["a.yaml"],
@@ -139,6 +192,15 @@ def test_a_mark_becomes_the_commands_options() -> None:
     assert words == [
         *("run", "a.yaml", "--baseline", "b.json", "--metric", "gst", "--metric", "jct"),
         *("--threshold", "5%", "--set", "seed=2", "--allow", "cpu"),
+    ]
+
+
+def test_settings_and_thresholds_may_be_dicts() -> None:
+    changes = {"links.rate": "5 Mbit/s", "workload.batch": [2, 4], "perturb": [{"kind": "delay", "hosts": None}]}
+    words = arguments("a.yaml", baseline="b.json", set=changes, threshold={"gst": "5%"})
+    assert words[words.index("--set") :] == [
+        *("--set", "links.rate=5 Mbit/s", "--set", "workload.batch=[2, 4]"),
+        *("--set", 'perturb=[{"kind": "delay", "hosts": null}]', "--threshold", "gst=5%"),
     ]
 
 
