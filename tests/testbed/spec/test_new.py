@@ -37,6 +37,14 @@ def test_every_template_can_be_planned_and_edited(template: str, testbed: CLI, t
     assert list(jsonschema.Draft7Validator(schema).iter_errors(parse(text, "own.yaml"))) == []
 
 
+def test_the_template_of_a_script_compares_gloo_with_a_ring() -> None:
+    planned = plan(load(TEMPLATES / "script.yaml"))
+    assert [(one["scheme"], one["topology"]) for one in planned["trials"]] == [
+        ("gloo", "star(hosts=4)"),
+        ("ring", "star(hosts=4)"),
+    ]
+
+
 def test_there_are_no_other_templates() -> None:
     assert {path.stem for path in TEMPLATES.glob("*.yaml")} == set(NAMES)
 
