@@ -130,7 +130,7 @@ def _racks(topology: Topology) -> float | None:
 
     A fat-tree's layers above the edge switches do not block (Al-Fares et al., section 2.1)."""
     leaves = [switch for switch in topology.switches if topology.nodes[switch].level == 1]
-    if len(leaves) % 2:
+    if len(leaves) % 2 or "hosts" in topology.params:  # racks may have different numbers of hosts
         return None
     down_bps = up_bps = 0
     for directed in topology.ports[leaves[0]]:

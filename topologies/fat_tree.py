@@ -8,6 +8,8 @@ uplink layer are omitted").
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -24,6 +26,7 @@ def fat_tree(
     k: int,
     routing: Literal["two_level", "by_destination", "ecmp"] = "two_level",
     oversubscription: int = 1,
+    hosts: int | None = None,
 ) -> Topology:
     """Three layers of k-port switches, by default with full bisection bandwidth (Al-Fares et al.).
 
@@ -38,9 +41,11 @@ def fat_tree(
             al.'s routing is a tree to each host, too, but one through several switches a layer);
             ``ecmp`` lets every shortest path carry the same share.
         oversubscription: what an edge switch's hosts can send together, over what its uplinks can carry.
+        hosts: only so many hosts, the first ones; all k^3/4 by default. Switches that no path between them passes are
+            left out. Paths are those of the whole tree.
 
     Raises:
-        TopologyError: k is odd or less than 2, or the oversubscription does not divide k/2.
+        TopologyError: k is odd or less than 2, the oversubscription does not divide k/2, or there are fewer hosts.
     """
     at_least("fat_tree", 2, k=k)
     if k % 2:
@@ -50,7 +55,58 @@ def fat_tree(
     chosen = {"routing": (routing, "two_level"), "oversubscription": (oversubscription, 1)}
     params: dict[str, object] = {"k": k} | {name: value for name, (value, usual) in chosen.items() if value != usual}
     router = partial(_ROUTERS[routing], k // 2, up)
-    return Topology("fat_tree", params, _nodes(k, up), _links(k, up, rate_bps, delay_s), router)
+    whole = Topology("fat_tree", params, _nodes(k, up), _links(k, up, rate_bps, delay_s), router)
+    return whole if hosts in (None, whole.host_count) else _first(whole, k // 2, hosts)
+
+
+def _first(whole: Topology, half: int, hosts: int) -> Topology:
+    """The tree of the first hosts. Nodes, links and ports that are left keep their order."""
+    if not 1 <= hosts <= whole.host_count:
+        raise TopologyError(
+            f"fat_tree: hosts is {hosts}, and k={2 * half} gives {counted(whole.host_count, 'host')}",
+            fix=f"give hosts 1 to {whole.host_count}",
+        )
+    racks, pods = -(-hosts // half), -(-hosts // half**2)
+    kept = [i for i, node in enumerate(whole.nodes) if _is_kept(node, i, hosts, racks, pods)]
+    number = {node: i for i, node in enumerate(kept)}
+    left = [i for i, link in enumerate(whole.links) if link.a in number and link.b in number]
+    ports = _renumbered(whole.links[i] for i in left)
+    links = []
+    for link in (whole.links[i] for i in left):
+        a_port, b_port = ports[link.a, link.a_port], ports[link.b, link.b_port]
+        links.append(replace(link, a=number[link.a], a_port=a_port, b=number[link.b], b_port=b_port))
+    nodes, params = tuple(whole.nodes[i] for i in kept), {**whole.params, "hosts": hosts}
+    router = partial(_of_first, whole, {old: new for new, old in enumerate(left)})
+    return Topology("fat_tree", params, nodes, tuple(links), router)
+
+
+def _of_first(whole: Topology, number: Mapping[int, int], _: Topology, src: int, dst: int) -> tuple[Path, ...]:
+    """The whole tree's paths; ``number`` has the links that are left."""
+    paths = whole.paths(src, dst)
+    return tuple(replace(one, links=tuple(2 * number[i // 2] + i % 2 for i in one.links)) for one in paths)
+
+
+def _is_kept(node: Node, i: int, hosts: int, racks: int, pods: int) -> bool:
+    """Whether a node is one of the first hosts, or a switch on a path between two of them."""
+    if node.kind == "host":
+        return i < hosts
+    if node.rack is not None:  # an edge switch
+        return node.rack < racks
+    return racks > 1 and (pod_of(node) < pods if node.level == 2 else pods > 1)
+
+
+def pod_of(node: Node) -> int:
+    """The pod of an aggregation switch, which its name has."""
+    return int(node.name[1:].partition(".")[0])
+
+
+def _renumbered(links: Iterable[Link]) -> dict[tuple[int, int], int]:
+    """By node and port, the port's number where each node's ports count from 0."""
+    found: dict[tuple[int, int], int] = {}
+    used: dict[int, int] = {}
+    for node, port in sorted(end for link in links for end in ((link.a, link.a_port), (link.b, link.b_port))):
+        found[node, port] = used[node] = used.get(node, -1) + 1
+    return found
 
 
 def _uplinks(k: int, oversubscription: int) -> int:

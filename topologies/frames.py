@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from topologies.fat_tree import pod_of
 from topologies.model import Topology
 
 _ROWS = {
@@ -38,8 +39,7 @@ def _frame(topology: Topology, i: int) -> str:
     if topology.family == "fat_tree" and isinstance(size, int):
         half = size // 2
         if node.level == 2:
-            aggregations = sum(node.level == 2 for node in topology.nodes) // size
-            return f"pod {(i - topology.host_count - size * half) // aggregations}"
+            return f"pod {pod_of(node)}"
         return "" if node.rack is None else f"pod {node.rack // half}"
     if topology.family == "dragonfly" and isinstance(size, int):
         routers = len(topology.switches)

@@ -31,6 +31,7 @@ SMALL = [
     "bcube(n=3,k=3)",
     "bcube(n=2,k=4)",
     *(f"fat_tree(k={k},routing={routing})" for k in (2, 4, 6) for routing in ("two_level", "by_destination", "ecmp")),
+    *(f"fat_tree(k=4,routing={routing},hosts=9)" for routing in ("two_level", "by_destination", "ecmp")),
     *(f"fat_tree(k=4,routing={routing},oversubscription=2)" for routing in ("two_level", "by_destination", "ecmp")),
     *(f"expander(servers=10,degree=4,kind={kind},routing=shortest)" for kind in ("jellyfish", "xpander")),
     "expander(servers=12,degree=3,kind=xpander,seed=7,routing=ecmp)",
