@@ -17,6 +17,7 @@ from testbed.base.columns import Layout, columns
 from testbed.base.listing import counted, shortened
 
 HEADER = ("arm", "batch", "metric", "BASE", "NEW", "ratio", "95 % interval", "p", "trials", "verdict")
+FIRST_NUMBER, LAST_NUMBER = HEADER.index("BASE"), HEADER.index("trials")
 SPARE = ("p", "trials", "batch")
 """What a narrow terminal goes without, the least needed first."""
 MISSING = "-"
@@ -82,14 +83,26 @@ def _only_in(one: LeftOut, found: Comparison) -> str:
 
 def text(found: Comparison, lay_out: Layout = columns) -> str:
     """For people."""
-    return "\n".join([lay_out(HEADER, rows(found), 3, SPARE), "", *notes(found), summary(found)])
+    shown, folded = _with_numbers(found)
+    lines = [lay_out(HEADER, shown, 3, SPARE), ""] if shown else []
+    return "\n".join([*lines, *folded, *notes(found), summary(found)])
+
+
+def _with_numbers(found: Comparison) -> tuple[list[list[str]], list[str]]:
+    """The rows that have a number, and a line about how many have none."""
+    every = rows(found)
+    shown = [row for row in every if set(row[FIRST_NUMBER:LAST_NUMBER]) != {MISSING}]
+    without = len(every) - len(shown)
+    return shown, [f"not in the table: {counted(without, 'row')} without a number on either side"] if without else []
 
 
 def markdown(found: Comparison) -> str:
     """For a pull request's comment or a job's summary."""
-    lines = [f"**{_escaped(summary(found))}**", "", _line(HEADER), _line(["---"] * len(HEADER))]
-    lines += [_line([_escaped(text) for text in row]) for row in rows(found)]
-    told = [f"- {_escaped(note)}" for note in notes(found)]
+    shown, folded = _with_numbers(found)
+    lines = [f"**{_escaped(summary(found))}**", ""]
+    lines += [_line(HEADER), _line(["---"] * len(HEADER))] if shown else []
+    lines += [_line([_escaped(text) for text in row]) for row in shown]
+    told = [f"- {_escaped(note)}" for note in (*folded, *notes(found))]
     return "\n".join([*lines, *([""] if told else []), *told]) + "\n"
 
 

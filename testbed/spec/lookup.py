@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,6 +16,8 @@ from testbed.spec.reference import WHOLE, Key, Section, about, inner_of, keys, s
 
 MOST_MEANT = 3
 """So many keys are suggested."""
+GROUP = "of keys"
+"""How the words for a group of keys, or for a list of groups, end."""
 CLOSE = 0.75
 """How alike a suggestion is, from 0 to 1."""
 
@@ -33,10 +35,11 @@ class Shown:
         lines = [f"{self.title}: {self.about}"] if self.about else []
         for key in self.keys:
             example = f" Example: {key.example}." if key.example else ""
+            inside = f" (testbed spec {self.path(key)})" if GROUP in key.takes else ""
             lines += [
                 *([""] if lines else []),
                 self.path(key),
-                f"  takes {key.takes}. Default: {key.default}.{example}",
+                f"  takes {key.takes}{inside}. Default: {key.default}.{example}",
             ]
             lines.append(f"  {' '.join(key.text.split())}")
         return "\n".join(lines).replace("`", "")
@@ -69,8 +72,13 @@ def shown(asked: str = "") -> list[Shown]:
     for word in parents:
         holders = _within(holders, word, asked)
     found = _within(holders, last, asked)
-    own = dict.fromkeys(key for one in holders for key in keys(one.group) if key.name == last)
-    heading = [Shown(f"`{'.'.join(words)}`", "", ".".join(parents), tuple(own))] if own else []
+    own: dict[Key, list[str]] = {}
+    for one in holders:
+        for key in (key for key in keys(one.group) if key.name == last):
+            own.setdefault(key, []).append(one.kind or one.within)
+    several = len(own) > 1
+    told = (replace(key, text=f"Of kind {' and '.join(of)}: {key.text}") if several else key for key, of in own.items())
+    heading = [Shown(f"`{'.'.join(words)}`", "", ".".join(parents), tuple(told))] if own else []
     perturbs = [_named()] if last == "perturb" else []
     return [*heading, *map(_shown, sections(*found) if found else ()), *perturbs]
 

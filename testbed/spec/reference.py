@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from testbed.base import groups, units
 from testbed.base.docstrings import code, prose
 from testbed.base.groups import Group
+from testbed.base.listing import counted
 from testbed.base.units import size_text, time_text
 from testbed.perturb import moments
 from testbed.perturb.circuit_values import Tuples
@@ -60,9 +61,11 @@ LIMITS = {
     annotated_types.Gt: ("gt", "more than"),
     annotated_types.Le: ("le", "at most"),
     annotated_types.Lt: ("lt", "less than"),
-    annotated_types.MinLen: ("min_length", "a length of at least"),
-    annotated_types.MaxLen: ("max_length", "a length of at most"),
+    annotated_types.MinLen: ("min_length", "at least"),
+    annotated_types.MaxLen: ("max_length", "at most"),
 }
+LENGTHS = ("min_length", "max_length")
+"""Limits that count characters or values."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,8 @@ def about(group: type[Group]) -> str:
 def _key(name: str, field: FieldInfo, hint: Any, text: str) -> Key:
     example = str(field.examples[0]) if field.examples else ""
     words = [f"or {code(word)}" for word in extra(field, ALSO) or ()]
-    takes = ", ".join([takes_in_words(hint), *_limits(field.metadata), *words])
+    kind = takes_in_words(hint)
+    takes = ", ".join([kind, *_limits(field.metadata, kind), *words])
     return Key(field.alias or name, takes, _default(name, field), example, prose(text))
 
 
@@ -167,7 +171,7 @@ def takes_in_words(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(map(code, arguments))
     if origin is dict:
-        return f"{takes_in_words(arguments[0])}: {takes_in_words(arguments[1])}, for each"
+        return f"a mapping from {takes_in_words(arguments[0])} to {takes_in_words(arguments[1])}"
     if origin is list:
         return f"a list of {_many(arguments[0])}"
     if inspect.isclass(hint) and issubclass(hint, BaseModel):
@@ -191,11 +195,16 @@ def _marked(hint: Any, known: Any) -> bool:
     return get_args(known)[1] in get_args(hint)[1:]
 
 
-def _limits(metadata: list[Any]) -> list[str]:
-    known = (
-        (getattr(one, name), words) for one in metadata for name, words in [LIMITS.get(type(one), ("", ""))] if name
-    )
-    return [f"{words} {value:,}" for value, words in known]
+def _limits(metadata: list[Any], kind: str) -> list[str]:
+    """``at least 1``, or, of a length, ``at most 80 characters``; ``kind`` is what is limited, in words."""
+    limits = []
+    for one in metadata:
+        name, words = LIMITS.get(type(one), ("", ""))
+        if name in LENGTHS:
+            limits.append(f"{words} {counted(getattr(one, name), 'character' if kind == PLAIN[str] else 'value')}")
+        elif name:
+            limits.append(f"{words} {getattr(one, name):,}")
+    return limits
 
 
 def _default(name: str, field: FieldInfo) -> str:

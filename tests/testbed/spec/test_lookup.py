@@ -40,6 +40,21 @@ def test_a_part_is_shown_with_what_is_below_it() -> None:
     assert titles("docker") == ["docker", "docker"]
 
 
+def test_a_key_that_kinds_mean_differently_says_of_which_kind() -> None:
+    text = str(shown("workload.compute.mode")[0])
+    assert text.count("workload.compute.mode\n") == text.count("\n  Of kind ") == 3
+    assert "  Of kind train: real: the processor's own time." in text
+    assert "Of kind" not in str(shown("links.mtu")[0])
+
+
+def test_words_for_types_are_those_of_people() -> None:
+    text = "\n".join(map(str, shown()))
+    assert "a length of" not in text
+    assert "arms.label\n  takes text, at most 80 characters. Default" in text
+    assert "workload.compute.pace\n  takes a mapping from a whole number to a time in s, ms, us or min. Default" in text
+    assert "links.ecn\n  takes a group of keys (testbed spec links.ecn). Default" in text
+
+
 @pytest.mark.parametrize(
     ("asked", "fix"),
     [
