@@ -101,7 +101,7 @@ def notes(records: Records, first: str) -> list[str]:
     if not told:
         return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {other}: {base})" for label, (mine, other, base) in told.items())
-    others = "; all others by JCT" if {cell.label for cell in cells} - {first, *told} else ""
+    others = "; all others by JCT" if {cell.label for cell in cells} - {first, *told, *unlike} else ""
     return [*meaning, f"speed-up by samples/s, because the numbers of workers differ: {whose}{others}"]
 
 
