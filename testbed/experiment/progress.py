@@ -178,7 +178,6 @@ class Lines:
 
     def gave_up(self, cause: str) -> None:
         """Nothing is measured again any more: attempt after attempt failed for this ``cause``, a check's name."""
-        self._left = {one: trial for one, trial in self._left.items() if one not in self._numbers}
         remedy = next((about.remedy for about in fidelity.abouts() if about.name == cause), "")
         self._print(
             f"{IN_A_ROW} trials in a row are INVALID because of {cause}: nothing is measured again any more\n"
