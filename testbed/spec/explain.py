@@ -222,7 +222,8 @@ class _Schema:
         if isinstance(path[-1], int):
             return self.example(path[:-1]).strip("[]")
         field = self.field(path)
-        if field is None and (within := self.field(path[:-1])) and get_origin(within.annotation) is dict:
+        within = self.field(path[:-1]) if len(path) > 1 else None
+        if field is None and within and within.examples and get_origin(within.annotation) is dict:
             return str(within.examples[0]).strip("{}").partition(": ")[2]  # of a name of the user's choice
         if field is None:
             return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}" if self.keys(path) else "1"
