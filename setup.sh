@@ -134,7 +134,7 @@ locked() {
 # Testbed itself; all that it needs is there.
 ourselves() {
     "$venv"/bin/pip install --quiet --no-deps --no-build-isolation --editable .
-    "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("workloads.sync._mover") is None)' ||
+    "$venv"/bin/python -c 'import importlib.util as i, sys; sys.exit(i.find_spec("testbed.workloads.sync._mover") is None)' ||
         say "workloads/sync/mover.c was not compiled; the engine in Python does the same, with more processor time" \
             "  fix: sudo apt-get install gcc libc6-dev, then rm $venv/.testbed-* and set up again"
 }

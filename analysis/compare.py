@@ -47,12 +47,12 @@ from functools import lru_cache
 from math import comb
 from typing import Final, Literal
 
-from analysis import conditions, ratios
-from analysis.cell import Cell, Repeat, pairs, partner
-from analysis.conditions import Difference
-from analysis.measured import FAILED, Measured, Side
-from analysis.statistics import Interval, holm, p_differ
-from analysis.verdicts import INVALID, UNWATCHED, VALID, joint_verdict
+from testbed.analysis import conditions, ratios
+from testbed.analysis.cell import Cell, Repeat, pairs, partner
+from testbed.analysis.conditions import Difference
+from testbed.analysis.measured import FAILED, Measured, Side
+from testbed.analysis.statistics import Interval, holm, p_differ
+from testbed.analysis.verdicts import INVALID, UNWATCHED, VALID, joint_verdict
 from testbed.base.errors import IncomparableError, UsageError
 
 LEVEL = 0.02

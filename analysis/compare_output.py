@@ -10,9 +10,9 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Failures, Judged, LeftOut, Verdict
-from analysis.measured import NAMES, value_text
-from analysis.statistics import CONFIDENCE
+from testbed.analysis.compare import BETTER, INCONCLUSIVE, SAME, WORSE, Comparison, Failures, Judged, LeftOut, Verdict
+from testbed.analysis.measured import NAMES, value_text
+from testbed.analysis.statistics import CONFIDENCE
 from testbed.base.columns import Layout, columns
 from testbed.base.listing import counted, shortened
 

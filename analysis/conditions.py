@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.measured import ARM, Side, plain
+from testbed.analysis.measured import ARM, Side, plain
 from testbed.base.errors import IncomparableError, OutputError, UsageError
 from testbed.base.units import rate_text, size_text, time_text
 

@@ -13,8 +13,9 @@ Ours, for the paper gives its simulation's results but neither its parameters no
   in hops instead, 2G - 1 a phase (:func:`rina_steps`), racks of two, which both of the paper's networks have, would
   gain nothing: 2(2G - 1) = 2(N - 1) for G = N/2.
 - A throughput as a share of B0 is k/T, where k is the time in which a link carries the gradient once: the rate at which
-  the ring as a whole gets through it. It stands beside the BOM's share (:mod:`analysis.occupation`), which is about one
-  phase, too. Neither has the time of computing in it, which brings all curves of figure 11 nearer to each other.
+  the ring as a whole gets through it. It stands beside the BOM's share (:mod:`testbed.analysis.occupation`), which is
+  about one phase, too. Neither has the time of computing in it, which brings all curves of figure 11 nearer to each
+  other.
 - A ring has no bottleneck whatever the network is (section III-A's claim), so the paths between racks do not matter.
 - Switches without hosts, which section IV-D would let stand for all workers below them, change nothing: the paper does
   not say how the ring passes them, and counts a fat-tree's 8 ToR switches as all that Rina replaces (section VI-B).
@@ -26,7 +27,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 ``docs/generate/dictionary.py`` makes a page of it. Tests hold the records of real trials against it with
 :func:`faults`, so a field cannot be written without a definition. Readers of runs, whose files others may have written,
-use the looser :mod:`analysis.schema`.
+use the looser :mod:`testbed.analysis.schema`.
 
 Paths are those of JSON: ``links[].bytes`` is a key of each entry of a list, ``*`` stands for any key.
 """
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from analysis.verdicts import CALLED, NUMBERS
+from testbed.analysis.verdicts import CALLED, NUMBERS
 from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
-from workloads.kinds.transfers import Purpose
+from testbed.workloads.kinds.transfers import Purpose
 
 NO_UNIT = ""
 SHARE = "share"

@@ -1,4 +1,4 @@
-"""The library that draws figures, as it stands in a page: Plotly, packed (:mod:`analysis.packed`).
+"""The library that draws figures, as it stands in a page: Plotly, packed (:mod:`testbed.analysis.packed`).
 
 ``templates/plotly.html`` puts it into a page, and ``templates/plotly.js`` unpacks it there. Nothing is fetched.
 """
@@ -10,7 +10,7 @@ from functools import cache
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from analysis.packed import packed
+from testbed.analysis.packed import packed
 
 
 @cache

@@ -7,9 +7,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from analysis import samples as tables
-from analysis.jobs import label_of, singly
-from analysis.recorded import (
+from testbed.analysis import samples as tables
+from testbed.analysis.jobs import label_of, singly
+from testbed.analysis.recorded import (
     Accuracy,
     Attempt,
     Checkpoints,
@@ -27,16 +27,16 @@ from analysis.recorded import (
     Trial,
     workload_of,
 )
-from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
-from analysis.strikes import strikes_of
-from analysis.verdicts import numbers_of
+from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
+from testbed.analysis.strikes import strikes_of
+from testbed.analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
 from testbed.base.limits import MOST_JOBS
 from testbed.base.printable import printable
 from testbed.files.foreign import UnfitError, read_bytes, read_object
 from testbed.files.shape import Shape, check
 from testbed.files.writing import check_name, number
-from workloads import kinds
+from testbed.workloads import kinds
 
 if TYPE_CHECKING:
     import pandas as pd

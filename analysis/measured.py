@@ -14,12 +14,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from analysis.cell import Cell
-from analysis.load import load
-from analysis.ratios import Work
-from analysis.recorded import Run, Trial
-from analysis.schema import BASELINE
-from analysis.verdicts import INVALID, VALID, VERDICTS, verdict_of
+from testbed.analysis.cell import Cell
+from testbed.analysis.load import load
+from testbed.analysis.ratios import Work
+from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.schema import BASELINE
+from testbed.analysis.verdicts import INVALID, VALID, VERDICTS, verdict_of
 from testbed.base.errors import OutputError
 from testbed.base.printable import printable
 from testbed.base.units import time_text
@@ -33,7 +33,7 @@ FAILED = "FAILED"
 RERUN = "rerun"
 """The directory within a run's own that has what was measured again because it was suspicious."""
 METRICS = {"gst": "gst_median_s", "jct": "jct_s", "throughput": "throughput_sps"}
-"""What is compared, and its name in a trial's record. One number a trial: see :mod:`analysis.compare`."""
+"""What is compared, and its name in a trial's record. One number a trial: see :mod:`testbed.analysis.compare`."""
 NAMES = {"gst": "GST", "jct": "JCT", "throughput": "samples/s"}
 """What people call them."""
 DIGITS = 7

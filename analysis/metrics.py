@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from workloads.kinds import measures_of
+from testbed.workloads.kinds import measures_of
 
 
 def rounds(samples: pd.DataFrame) -> pd.DataFrame:

@@ -19,9 +19,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from testbed.base.errors import TopologyError
-from topologies.ina import replacement_order
-from topologies.model import Link, Node, Topology
-from topologies.shortest import ShortestPaths
+from testbed.topologies.ina import replacement_order
+from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.shortest import ShortestPaths
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def tree_to(topology: Topology, ps: int, workers: Iterable[int] | None = None) -
 def to_replace(topology: Topology, ps: int) -> list[int]:
     """The switches of the tree to ``ps`` in the order in which Rina section IV-D replaces them by INA ones.
 
-    As :func:`topologies.ina.replacement_order`, which says what decides where the section does not; without those that
-    are not in the tree, as seven of fat_tree(k=4)'s twenty, and so would add nothing.
+    As :func:`testbed.topologies.ina.replacement_order`, which says what decides where the section does not; without
+    those that are not in the tree, as seven of fat_tree(k=4)'s twenty, and so would add nothing.
     """
     tree = tree_to(topology, ps)
     return [switch for switch in replacement_order(topology, ps) if switch in tree]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 def template(package: str, name: str) -> Template:
     """A page in ``templates/`` of a package, which may include what is in ours."""
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader("analysis")]),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("testbed.analysis")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis import parquet
+from testbed.analysis import parquet
 from testbed.files.foreign import UnfitError
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """The ratio of two cells' numbers, defined once for the closing table, the report and ``testbed compare``.
 
 Trials of one run with the same repeat ran one after the other. So the ratio of two cells of a run is the median of the
-ratios of such pairs (:func:`analysis.cell.pairs`): what slows the machine for a while slows both. Trials of two runs
-are no pairs; the ratio of their cells is that of the medians.
+ratios of such pairs (:func:`testbed.analysis.cell.pairs`): what slows the machine for a while slows both. Trials of two
+runs are no pairs; the ratio of their cells is that of the medians.
 
 **Speed.** Each worker takes as many samples an iteration as the batch says. Cells with different numbers of workers
 train different numbers of samples in the same iterations, so their times cannot be compared. Their samples per second
@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.cell import Repeat, counted, pairs
-from analysis.statistics import Interval, Samples, paired_ratio, ratio
+from testbed.analysis.cell import Repeat, counted, pairs
+from testbed.analysis.statistics import Interval, Samples, paired_ratio, ratio
 from testbed.base.listing import counted as counted_as
 
 Work = tuple[int, int]
 """How many iterations a script did, and how many sums of gradients each of its ranks got."""
 GST, JCT, THROUGHPUT = "gst", "jct", "throughput"
-"""Names of numbers, as in :data:`analysis.measured.METRICS`."""
+"""Names of numbers, as in :data:`testbed.analysis.measured.METRICS`."""
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from analysis.goal import QUALITIES, Quality, quality
-from analysis.jobs import label_of
-from analysis.ratios import Work
-from analysis.repeats import is_valid
-from analysis.strikes import Strikes
-from analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, Number
-from workloads import kinds
-from workloads.kinds.base import AnyKind
+from testbed.analysis.goal import QUALITIES, Quality, quality
+from testbed.analysis.jobs import label_of
+from testbed.analysis.ratios import Work
+from testbed.analysis.repeats import is_valid
+from testbed.analysis.strikes import Strikes
+from testbed.analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, Number
+from testbed.workloads import kinds
+from testbed.workloads.kinds.base import AnyKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -348,9 +348,9 @@ class Trial:
     warmup: int = 0
     """Iterations at its start that statistics of GST leave out."""
     numbers: Mapping[str, Number] = field(default_factory=dict)
-    """By name (:data:`analysis.verdicts.NUMBERS`), the verdicts of its numbers; none of a trial that failed."""
+    """By name (:data:`testbed.analysis.verdicts.NUMBERS`), the verdicts of its numbers; none of a trial that failed."""
     part: str = ""
-    """Of several runs side by side (:mod:`analysis.report.beside`), the name of the one that it is from."""
+    """Of several runs side by side (:mod:`testbed.analysis.report.beside`), the name of the one that it is from."""
     kind: AnyKind = field(default_factory=lambda: kinds.of_record({}))
     """What moved in it."""
     earlier: tuple[Attempt, ...] = ()
@@ -384,44 +384,45 @@ class Trial:
     @cached_property
     def gst_s(self) -> pd.Series[float] | None:
         """GST (s) of each iteration after the warm-up; None where there are no samples."""
-        from analysis import metrics  # here, for it loads pandas
+        from testbed.analysis import metrics  # here, for it loads pandas
 
         return None if self.samples is None else metrics.gst_s(self.samples, self.warmup)
 
     @cached_property
     def waits_s(self) -> pd.DataFrame | None:
-        """float64[iterations, ranks], as :func:`analysis.metrics.waits_s`; None where there are no samples."""
-        from analysis import metrics
+        """float64[iterations, ranks], as :func:`testbed.analysis.metrics.waits_s`; None where there are no samples."""
+        from testbed.analysis import metrics
 
         return None if self.samples is None else metrics.waits_s(self.samples, self.warmup)
 
     @cached_property
     def staleness(self) -> pd.Series[int] | None:
-        """Of each update, as :func:`analysis.metrics.staleness`; None where there are no samples, or no updates."""
-        from analysis import metrics
+        """Of each update, as :func:`testbed.analysis.metrics.staleness`; None where there are no samples, or no
+        updates."""
+        from testbed.analysis import metrics
 
         return None if self.samples is None else metrics.staleness(self.samples, self.warmup)
 
     @cached_property
     def queues(self) -> pd.DataFrame | None:
-        """What waited at egresses, with the columns of :mod:`analysis.queues`; None where that is not known.
+        """What waited at egresses, with the columns of :mod:`testbed.analysis.queues`; None where that is not known.
 
         Raises:
             OutputError: the table is damaged.
         """
-        from analysis import queues
+        from testbed.analysis import queues
 
         return None if self.stored is None else queues.read(*self.stored)
 
     @cached_property
     def transfers(self) -> pd.DataFrame | None:
-        """Its transfers as planned and as they went, with the columns of :mod:`analysis.transfers`; None of a kind that
-        plans none.
+        """Its transfers as planned and as they went, with the columns of :mod:`testbed.analysis.transfers`; None of a
+        kind that plans none.
 
         Raises:
             OutputError: the table is damaged.
         """
-        from analysis import transfers
+        from testbed.analysis import transfers
 
         return None if self.stored is None else transfers.read(*self.stored)
 
@@ -442,7 +443,7 @@ class Trial:
         return self.done and self.verdict == VALID
 
     def valid_in(self, number: str) -> bool:
-        """Whether the trial finished and this number is VALID (:func:`analysis.repeats.is_valid`)."""
+        """Whether the trial finished and this number is VALID (:func:`testbed.analysis.repeats.is_valid`)."""
         return is_valid(self, number)
 
     @property
@@ -486,8 +487,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Reference:
-    """What ratios are relative to (:func:`analysis.cell.references`): the first arm's name, and by cell its reference,
-    for those that have one."""
+    """What ratios are relative to (:func:`testbed.analysis.cell.references`): the first arm's name, and by cell its
+    reference, for those that have one."""
 
     name: str
     of: Mapping[Place, Place]

@@ -13,8 +13,18 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import Protocol, TypeVar
 
-from analysis import ratios
-from analysis.verdicts import GST_P95, INVALID, NUMBERS, VALID, Number, in_short, joint_verdict, largest, verdict_of
+from testbed.analysis import ratios
+from testbed.analysis.verdicts import (
+    GST_P95,
+    INVALID,
+    NUMBERS,
+    VALID,
+    Number,
+    in_short,
+    joint_verdict,
+    largest,
+    verdict_of,
+)
 
 GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
 NUMBER_OF = {
@@ -23,8 +33,9 @@ NUMBER_OF = {
     **{"throughput_sps": THROUGHPUT, "iteration_median_s": ITERATIONS, "straggler_wait_s": WAITING},
     **dict.fromkeys(("gst_p95_s", "gst_p99_s"), GST_P95),
 }
-"""By which verdict each metric is judged: that of a number, or a derived one (:func:`analysis.verdicts.verdict_of`).
-Metrics that are not listed cover the whole job, so JCT's verdict judges them."""
+"""By which verdict each metric is judged: that of a number, or a derived one
+(:func:`testbed.analysis.verdicts.verdict_of`). Metrics that are not listed cover the whole job, so JCT's verdict judges
+them."""
 NOT_JUDGED = "not judged"
 _COMPARED = {ratios.GST: "gst_median_s", ratios.JCT: "jct_s", ratios.THROUGHPUT: "throughput_sps"}
 
@@ -102,7 +113,7 @@ def middle(trials: Sequence[Repeat], metric: str) -> float | None:
 
 
 def verdict(trials: Sequence[Repeat], of: Collection[str] = NUMBERS) -> str:
-    """That of these numbers, as :func:`analysis.verdicts.in_short`, or ``not judged``."""
+    """That of these numbers, as :func:`testbed.analysis.verdicts.in_short`, or ``not judged``."""
     done = finished(trials)
     if done and not any(trial.numbers for trial in done):
         return NOT_JUDGED

@@ -1,11 +1,11 @@
-"""A trial's table of samples as it was recorded, read with bounds (:mod:`analysis.parquet`)."""
+"""A trial's table of samples as it was recorded, read with bounds (:mod:`testbed.analysis.parquet`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis import parquet
+from testbed.analysis import parquet
 from testbed.files.foreign import UnfitError
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import random
 import time
 from dataclasses import dataclass, replace
 
-from analysis.schedule_optimum import Slots, optimum
-from topologies.build import build
-from topologies.model import Topology
-from workloads.kinds.fabric.scheduling.batch import schedule
-from workloads.kinds.fabric.scheduling.model import Batch, Rates, Schedule, Update
-from workloads.kinds.fabric.scheduling.network import Network
+from testbed.analysis.schedule_optimum import Slots, optimum
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.scheduling.batch import schedule
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Schedule, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 MOST = 1.15
 """What the mean of the ratios may be."""

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.kinds.fabric.scheduling.model import Batch, Rates, Update
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Update
 
 if TYPE_CHECKING:
     from scipy.optimize import LinearConstraint

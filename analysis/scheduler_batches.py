@@ -11,11 +11,11 @@ from __future__ import annotations
 import random
 import time
 
-from topologies.build import build
-from topologies.model import Topology
-from workloads.kinds.fabric.scheduling.batch import schedule
-from workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
-from workloads.kinds.fabric.scheduling.network import Network
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.scheduling.batch import schedule
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 PAPER_MS = {10: 5.0, 100: 30.0, 500: 440.0, 1000: 1460.0}
 """By the number of updates, what the paper's scheduler takes (section 7.4)."""

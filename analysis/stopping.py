@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from analysis.statistics import median
+from testbed.analysis.statistics import median
 
 CELLS = 500
 """Cells that are played: the share is then known to 1 to 2 %."""

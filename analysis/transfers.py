@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis import parquet
+from testbed.analysis import parquet
 from testbed.files.foreign import UnfitError
-from workloads.kinds.transfers import Purpose
+from testbed.workloads.kinds.transfers import Purpose
 
 if TYPE_CHECKING:
     import pandas as pd

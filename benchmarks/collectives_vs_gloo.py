@@ -26,16 +26,16 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
 
+from testbed.topologies.build import build as build_topology
+from testbed.workloads import kinds
+from testbed.workloads.job import Peer
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.rank_job import VARIABLE, RankJob
+from testbed.workloads.sync.chunk_size import CHUNK_BYTES
+from testbed.workloads.sync.flows import neighbours
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
 from tests import ports
-from topologies.build import build as build_topology
-from workloads import kinds
-from workloads.job import Peer
-from workloads.kinds.script.plan import scripted
-from workloads.rank_job import VARIABLE, RankJob
-from workloads.sync.chunk_size import CHUNK_BYTES
-from workloads.sync.flows import neighbours
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
 
 RANKS, SIZES_BYTES = (2, 4, 8), (4096, 25_000_000)
 TARGETS = {4096: 1.5, 25_000_000: 1.0}

@@ -59,8 +59,8 @@ from testbed.lab.netns import kernel
 from testbed.lab.netns.sandbox_process import STOP_TIMEOUT_S, WORK_TIMEOUT_S
 from testbed.spec import read
 from testbed.trial.model import Trial
-from workloads.failover import SAMPLES
-from workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.failover import SAMPLES
+from testbed.workloads.kinds.fabric.plan import Fabric
 
 SPEC = """\
 name: crash

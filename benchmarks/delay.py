@@ -28,10 +28,10 @@ from testbed.base.columns import columns
 from testbed.lab.base import LinkSettings
 from testbed.lab.measurements import Way
 from testbed.lab.netns import NetnsLab
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.model import Topology
-from workloads.sync.cost import goodput
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import goodput
 
 DELAYS_S = (0.0, 0.0002, 0.001, 0.005, 0.02)
 RATE_BPS = 50_000_000

@@ -18,7 +18,7 @@ from testbed.lab.base import LinkSettings
 from testbed.lab.docker import image
 from testbed.lab.docker.daemon import Daemon
 from testbed.lab.docker.lab import DockerLab
-from topologies.build import build as build_topology
+from testbed.topologies.build import build as build_topology
 
 TOPOLOGY = "star(hosts=9)"
 RATE_BPS = 200_000_000

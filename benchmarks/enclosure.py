@@ -33,8 +33,8 @@ from testbed.lab.netns.attached import Attached, logged
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Exit, Launch
 from testbed.spec import read
+from testbed.topologies.build import build
 from testbed.trial.model import Trial
-from topologies.build import build
 
 ROUNDS, REACH = 9, 1.01
 HOSTS = 64
@@ -56,7 +56,7 @@ class AsPrograms(NetnsLab):
         self.running = {}
         for worker in workers:
             with logged(worker.log) as files:
-                words = [sys.executable, "-P", "-m", "workloads.worker", worker.job]
+                words = [sys.executable, "-P", "-m", "testbed.workloads.worker", worker.job]
                 self.running[worker] = self._attached(partial(self.request, worker.node, words), files)
 
     def exits(self) -> list[Exit]:

@@ -22,9 +22,9 @@ import ending
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch, Program
-from topologies.model import Topology
-from workloads import kinds
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.sync.schemes import build
 
 Fault = Callable[[NetnsLab], AbstractContextManager[None]]
 

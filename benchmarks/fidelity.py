@@ -44,7 +44,7 @@ from faults import (
 )
 from rich.console import Console
 
-from analysis.verdicts import NUMBERS
+from testbed.analysis.verdicts import NUMBERS
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment

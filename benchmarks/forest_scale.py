@@ -13,12 +13,12 @@ import statistics
 import sys
 import time
 
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
-from workloads.sync.verify import verify
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.verify import verify
 
 TOPOLOGY = "bcube(n=32,k=2)"
 TARGET_S = 5.0

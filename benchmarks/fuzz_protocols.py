@@ -41,20 +41,20 @@ from testbed.lab.baremetal.connection import Connection
 from testbed.lab.baremetal.fleet import Fleet
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.programs import Command
-from topologies.build import build as build_topology
-from workloads import kinds
-from workloads.job import Peer
-from workloads.kinds.asynchronous.parameter_server import Client, Server
-from workloads.kinds.asynchronous.plan import replicas, servers
-from workloads.kinds.asynchronous.replica import Replica
-from workloads.parts import spans
-from workloads.sync import transport
-from workloads.sync.chunks import cut
-from workloads.sync.compiled import CompiledEngine
-from workloads.sync.engine import Engine
-from workloads.sync.forest import Forest
-from workloads.sync.reception import Reception
-from workloads.sync.schemes import build as build_scheme
+from testbed.topologies.build import build as build_topology
+from testbed.workloads import kinds
+from testbed.workloads.job import Peer
+from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
+from testbed.workloads.kinds.asynchronous.plan import replicas, servers
+from testbed.workloads.kinds.asynchronous.replica import Replica
+from testbed.workloads.parts import spans
+from testbed.workloads.sync import transport
+from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.compiled import CompiledEngine
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.reception import Reception
+from testbed.workloads.sync.schemes import build as build_scheme
 
 NOBODY = 65534
 

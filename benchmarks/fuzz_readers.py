@@ -31,10 +31,10 @@ import pyarrow as pa
 import yaml
 from fuzzing import Change, Subject, Take, arguments, report
 
-from analysis import compare, compare_output, measured, queues, samples, transfers
-from analysis.load import load
-from analysis.report import FORMATS
-from analysis.report import text as report_text
+from testbed.analysis import compare, compare_output, measured, queues, samples, transfers
+from testbed.analysis.load import load
+from testbed.analysis.report import FORMATS
+from testbed.analysis.report import text as report_text
 from testbed.base.errors import TestbedError
 from testbed.control.feed import Feed
 from testbed.evidence.referee import read_weights
@@ -42,10 +42,10 @@ from testbed.execution import supervise
 from testbed.files.foreign import UnfitError
 from testbed.recovery import failover
 from testbed.run_directory import stored
-from topologies import build as topologies
-from topologies.load import no_code
-from topologies.parameters import at_most
-from workloads.sync import schemes
+from testbed.topologies import build as topologies
+from testbed.topologies.load import no_code
+from testbed.topologies.parameters import at_most
+from testbed.workloads.sync import schemes
 
 ADDRESSES_BYTES = 8 * 2**30
 """A reader may reserve so much: pyarrow reserves more than it uses."""

@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from analysis.cell import Cell
-from analysis.compare import REPEATS, THRESHOLDS, Comparison, compare
-from analysis.load import load
-from analysis.measured import Measured, Side, read
-from analysis.recorded import Run
+from testbed.analysis.cell import Cell
+from testbed.analysis.compare import REPEATS, THRESHOLDS, Comparison, compare
+from testbed.analysis.load import load
+from testbed.analysis.measured import Measured, Side, read
+from testbed.analysis.recorded import Run
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment

@@ -35,8 +35,8 @@ from testbed.lab.docker.lab import DockerLab
 from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch, Program
+from testbed.topologies.build import build
 from tests.testbed.lab.attack import CONTAINERS, MACHINES, NAMESPACES, Ground, attack
-from topologies.build import build
 
 FILES = 100_000
 PRINTS = 10 * 2**30

@@ -18,12 +18,12 @@ import time
 import numpy as np
 import torch
 
-from workloads.job import Training
-from workloads.kinds.hybrid.program.server import Server
-from workloads.models import MODELS
-from workloads.parallel.models import operators_of
-from workloads.parallel.strategy import Strategy, read
-from workloads.training import Replica, first_weights
+from testbed.workloads.job import Training
+from testbed.workloads.kinds.hybrid.program.server import Server
+from testbed.workloads.models import MODELS
+from testbed.workloads.parallel.models import operators_of
+from testbed.workloads.parallel.strategy import Strategy, read
+from testbed.workloads.training import Replica, first_weights
 
 SERVERS, BATCH, STEPS, SEED = 12, 64, 300, 1
 PLACED: dict[str, dict[str, object]] = {

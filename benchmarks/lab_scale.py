@@ -14,8 +14,8 @@ import time
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from topologies.build import build as build_topology
-from workloads.sync import flows, schemes
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.sync import flows, schemes
 
 TOPOLOGY = "bcube(n=32,k=2)"
 SCHEME = "bml"

@@ -34,8 +34,8 @@ from mininet.topo import Topo
 from testbed.lab.base import LinkSettings
 from testbed.lab.mininet.lab import PROGRAMS
 from testbed.lab.netns import NetnsLab, kernel
-from topologies.build import build as build_topology
-from topologies.model import Topology
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
 
 TOPOLOGY = "bcube(n=8,k=2)"
 RATE_BPS = 200_000_000

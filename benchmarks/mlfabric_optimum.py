@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from analysis.schedule_cases import MOST, case, compared
+from testbed.analysis.schedule_cases import MOST, case, compared
 
 
 def main() -> int:

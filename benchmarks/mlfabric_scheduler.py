@@ -18,10 +18,10 @@ import statistics
 import sys
 from dataclasses import replace
 
-from analysis.scheduler_batches import CHANCES, PAPER_MS, RATE_BPS, VERSION, made, timed_ms
-from topologies.build import build
-from topologies.model import Topology
-from workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
+from testbed.analysis.scheduler_batches import CHANCES, PAPER_MS, RATE_BPS, VERSION, made, timed_ms
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
 
 GOAL = 0.1
 WORKERS, WAITING = 30, 600

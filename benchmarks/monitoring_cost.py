@@ -25,7 +25,7 @@ import in_pairs
 from testbed.evidence import spot_checks
 from testbed.execution import job_files
 from testbed.machine import monitor, processes
-from workloads.job import WorkerJob
+from testbed.workloads.job import WorkerJob
 
 NEVER_S = 3600.0
 

@@ -26,11 +26,11 @@ import ending
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.model import Topology
-from topologies.panels import RECONFIGURATION_S, Matching
-from topologies.patch_panel import repatched
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.topologies.panels import RECONFIGURATION_S, Matching
+from testbed.topologies.patch_panel import repatched
 
 SERVERS = 48
 RATE_BPS = 100_000_000

@@ -21,11 +21,11 @@ from pathlib import Path
 
 from collectives_vs_gloo import free_port, start_rank
 
-from topologies.build import build as build_topology
-from workloads import kinds
-from workloads.kinds.script.plan import scripted
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
+from testbed.topologies.build import build as build_topology
+from testbed.workloads import kinds
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
 
 SCRIPT = Path(__file__).parents[1] / "tests/workloads/kinds/script/backend/random_calls.py"
 LARGEST = 10**6

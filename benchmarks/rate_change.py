@@ -31,7 +31,7 @@ from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.kinds.rate import Step
 from testbed.perturb.schedule import schedule
-from topologies.build import build
+from testbed.topologies.build import build
 
 RATES_MBPS = (100, 20, 100, 50, 10) * 5
 EVERY_S = 0.7

@@ -26,7 +26,7 @@ from testbed.evidence.spot_checks import mean_s
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.sandbox import Sandbox
-from topologies.build import build
+from testbed.topologies.build import build
 
 ROUNDS = 9
 RATE_BPS = 100_000_000

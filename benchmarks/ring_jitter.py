@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from analysis import metrics
+from testbed.analysis import metrics
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment

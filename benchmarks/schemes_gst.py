@@ -9,7 +9,7 @@ the trial is VALID and GST is at most 1.05 of the bound, or 1.10 where the sum t
 
 The bound is that of links alone and knows no hops: it counts the bytes on the busiest link, not the time until the
 first of them arrives there. With d hops a way and chunks of c bytes a scheme of one tree takes about 2(d - 1) c longer.
-Chunks have the size that a workload takes by itself, which is smaller there (:mod:`workloads.sync.chunk_size`).
+Chunks have the size that a workload takes by itself, which is smaller there (:mod:`testbed.workloads.sync.chunk_size`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
-from topologies.build import build as build_topology
-from workloads.sync.cost import cost
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build, build_plan, schemes
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build, build_plan, schemes
 
 RATES = ("100 Mbit/s", "200 Mbit/s", "400 Mbit/s")
 RETRIES = 2

@@ -28,7 +28,7 @@ from typing import Any
 
 from rich.console import Console
 
-from analysis.verdicts import numbers_of
+from testbed.analysis.verdicts import numbers_of
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment

@@ -19,8 +19,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
 
 from testbed.execution import rank_lines
+from testbed.workloads.kinds.script.account import account
 from tests.workloads.kinds.script.backend.ranks import Ranks
-from workloads.kinds.script.account import account
 
 ARMS = (("ring", ""), ("ps", ""), ("gloo", "gloo"))
 SIZES_BYTES = (200_000, 4_000_000)

@@ -20,9 +20,9 @@ from testbed.base.units import rate_text
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Program
-from topologies.addressing import plan
-from topologies.build import build
-from workloads.sync.cost import goodput
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.workloads.sync.cost import goodput
 
 RATES_MBPS = (10, 50, 100, 200, 500)
 ROUNDS = 5

@@ -32,17 +32,17 @@ import numpy as np
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Completed
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build as build_topology
 from testbed.trial.network import shaper
-from topologies.addressing import plan
-from topologies.build import build as build_topology
-from workloads import kinds
-from workloads.job import Compute, Meeting, Peer, Training, WorkerJob
-from workloads.sync.cost import cost
-from workloads.sync.flows import neighbours
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
-from workloads.sync.session import Session
-from workloads.tasks.base import Participant
+from testbed.workloads import kinds
+from testbed.workloads.job import Compute, Meeting, Peer, Training, WorkerJob
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.flows import neighbours
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.session import Session
+from testbed.workloads.tasks.base import Participant
 
 RATE_BPS = 200_000_000
 CHUNK_BYTES = 128 * 2**10

@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from topologies.topoopt.coin_change import both_ways, fewest
-from topologies.topoopt.demand import Demand, Group
-from topologies.topoopt.figures import figures
-from topologies.topoopt.finder import find
-from topologies.topoopt.models import dlrm
-from topologies.topoopt.selection import Select, select
+from testbed.topologies.topoopt.coin_change import both_ways, fewest
+from testbed.topologies.topoopt.demand import Demand, Group
+from testbed.topologies.topoopt.figures import figures
+from testbed.topologies.topoopt.finder import find
+from testbed.topologies.topoopt.models import dlrm
+from testbed.topologies.topoopt.selection import Select, select
 
 LIMITS_S = {16: 0.05, 128: 1.0, 432: 5.0}
 DEGREES = (4, 8)

@@ -20,9 +20,9 @@ import ending
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.model import Topology
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 
 SERVERS, RATE_BPS = 8, 100_000_000
 NEAR, FAR = 1, 3

@@ -16,13 +16,13 @@ from functools import partial
 from itertools import islice
 from random import Random
 
-from topologies.topoopt.finder import find
-from workloads.parallel.alternating import Effort, Planner, Searched, alternate
-from workloads.parallel.models import NAMES, operators_of
-from workloads.parallel.network import of_found
-from workloads.parallel.prediction import Machine, predict
-from workloads.parallel.search import Walk
-from workloads.parallel.strategy import data_parallel, fitting
+from testbed.topologies.topoopt.finder import find
+from testbed.workloads.parallel.alternating import Effort, Planner, Searched, alternate
+from testbed.workloads.parallel.models import NAMES, operators_of
+from testbed.workloads.parallel.network import of_found
+from testbed.workloads.parallel.prediction import Machine, predict
+from testbed.workloads.parallel.search import Walk
+from testbed.workloads.parallel.strategy import data_parallel, fitting
 
 SERVERS, DEGREE, RATE_BPS = 16, 6, 25 * 10**9
 STEPS = 2000

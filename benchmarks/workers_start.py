@@ -21,15 +21,15 @@ from testbed.execution.job_files import peer
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
-from topologies.addressing import plan
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads import kinds
-from workloads.catalogue import tensor_sizes
-from workloads.job import Compute, Training, WorkerJob
-from workloads.models import model
-from workloads.sync import flows, schemes
-from workloads.sync.forest import Forest
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.catalogue import tensor_sizes
+from testbed.workloads.job import Compute, Training, WorkerJob
+from testbed.workloads.models import model
+from testbed.workloads.sync import flows, schemes
+from testbed.workloads.sync.forest import Forest
 
 TOPOLOGY = "bcube(n=8,k=2)"
 SCHEME = "bml"

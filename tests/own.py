@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workloads.own import prepare, prepared
+from testbed.workloads.own import prepare, prepared
 
 NET = """\
 import torch

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.papers.mlfabric import delay, ideals, replication, speed, sync, topics
+from testbed.analysis.papers.mlfabric import delay, ideals, replication, speed, sync, topics
 
 ROUNDS = 4
 

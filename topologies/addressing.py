@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.base.errors import TopologyError
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 Port = tuple[int, int]
 """A node and one of its port numbers."""

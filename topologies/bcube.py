@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from topologies.model import Link, Node, Path, Topology
-from topologies.parameters import at_least, check_size
+from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.parameters import at_least, check_size
 
 
 def bcube(rate_bps: int, delay_s: float, *, n: int, k: int) -> Topology:

@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from testbed.base.errors import TopologyError
-from topologies import mininet_topo
-from topologies.bcube import bcube
-from topologies.call import Call, parse
-from topologies.check import check
-from topologies.dragonfly import dragonfly
-from topologies.expander import expander
-from topologies.fat_tree import fat_tree
-from topologies.ina import mark
-from topologies.load import is_in_file, load_function, users_code
-from topologies.model import Topology
-from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
-from topologies.patch_panel import patch_panel
-from topologies.spine_leaf import spine_leaf
-from topologies.star import star
+from testbed.topologies import mininet_topo
+from testbed.topologies.bcube import bcube
+from testbed.topologies.call import Call, parse
+from testbed.topologies.check import check
+from testbed.topologies.dragonfly import dragonfly
+from testbed.topologies.expander import expander
+from testbed.topologies.fat_tree import fat_tree
+from testbed.topologies.ina import mark
+from testbed.topologies.load import is_in_file, load_function, users_code
+from testbed.topologies.model import Topology
+from testbed.topologies.parameters import Parameter, bind, did_you_mean, parameters_of
+from testbed.topologies.patch_panel import patch_panel
+from testbed.topologies.spine_leaf import spine_leaf
+from testbed.topologies.star import star
 
 EXAMPLE = "bcube(n=3,k=2)"
 _BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander)
@@ -82,7 +82,7 @@ def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
 
     Args:
         expression: a family of :func:`families`, or a function in a file, with its arguments; each may have ``ina``
-            beside them, which says which switches aggregate (:mod:`topologies.ina`).
+            beside them, which says which switches aggregate (:mod:`testbed.topologies.ina`).
         rate_bps: rate of each host's link in bit/s, each direction.
         delay_s: one-way delay of every link in seconds.
 
@@ -124,7 +124,7 @@ def _build_from_file(call: Call, rate_bps: int, delay_s: float) -> Topology:
     if not isinstance(topology, Topology):
         raise TopologyError(
             f"{call.name} returned {type(topology).__name__}, not a Topology",
-            fix="end the function with: return topologies.model.Topology(...)",
+            fix="end the function with: return testbed.topologies.model.Topology(...)",
         )
     check(call.name, topology)
     return replace(topology, family=call.name, params=dict(call.arguments))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from topologies.model import Path, Topology
+    from testbed.topologies.model import Path, Topology
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from testbed.base.errors import TopologyError
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,14}")  # 15 characters: what Linux allows an interface
 

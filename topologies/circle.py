@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 _HOST_PX, _ROUTER_PX, _LINK_PX, _MARGIN_PX = 49, 54, 60, 30
 _LEAST_PX = 480  # for the legend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 Circuit = tuple[int, int, int]
 """Interface, and two servers, the lower first."""

@@ -6,7 +6,8 @@ that is given twice is parallel circuits. ``circuits=[[0-3,1-4,2-5]]`` are match
 TopologyFinder's step 3 finds for MP transfers.
 
 A circuit is full duplex. So a ring takes two ports of each server (the paper's example has three rings for six NICs),
-serves both of its directions, and p and n - p are one ring. :mod:`topologies.laying` says which panel each circuit is
+serves both of its directions, and p and n - p are one ring. :mod:`testbed.topologies.laying` says which panel each
+circuit is
 on: ``circuits`` are on the panels after those of the rings over all servers.
 """
 
@@ -18,9 +19,9 @@ from collections.abc import Sequence
 
 from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
-from topologies.call import as_text
-from topologies.laying import Pairs, lay
-from topologies.panels import Matching, Routes, Ways
+from testbed.topologies.call import as_text
+from testbed.topologies.laying import Pairs, lay
+from testbed.topologies.panels import Matching, Routes, Ways
 
 _NUMBERS = re.compile(r"\d{1,9}(-\d{1,9})+")
 _WAY = re.compile(r"(?P<path>\d{1,9}(-\d{1,9})+)@(?P<nic>\d{1,9})")

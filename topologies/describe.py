@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from topologies.model import Topology
-from topologies.panels import Panels
+from testbed.topologies.model import Topology
+from testbed.topologies.panels import Panels
 
 
 def describe(topology: Topology) -> dict[str, Any]:

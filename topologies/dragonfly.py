@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from testbed.base.errors import TopologyError
-from topologies.model import Link, Node, Path, Router, Topology
-from topologies.parameters import at_least, check_size
-from topologies.shortest import ShortestPaths
+from testbed.topologies.model import Link, Node, Path, Router, Topology
+from testbed.topologies.parameters import at_least, check_size
+from testbed.topologies.shortest import ShortestPaths
 
 
 def dragonfly(

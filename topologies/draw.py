@@ -12,12 +12,12 @@ from itertools import pairwise
 from testbed.base.errors import TopologyError
 from testbed.base.listing import counted
 from testbed.base.units import time_text
-from topologies import circle
-from topologies.circuit_names import circuit_names
-from topologies.frames import frames, row_name
-from topologies.model import Topology
-from topologies.panels import Panels
-from topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
+from testbed.topologies import circle
+from testbed.topologies.circuit_names import circuit_names
+from testbed.topologies.frames import frames, row_name
+from testbed.topologies.model import Topology
+from testbed.topologies.panels import Panels
+from testbed.topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
 
 MOST_NODES = 400
 """A picture of more nodes could not be read."""

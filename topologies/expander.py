@@ -13,9 +13,9 @@ from random import Random
 from typing import Literal
 
 from testbed.base.errors import TopologyError
-from topologies.model import Link, Node, Topology
-from topologies.parameters import at_least, check_size
-from topologies.shortest import ShortestPaths
+from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.parameters import at_least, check_size
+from testbed.topologies.shortest import ShortestPaths
 
 Neighbours = list[set[int]]
 """Of each server, those that it is linked to."""

@@ -15,8 +15,8 @@ from typing import Literal
 
 from testbed.base.errors import TopologyError
 from testbed.base.listing import counted
-from topologies.model import Link, Node, Path, Topology
-from topologies.parameters import at_least, check_size
+from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.parameters import at_least, check_size
 
 
 def fat_tree(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from topologies.fat_tree import pod_of
-from topologies.model import Topology
+from testbed.topologies.fat_tree import pod_of
+from testbed.topologies.model import Topology
 
 _ROWS = {
     "star": {0: "hosts", 1: "switch"},

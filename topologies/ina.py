@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
-from topologies.call import Value, as_text
-from topologies.model import Topology
-from topologies.parameters import did_you_mean
-from topologies.transit import Transit
+from testbed.topologies.call import Value, as_text
+from testbed.topologies.model import Topology
+from testbed.topologies.parameters import did_you_mean
+from testbed.topologies.transit import Transit
 
 _FORMS = "all, a number of switches such as 2, a share of them such as 50%, or a list such as [s0]"
 

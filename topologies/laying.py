@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count, islice, product
 
-from topologies.panels import Matching
+from testbed.topologies.panels import Matching
 
 Pairs = list[tuple[int, int]]
 

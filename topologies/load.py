@@ -12,7 +12,7 @@ from types import ModuleType
 
 from testbed.base.errors import SpecError
 from testbed.base.extras import install_of
-from topologies.parameters import did_you_mean
+from testbed.topologies.parameters import did_you_mean
 
 LARGEST_BYTES = 1 << 20
 """No function that a person writes comes near this."""

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from testbed.base.errors import TopologyError
-from topologies.model import Link, Node, Topology
-from topologies.parameters import Parameter, parameters_of
-from topologies.shortest import ShortestPaths
+from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.parameters import Parameter, parameters_of
+from testbed.topologies.shortest import ShortestPaths
 
 PLACES = {"node1", "node2", "port1", "port2"}
 """What Mininet itself notes of each link."""
@@ -35,7 +35,7 @@ def is_topo(value: object) -> bool:
 
 
 def _is_base(one: type) -> bool:
-    """Whether it is Mininet's ``Topo`` itself: imported, or run as a user's file (:mod:`topologies.load`)."""
+    """Whether it is Mininet's ``Topo`` itself: imported, or run as a user's file (:mod:`testbed.topologies.load`)."""
     return one.__name__ == "Topo" and one.__module__.endswith(("mininet.topo", "mininet/topo.py"))
 
 

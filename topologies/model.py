@@ -14,9 +14,9 @@ from itertools import groupby
 from typing import Literal, Protocol, runtime_checkable
 
 from testbed.base.errors import TopologyError
-from topologies.bursts import Burst, bursts_of
-from topologies.call import as_text
-from topologies.panels import Panels
+from testbed.topologies.bursts import Burst, bursts_of
+from testbed.topologies.call import as_text
+from testbed.topologies.panels import Panels
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Node:
 
     ``level`` is 0 for hosts and the layer, counted from 1, for switches (fat-tree: 1 edge, 2 aggregation, 3 core;
     BCube: its level plus 1). ``rack`` numbers the ToR group a host or ToR belongs to, None where racks mean nothing.
-    ``ina`` marks a switch that adds what passes through it, see :mod:`topologies.ina`.
+    ``ina`` marks a switch that adds what passes through it, see :mod:`testbed.topologies.ina`.
     """
 
     name: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeGuard, get_args, get_origin
 
 from testbed.base.errors import SpecError, TopologyError
-from topologies.call import Value, as_text
+from testbed.topologies.call import Value, as_text
 
 MOST_LINKS = 2**18
 """Those of BCube(16,4), built in a second; what a lab can hold is far less."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from topologies.model import Path, Topology
+from testbed.topologies.model import Path, Topology
 
 
 @dataclass(frozen=True)

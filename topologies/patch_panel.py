@@ -21,11 +21,11 @@ from typing import Literal
 
 from testbed.base.errors import TopologyError
 from testbed.base.listing import shortened
-from topologies.circuits import matchings, paths_and_ways
-from topologies.model import Link, Node, Path, Topology
-from topologies.panels import RECONFIGURATION_S, Panels, Routing
-from topologies.parameters import at_least, check_size
-from topologies.topoopt.coin_change import coins_of, first_coins
+from testbed.topologies.circuits import matchings, paths_and_ways
+from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.panels import RECONFIGURATION_S, Panels, Routing
+from testbed.topologies.parameters import at_least, check_size
+from testbed.topologies.topoopt.coin_change import coins_of, first_coins
 
 Technology = Literal["patch_panel", "mems_3d", "mems_2d", "rotornet", "silicon_photonics", "tunable_lasers"]
 
@@ -51,8 +51,8 @@ def patch_panel(
     Args:
         servers: n.
         degree: d, the interfaces of each server.
-        rings: ring permutations, by stride or as an order of the servers, as :mod:`topologies.circuits` says; one ring
-            where neither these nor ``circuits`` are given.
+        rings: ring permutations, by stride or as an order of the servers, as :mod:`testbed.topologies.circuits` says;
+            one ring where neither these nor ``circuits`` are given.
         circuits: matchings for the panels after those of the rings.
         routes: paths such as ``[0-1-2]``. Routes go by destination. ``[0-1-2@3,0-4-2@1,2-1-0@0,2-4-0@2]`` are two ways
             between 0 and 2 for a connection each: what is sent to the NIC on panel 3 of server 2 passes server 1.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True)

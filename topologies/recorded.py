@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
 from testbed.base.errors import TopologyError
-from topologies.model import Link, Node, Path, Topology
+from testbed.topologies.model import Link, Node, Path, Topology
 
 
 def from_links(called: str, ends: Sequence[tuple[str, str]], rate_bps: int) -> Topology:

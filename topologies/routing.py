@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from testbed.base.errors import TopologyError
-from topologies.addressing import Addresses, plan
-from topologies.model import Path, Topology
+from testbed.topologies.addressing import Addresses, plan
+from testbed.topologies.model import Path, Topology
 
 Hop = tuple[int, str | None]
 """The port that traffic leaves by, and the address of the next node; None where the destination is on that subnet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 def groups(topology: Topology, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:

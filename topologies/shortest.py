@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from testbed.base.errors import TopologyError
-from topologies.addressing import is_bridge
-from topologies.model import Path, Topology
+from testbed.topologies.addressing import is_bridge
+from testbed.topologies.model import Path, Topology
 
 
 class ShortestPaths:

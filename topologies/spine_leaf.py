@@ -6,8 +6,8 @@ from functools import partial
 from typing import Literal
 
 from testbed.base.errors import TopologyError
-from topologies.model import Link, Node, Path, Topology
-from topologies.parameters import at_least, check_size
+from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.parameters import at_least, check_size
 
 
 def spine_leaf(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from topologies.model import Link, Node, Path, Topology
-from topologies.parameters import at_least, check_size
+from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.parameters import at_least, check_size
 
 
 def star(rate_bps: int, delay_s: float, *, hosts: int, server_nics: int = 1) -> Topology:

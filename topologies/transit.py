@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from topologies.model import Path, Router, Topology
-from topologies.shortest import ShortestPaths
+from testbed.topologies.model import Path, Router, Topology
+from testbed.topologies.shortest import ShortestPaths
 
 
 @dataclass

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from testbed.base.errors import SpecError
-from workloads.job import Compute, Training
-from workloads.own import placed
-from workloads.training import Floats, Replica
+from testbed.workloads.job import Compute, Training
+from testbed.workloads.own import placed
+from testbed.workloads.training import Floats, Replica
 
 
 def device_for(compute: Compute, rank: int) -> torch.device | None:

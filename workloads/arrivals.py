@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.base.errors import WorkerError
-from workloads.job import Probe
+from testbed.workloads.job import Probe
 
 SETTLE = 0.3
 GROWTH_BITS = 6_000_000

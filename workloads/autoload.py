@@ -11,9 +11,9 @@ import os
 
 def autoload() -> None:
     """In a rank of a script under a scheme, make our backend the one that the script gets."""
-    if "TESTBED_RANK" in os.environ:  # workloads.rank_job.VARIABLE, whose module takes 20 ms to import
-        from workloads import kinds
-        from workloads.rank_job import RankJob
+    if "TESTBED_RANK" in os.environ:  # testbed.workloads.rank_job.VARIABLE, whose module takes 20 ms to import
+        from testbed.workloads import kinds
+        from testbed.workloads.rank_job import RankJob
 
         if job := RankJob.of_environment():
             kinds.named(job.kind).wrap()

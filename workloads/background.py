@@ -2,8 +2,8 @@
 
 Usage::
 
-    python -P -m workloads.background sink ADDRESS PORT FLOWS
-    python -P -m workloads.background source ADDRESS PORT FLOWS RATE_BPS
+    python -P -m testbed.workloads.background sink ADDRESS PORT FLOWS
+    python -P -m testbed.workloads.background source ADDRESS PORT FLOWS RATE_BPS
 
 Each flow's rate is RATE_BPS of payload, or what TCP reaches where that is 0. The source connects before it is told to
 send. At each SIGUSR2, and when it is ended by SIGTERM, it prints a line with the bytes that it has sent so far and that

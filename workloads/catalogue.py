@@ -7,12 +7,12 @@ from math import prod
 from pathlib import Path
 
 from testbed.base.errors import SpecError
-from workloads.datasets import DATASETS
-from workloads.models import MODELS, Layer
-from workloads.own import is_own_model
-from workloads.own.prepared import prepare
-from workloads.played import played
-from workloads.registry import lookup
+from testbed.workloads.datasets import DATASETS
+from testbed.workloads.models import MODELS, Layer
+from testbed.workloads.own import is_own_model
+from testbed.workloads.own.prepared import prepare
+from testbed.workloads.played import played
+from testbed.workloads.registry import lookup
 
 TRAINED_ON = {
     "lenet5": ("digits",),
@@ -81,7 +81,7 @@ def _layers(name: str) -> list[Layer]:
 
 
 def entry(name: str) -> Entry:
-    """One of them, or a user's own, which is :func:`built <workloads.own.prepared.prepare>`.
+    """One of them, or a user's own, which is :func:`built <testbed.workloads.own.prepared.prepare>`.
 
     Raises:
         SpecError: no such model.

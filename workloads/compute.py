@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.job import Compute
+from testbed.workloads.job import Compute
 
 PROFILE_RUNS = 3
 REST_S = 0.03

@@ -16,8 +16,8 @@ import time
 from contextlib import suppress
 
 from testbed.base.errors import NeighbourError
-from workloads.arrivals import Arrivals, bind
-from workloads.job import Probe
+from testbed.workloads.arrivals import Arrivals, bind
+from testbed.workloads.job import Probe
 
 IP_MTU = 14
 UDP_SEGMENT, UDP_GRO = 103, 104

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import MissingToolError
-from workloads import generated, text
-from workloads.registry import lookup
+from testbed.workloads import generated, text
+from testbed.workloads.registry import lookup
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +32,8 @@ class Dataset:
     """Samples and their labels, and which of the n are for training and testing.
 
     ``images`` are float32[n, channels, height, width] with labels int64[n], words int64[n, length] with labels
-    int64[n, length] (:mod:`workloads.text`), or float32[n, values] with labels int64[n] (:mod:`workloads.generated`).
+    int64[n, length] (:mod:`testbed.workloads.text`), or float32[n, values] with labels int64[n]
+    (:mod:`testbed.workloads.generated`).
     """
 
     name: str

@@ -29,11 +29,11 @@ import numpy as np
 
 from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
 from testbed.base.process_names import file_name
-from workloads.job import WorkerJob
-from workloads.sync import transport
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.sync import transport
 
 if TYPE_CHECKING:
-    from workloads.training import Replica  # whose module imports torch, for which the harness has no use
+    from testbed.workloads.training import Replica  # whose module imports torch, for which the harness has no use
 
 SAMPLES = "samples.jsonl"
 """How the name of a samples file ends; of several processes that share a folder, each has a beginning of its own."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.models import candle_tiny, dlrm_tiny
+from testbed.workloads.models import candle_tiny, dlrm_tiny
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,8 +1,8 @@
 """The process that measures how much processor time gradients take.
 
-Usage: ``python -P -m workloads.gradient_time PARENT``, with a question on its standard input: a file to write, and
-trainings. It writes a JSON list of seconds, one for each training: the median over some iterations of one worker that
-is alone, each a gradient and the optimizer's step.
+Usage: ``python -P -m testbed.workloads.gradient_time PARENT``, with a question on its standard input: a file to write,
+and trainings. It writes a JSON list of seconds, one for each training: the median over some iterations of one worker
+that is alone, each a gradient and the optimizer's step.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 
-from workloads.job import Training
-from workloads.lifeline import end_with
-from workloads.own.prepared import Prepared, ask
+from testbed.workloads.job import Training
+from testbed.workloads.lifeline import end_with
+from testbed.workloads.own.prepared import Prepared, ask
 
 LEAST_RUNS, MOST_RUNS = 3, 50
 ENOUGH_S = 0.5
@@ -37,14 +37,14 @@ def gradient_times_s(trainings: Sequence[Training], own: Prepared | None) -> lis
             own.place(into / "own")
             trainings = [replace(training, own=own.names(into / "own")) for training in trainings]
         question = {"into": str(into / "times.json"), "trainings": [asdict(training) for training in trainings]}
-        ask("workloads.gradient_time", json.dumps(question), f"gradients of model {trainings[0].model!r}")
+        ask("testbed.workloads.gradient_time", json.dumps(question), f"gradients of model {trainings[0].model!r}")
         times_s: list[float] = json.loads((into / "times.json").read_text())
         return times_s
 
 
 def measured_s(training: Training) -> float:
     """The processor time of a gradient and a step here (s)."""
-    from workloads.training import Replica, use_one_thread  # takes seconds to import; the caller does without
+    from testbed.workloads.training import Replica, use_one_thread  # takes seconds to import; the caller does without
 
     use_one_thread()
     replica = Replica(training)

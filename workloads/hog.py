@@ -1,6 +1,6 @@
 """Takes a core's time: busy from SIGUSR1 to SIGUSR2, again and again, else asleep.
 
-Usage: ``python -P -m workloads.hog``
+Usage: ``python -P -m testbed.workloads.hog``
 """
 
 from __future__ import annotations

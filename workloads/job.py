@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
-from workloads.checkpoint import Checkpoint
+from testbed.workloads.checkpoint import Checkpoint
 
 VERSION = 4
 
@@ -54,7 +54,8 @@ class Compute:
 
 
 class Task(Protocol):
-    """What workers do between synchronisations (:mod:`workloads.tasks`): a frozen dataclass of what JSON can say."""
+    """What workers do between synchronisations (:mod:`testbed.workloads.tasks`): a frozen dataclass of what JSON can
+    say."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -87,7 +88,7 @@ class Training:
     seed: int
     kind: Literal["train"] = "train"
     own_digest: str = ""
-    """Of a user's own model and data (:mod:`workloads.own`), if it has one of them."""
+    """Of a user's own model and data (:mod:`testbed.workloads.own`), if it has one of them."""
     own: tuple[str, ...] = field(default=(), compare=False)
     """Their files, as this process sees them."""
 
@@ -103,7 +104,7 @@ LARGEST = 8
 
 @dataclass(frozen=True)
 class Replay:
-    """A published model's gradient to be played back, see :mod:`workloads.replay`.
+    """A published model's gradient to be played back, see :mod:`testbed.workloads.replay`.
 
     ``shares`` are each bucket's layers' part of the computing, in the order in which buckets become ready; an element
     of a sum is wrong if it is off by more than ``tolerance``.
@@ -161,7 +162,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Failover:
-    """How a process goes on when another one dies, see :mod:`workloads.failover`.
+    """How a process goes on when another one dies, see :mod:`testbed.workloads.failover`.
 
     A generation is the time in which the same processes synchronise along the same forest.
     """
@@ -181,7 +182,7 @@ class Failover:
 
 @dataclass(frozen=True)
 class StepJitter:
-    """What is added to each step of a synchronisation, see :class:`workloads.sync.steps.Jitter`."""
+    """What is added to each step of a synchronisation, see :class:`testbed.workloads.sync.steps.Jitter`."""
 
     sigma_s: float
     seed: tuple[int, ...]
@@ -189,7 +190,7 @@ class StepJitter:
 
 @dataclass(frozen=True)
 class Gated:
-    """Where a process is told when to hold what it sends, see :mod:`workloads.sync.gate`."""
+    """Where a process is told when to hold what it sends, see :mod:`testbed.workloads.sync.gate`."""
 
     path: str
     """The socket of who tells it."""
@@ -207,7 +208,7 @@ class WorkerJob:
     """Rank among the workers; None for a node that only reduces or forwards."""
     world: int
     forest: str
-    """Path of the forest (``workloads.sync.codec``)."""
+    """Path of the forest (``testbed.workloads.sync.codec``)."""
     peers: tuple[Peer, ...]
     training: Task
     compute: Compute
@@ -231,7 +232,7 @@ class WorkerJob:
     meeting: Meeting | None = None
     """For a forest that a library runs."""
     watched: bool = True
-    """Whether the process looks at its own timers and at TCP's counters (:mod:`workloads.vitals`)."""
+    """Whether the process looks at its own timers and at TCP's counters (:mod:`testbed.workloads.vitals`)."""
     failover: Failover | None = None
     """None where the end of one process is the end of all, or where the others go on by themselves."""
     loss_s: float | None = None
@@ -263,7 +264,7 @@ class WorkerJob:
 
     @classmethod
     def load(cls, path: Path) -> WorkerJob:
-        from workloads import tasks  # which imports this module
+        from testbed.workloads import tasks  # which imports this module
 
         raw: dict[str, Any] = json.loads(path.read_text())
         if raw["version"] != VERSION:

@@ -41,7 +41,7 @@ class Meter:
 
     def __init__(self, tasks: Path = TASKS) -> None:
         self.halted_s: Callable[[], float | None] = lambda: None
-        """Says for how long this process has stood still (:meth:`workloads.vitals.Vitals.halted_s`)."""
+        """Says for how long this process has stood still (:meth:`testbed.workloads.vitals.Vitals.halted_s`)."""
         self._waited_ns: dict[int, int] = {}
         """Of each thread's open file, what it last said."""
         for path in sorted(tasks.glob("*/schedstat")):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError
-from workloads.updates import Update
+from testbed.workloads.updates import Update
 
 Floats = NDArray[np.float32]
 Span = tuple[int, int]
@@ -91,7 +91,8 @@ class Parts:
 
     def __init__(self, first: Floats, order: Sequence[Update], wanted: Iterable[int] = ()) -> None:
         """``first`` are the weights before the updates of ``order``, the servers' orders in one
-        (:func:`workloads.parts.merged`). Versions that are ``wanted`` are kept for :meth:`at_version`, of all parts.
+        (:func:`testbed.workloads.parts.merged`). Versions that are ``wanted`` are kept for :meth:`at_version`, of all
+        parts.
         """
         self.servers = 1 + max(update.server for update in order)
         self.spans = spans(len(first), self.servers)

@@ -6,7 +6,7 @@ from typing import Protocol, Self
 
 
 class Plan(Protocol):
-    """What a scheme does on a topology. Its kind of trial knows the rest (:mod:`workloads.kinds.base`)."""
+    """What a scheme does on a topology. Its kind of trial knows the rest (:mod:`testbed.workloads.kinds.base`)."""
 
     @property
     def scheme(self) -> str:

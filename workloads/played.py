@@ -1,15 +1,15 @@
-"""Every model that can be played back: profiles of layers (:mod:`workloads.profiles`), and models of operators
-(:mod:`workloads.parallel.models`), each operator a layer."""
+"""Every model that can be played back: profiles of layers (:mod:`testbed.workloads.profiles`), and models of operators
+(:mod:`testbed.workloads.parallel.models`), each operator a layer."""
 
 from __future__ import annotations
 
 from functools import cache, partial
 
-from workloads.parallel.models import NAMES, operators_of
-from workloads.parallel.operators import FLOAT_BYTES
-from workloads.profiles import Profile, profiles
-from workloads.profiles.layers import Layer
-from workloads.registry import lookup
+from testbed.workloads.parallel.models import NAMES, operators_of
+from testbed.workloads.parallel.operators import FLOAT_BYTES
+from testbed.workloads.profiles import Profile, profiles
+from testbed.workloads.profiles.layers import Layer
+from testbed.workloads.registry import lookup
 
 
 @cache

@@ -1,8 +1,8 @@
 """What the links really carry: before training, every NIC sends at full speed and receives at full speed at once.
 
 Each NIC sends for ``duration_s`` and then ends its stream; the receiver reads to the end, so that nothing is left in
-any queue when training starts. The rate is taken at the receiver (:mod:`workloads.arrivals`). Bursts are streams of
-TCP, or datagrams (:mod:`workloads.datagrams`) where links are to lose, drop or reorder packets.
+any queue when training starts. The rate is taken at the receiver (:mod:`testbed.workloads.arrivals`). Bursts are
+streams of TCP, or datagrams (:mod:`testbed.workloads.datagrams`) where links are to lose, drop or reorder packets.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from testbed.base.errors import NeighbourError
-from workloads.arrivals import Arrivals, bind
-from workloads.datagrams import DatagramReceiver, DatagramSender
-from workloads.job import Probe
-from workloads.sync.tcp_info import sent
+from testbed.workloads.arrivals import Arrivals, bind
+from testbed.workloads.datagrams import DatagramReceiver, DatagramSender
+from testbed.workloads.job import Probe
+from testbed.workloads.sync.tcp_info import sent
 
 CONGESTION_CONTROL = b"reno"
 """Whatever the trial uses: in every kernel, and in slow start until a packet is lost. Cubic leaves slow start when

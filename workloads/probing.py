@@ -1,6 +1,6 @@
 """Measures one host's links before a program runs that is not ours; our own workers do that themselves.
 
-Usage: ``python -P -m workloads.probing JOB.json``
+Usage: ``python -P -m testbed.workloads.probing JOB.json``
 
 Writes a ``probe`` line a NIC to the job's samples file, as a worker does.
 """
@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from testbed.base.errors import TestbedError
-from workloads import kinds
-from workloads.job import Peer, Probe
-from workloads.probe import measure
-from workloads.sync import chunks, transport
-from workloads.sync.engine import Engine
-from workloads.sync.forest import Forest
+from testbed.workloads import kinds
+from testbed.workloads.job import Peer, Probe
+from testbed.workloads.probe import measure
+from testbed.workloads.sync import chunks, transport
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.forest import Forest
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import WorkerError
-from workloads.job import Peer
+from testbed.workloads.job import Peer
 
 VARIABLE = "TESTBED_RANK"
 """The environment variable with the path of the rank's file. Outside of a trial it is not there."""
@@ -31,7 +31,7 @@ class RankJob:
     kind: str
     """The name of its kind of trial."""
     plan: str
-    """Path of the plan (:func:`workloads.kinds.load`)."""
+    """Path of the plan (:func:`testbed.workloads.kinds.load`)."""
     peers: tuple[Peer, ...]
     """Its neighbours in the forest."""
     addresses: tuple[str, ...]

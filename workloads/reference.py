@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workloads.job import Training
-from workloads.parts import Parts, versions
-from workloads.training import Floats, Replica, descend, descend_together, first_weights, global_batch
-from workloads.updates import Step, Update, steps
+from testbed.workloads.job import Training
+from testbed.workloads.parts import Parts, versions
+from testbed.workloads.training import Floats, Replica, descend, descend_together, first_weights, global_batch
+from testbed.workloads.updates import Step, Update, steps
 
 Mode = Literal["real", "paced", "none"]
 Worlds = tuple[tuple[int, int], ...]

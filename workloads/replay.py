@@ -6,9 +6,9 @@ place for every r and every i up to :data:`PERIOD`; so a contribution that is mi
 an iteration before makes about fifteen of sixteen elements wrong, and what a sum must be is a piece of a sequence that
 is added up once.
 
-A layer's share of the time is its share of the architecture's multiply-adds (:func:`workloads.buckets.shares`). The
-forward pass takes a third of the time: the backward pass makes two products of each layer, with respect to its inputs
-and to its weights, where the forward pass makes one (Kaplan et al. 2020, section 2.1).
+A layer's share of the time is its share of the architecture's multiply-adds (:func:`testbed.workloads.buckets.shares`).
+The forward pass takes a third of the time: the backward pass makes two products of each layer, with respect to its
+inputs and to its weights, where the forward pass makes one (Kaplan et al. 2020, section 2.1).
 
 Layers follow an ideal clock. A wait can end 1 ms late, because epoll counts in whole milliseconds, and a published
 model has up to 545 layers. If each layer began when a wait ended, these delays would add up. So a layer begins when the
@@ -25,10 +25,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.compute import Computed
-from workloads.job import LARGEST, Compute, Replay
-from workloads.parts import Span
-from workloads.sync.engine import Engine
+from testbed.workloads.compute import Computed
+from testbed.workloads.job import LARGEST, Compute, Replay
+from testbed.workloads.parts import Span
+from testbed.workloads.sync.engine import Engine
 
 PERIOD = 64
 PIECE = 2**15

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from testbed.base.errors import MissingToolError
-from workloads.models.bert_tiny import TOKENS, WORDS
+from testbed.workloads.models.bert_tiny import TOKENS, WORDS
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,12 +22,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from testbed.base.errors import SpecError
-from workloads import datasets
-from workloads.datasets import Dataset
-from workloads.job import Training
-from workloads.models import Model, model
-from workloads.own import is_own_data, is_own_model, placed
-from workloads.sketch import Sketch
+from testbed.workloads import datasets
+from testbed.workloads.datasets import Dataset
+from testbed.workloads.job import Training
+from testbed.workloads.models import Model, model
+from testbed.workloads.own import is_own_data, is_own_model, placed
+from testbed.workloads.sketch import Sketch
 
 Floats = NDArray[np.float32]
 
@@ -146,7 +146,7 @@ class Replica:
         buckets: spans (start, stop) of ``gradient``, of whole layers, in the order in which they become ready.
         shift: samples that earlier iterations took beyond those of this world, see :func:`global_batch`.
         sketch: of the gradient that :meth:`compute` makes, if somebody wants one.
-        is_warm: as :attr:`workloads.compute.Model.is_warm`.
+        is_warm: as :attr:`testbed.workloads.compute.Model.is_warm`.
         on_ready: called with a bucket's index, during :meth:`compute`, as soon as that bucket and those before it are
             complete.
     """
@@ -155,7 +155,7 @@ class Replica:
     """Where the module is."""
 
     def __init__(self, training: Training, buckets: Sequence[tuple[int, int]] | None = None) -> None:
-        """``buckets`` are as in :func:`workloads.buckets.gradient`; None takes one a layer.
+        """``buckets`` are as in :func:`testbed.workloads.buckets.gradient`; None takes one a layer.
 
         Raises:
             SpecError: unknown model or data set, or the two do not fit.
@@ -339,7 +339,7 @@ def descend_together(
     world: int,
 ) -> None:
     """Several steps of :func:`descend` in one, in place, of gradients that were summed for the weights and for the
-    velocity with what each counts in them (:mod:`workloads.kinds.fabric.sums`).
+    velocity with what each counts in them (:mod:`testbed.workloads.kinds.fabric.sums`).
 
     ``history`` is what the velocity counts in the change of the weights, and in the velocity itself.
     """

@@ -13,7 +13,7 @@ class Update:
     """One gradient: whose, of which of its iterations, and the version of the weights that it was computed on.
 
     A version is how many updates the weights contain. Where several servers have a part of the weights each, this is a
-    gradient's part for one of them, with the version of that part (:mod:`workloads.parts`).
+    gradient's part for one of them, with the version of that part (:mod:`testbed.workloads.parts`).
     """
 
     rank: int
@@ -34,7 +34,7 @@ class Step:
             number twice.
         is_sum: whether somebody summed them before.
         is_dropped: whether they changed nothing after all, and are in no version. Their workers have computed them all
-            the same, and some tasks keep them (:meth:`workloads.tasks.base.Participant.dropped`).
+            the same, and some tasks keep them (:meth:`testbed.workloads.tasks.base.Participant.dropped`).
         by: who made it, where a server was lost and its replica has served: ``former`` is that server, and ``replica``
             the replica before it served. All else is empty. Both make the same updates, maybe in other sums.
     """

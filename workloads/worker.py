@@ -1,12 +1,12 @@
 """One worker of one trial: files in, files out.
 
-Usage: ``python -P -m workloads.worker JOB.json``
+Usage: ``python -P -m testbed.workloads.worker JOB.json``
 
-Reads a job (:mod:`workloads.job`), meets its neighbours in band, measures its links, trains, and writes JSON lines to
-the job's samples file: ``hello``, a ``probe`` a NIC, ``begin``, an ``iteration`` each, then ``done`` or ``error``.
-Times are ``time.monotonic()`` in seconds, one clock for all processes of a machine. So any lab can start it, anywhere.
-In a trial that survives deaths, the loss of a neighbour leads to another job (:mod:`workloads.failover`), not to an
-error.
+Reads a job (:mod:`testbed.workloads.job`), meets its neighbours in band, measures its links, trains, and writes JSON
+lines to the job's samples file: ``hello``, a ``probe`` a NIC, ``begin``, an ``iteration`` each, then ``done`` or
+``error``. Times are ``time.monotonic()`` in seconds, one clock for all processes of a machine. So any lab can start it,
+anywhere. In a trial that survives deaths, the loss of a neighbour leads to another job
+(:mod:`testbed.workloads.failover`), not to an error.
 
 A sample is written after the iteration has ended, and Python's collector is off while iterations run, so that
 neither falls into a measured window.
@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
-from workloads import failover, kinds, tasks
-from workloads.job import WorkerJob
-from workloads.meter import Meter
-from workloads.probe import measure
-from workloads.sync.session import Session
-from workloads.sync.tcp_info import Sent
-from workloads.tasks.base import Notes, Participant, write
-from workloads.vitals import Report, Vitals, together
+from testbed.workloads import failover, kinds, tasks
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.meter import Meter
+from testbed.workloads.probe import measure
+from testbed.workloads.sync.session import Session
+from testbed.workloads.sync.tcp_info import Sent
+from testbed.workloads.tasks.base import Notes, Participant, write
+from testbed.workloads.vitals import Report, Vitals, together
 
 
 def main(argv: list[str]) -> int:
@@ -69,7 +69,7 @@ def prepare(*, torch: bool) -> None:
         if torch or not uses_torch:
             tasks.module(name)
     if torch:
-        from workloads import training
+        from testbed.workloads import training
 
         training.warm_up()
     gc.enable()

@@ -11,11 +11,11 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from markupsafe import Markup
 
-from analysis.figures import plotly
-from analysis.history.series import Point, Series
-from analysis.history.text import change_texts, heading, title, told
-from analysis.measured import NAMES, value_text
-from analysis.pages import source, template
+from testbed.analysis.figures import plotly
+from testbed.analysis.history.series import Point, Series
+from testbed.analysis.history.text import change_texts, heading, title, told
+from testbed.analysis.measured import NAMES, value_text
+from testbed.analysis.pages import source, template
 from testbed.base.listing import counted
 from testbed.files.writing import write_bytes
 
@@ -46,13 +46,13 @@ def write(found: Sequence[Series], unread: Sequence[str], out: Path) -> None:
 
 def render(found: Sequence[Series], unread: Sequence[str]) -> str:
     """The page. Whatever comes from runs is escaped."""
-    return template("analysis.history", "history.html").render(
+    return template("testbed.analysis.history", "history.html").render(
         heading=heading(found),
         figures=[_figure(i, one) for i, one in enumerate(found)],
         changes=[(title(one), each) for one in found for each in change_texts(one)],
         conditions=[(title(one), point) for one in found for point in one.points if point.changed],
         unread=unread,
-        style=source("analysis.history", "history.css"),
+        style=source("testbed.analysis.history", "history.css"),
         plotly=plotly(),
     )
 

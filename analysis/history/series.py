@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis import statistics
-from analysis.cell import Cell
-from analysis.conditions import differences, schemes
-from analysis.history.changes import change_points
-from analysis.measured import METRICS, Side, read
+from testbed.analysis import statistics
+from testbed.analysis.cell import Cell
+from testbed.analysis.conditions import differences, schemes
+from testbed.analysis.history.changes import change_points
+from testbed.analysis.measured import METRICS, Side, read
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import OutputError
 from testbed.base.printable import printable

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analysis.papers import bml, bml_theory, mlfabric_theory, plink_theory, rina, rina_theory
-from analysis.papers.claim import Paper
-from analysis.papers.mlfabric import paper as mlfabric
-from analysis.papers.table import Table
-from analysis.papers.topoopt import paper as topoopt
+from testbed.analysis.papers import bml, bml_theory, mlfabric_theory, plink_theory, rina, rina_theory
+from testbed.analysis.papers.claim import Paper
+from testbed.analysis.papers.mlfabric import paper as mlfabric
+from testbed.analysis.papers.table import Table
+from testbed.analysis.papers.topoopt import paper as topoopt
 
 TABLES: dict[str, Callable[[], Table]] = {
     **bml_theory.TABLES,

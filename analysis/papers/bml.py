@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from analysis.papers import evidence
-from analysis.papers.bml_theory import SIZES, least_gst_t_f, network
-from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, Measured, Values, gst_s, measure, reduction
-from analysis.papers.judging import falling, near, true, within
-from analysis.recorded import Run, Trial
-from topologies.build import build as build_topology
-from topologies.prices import bill, total
-from workloads.catalogue import tensor_sizes
-from workloads.sync.cost import goodput
+from testbed.analysis.papers import evidence
+from testbed.analysis.papers.bml_theory import SIZES, least_gst_t_f, network
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Measured, Values, gst_s, measure, reduction
+from testbed.analysis.papers.judging import falling, near, true, within
+from testbed.analysis.recorded import Run, Trial
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.prices import bill, total
+from testbed.workloads.catalogue import tensor_sizes
+from testbed.workloads.sync.cost import goodput
 
 GST = Experiment(
     "bml/gst.yaml", quick=("repeats=3",), full=("repeats=5", "workload.iterations=21"), number=evidence.GST

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 
-from analysis.papers.table import Table
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.schemes import build
+from testbed.analysis.papers.table import Table
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.schemes import build
 
 RATE_BPS = 10**9
 GRADIENT_BYTES = RATE_BPS / 8

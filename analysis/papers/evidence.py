@@ -13,13 +13,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from analysis import metrics
-from analysis.recorded import Run, Trial
-from analysis.statistics import Interval, mean, mean_ratio, median
-from analysis.verdicts import CALLED, INVALID
+from testbed.analysis import metrics
+from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.statistics import Interval, mean, mean_ratio, median
+from testbed.analysis.verdicts import CALLED, INVALID
 
 GST, ITERATION_TIMES = "gst", "iterations"
-"""Names of the numbers that claims are about (:data:`analysis.verdicts.NUMBERS`)."""
+"""Names of the numbers that claims are about (:data:`testbed.analysis.verdicts.NUMBERS`)."""
 Values = npt.NDArray[np.float64]
 FEWEST_TRIALS = 3
 """From so many repeats on, a sample is a trial's median; of fewer, its iterations are taken, and whatever disturbs a

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.papers.table import Table
-from workloads.kinds.asynchronous.ledger import Ledger, most_stale, staleness
+from testbed.analysis.papers.table import Table
+from testbed.workloads.kinds.asynchronous.ledger import Ledger, most_stale, staleness
 
 PAPERS_BOUND = 2
 """K in the example of section 6."""

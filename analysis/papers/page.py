@@ -8,9 +8,9 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from analysis.pages import source, template
-from analysis.papers.claim import Claim, Finding, Paper, Row, Verdict, number, stated
-from analysis.papers.picture import picture
+from testbed.analysis.pages import source, template
+from testbed.analysis.papers.claim import Claim, Finding, Paper, Row, Verdict, number, stated
+from testbed.analysis.papers.picture import picture
 
 _CLASS = {Verdict.HOLDS: "good", Verdict.FAILS: "bad", Verdict.UNDECIDED: "open"}
 
@@ -37,13 +37,13 @@ def render(
 ) -> str:
     """The page of a paper's claims, ``mode`` being quick or full; ``folders`` are those of the runs, by spec, and
     ``scales`` sentences about those of them that have another scale than their spec."""
-    return template("analysis.papers", "paper.html").render(
+    return template("testbed.analysis.papers", "paper.html").render(
         paper=paper,
         found=found,
         mode=mode,
         folders=folders,
         scales=scales,
-        style=source("analysis.papers", "paper.css"),
+        style=source("testbed.analysis.papers", "paper.css"),
         counts=counts(found),
         line=_line,
         pictures=_pictures,

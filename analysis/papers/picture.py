@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 
-from analysis.papers.claim import Row, number, stated
+from testbed.analysis.papers.claim import Row, number, stated
 
 _NAME_PX, _PLOT_PX, _ROW_PX, _AXIS_PX = 300, 420, 26, 30
 _PAD_PX = 12

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.papers.table import Table
-from topologies.build import build as build_topology
-from workloads.sync.cost import cost
-from workloads.sync.schemes import build
+from testbed.analysis.papers.table import Table
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.schemes import build
 
 GRID = ((2, 2), (4, 2), (8, 2), (2, 4), (4, 4), (8, 4), (16, 16))
 """N nodes in each of C racks; powers of two, so that every row of the table means something."""

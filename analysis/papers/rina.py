@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.dependency_chain import (
+from testbed.analysis.dependency_chain import (
     EXAMPLE,
     Overheads,
     h_ar_share,
@@ -18,16 +18,16 @@ from analysis.dependency_chain import (
     ring_steps,
     scatter_reduce_s,
 )
-from analysis.occupation import occupation, to_replace, worked_example
-from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement, Verdict
-from analysis.papers.evidence import GST, ITERATION_TIMES, Measured, Values, gst_s, measure, speed_up
-from analysis.papers.fitting import explained
-from analysis.papers.judging import near, rising, true, within
-from analysis.papers.rina_theory import NETWORKS, PS, RACKS, RATE_BPS, as_numbered, curve
-from analysis.recorded import Run, Trial
-from topologies.build import build as build_topology
-from workloads.sync.cost import cost, depth
-from workloads.sync.schemes import build
+from testbed.analysis.occupation import occupation, to_replace, worked_example
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement, Verdict
+from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Measured, Values, gst_s, measure, speed_up
+from testbed.analysis.papers.fitting import explained
+from testbed.analysis.papers.judging import near, rising, true, within
+from testbed.analysis.papers.rina_theory import NETWORKS, PS, RACKS, RATE_BPS, as_numbered, curve
+from testbed.analysis.recorded import Run, Trial
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.sync.cost import cost, depth
+from testbed.workloads.sync.schemes import build
 
 EXACT = 1e-9
 EIGHT_A_RACK = "spine_leaf(racks=8,hosts_per_rack=8,spines=1)"

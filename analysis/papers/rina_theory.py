@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.dependency_chain import (
+from testbed.analysis.dependency_chain import (
     EXAMPLE,
     Overheads,
     rina_share,
@@ -13,12 +13,12 @@ from analysis.dependency_chain import (
     ring_steps,
     scatter_reduce_s,
 )
-from analysis.occupation import occupation, to_replace
-from analysis.papers.table import Table
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.schemes import build
+from testbed.analysis.occupation import occupation, to_replace
+from testbed.analysis.papers.table import Table
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.schemes import build
 
 RATE_BPS = 10**9
 NETWORKS = ("fat_tree(k=4,routing=by_destination)", "dragonfly(a=4,g=9,h=2)")

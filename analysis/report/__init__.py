@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report.beside import beside
-from analysis.report.points import apart
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.beside import beside
+from testbed.analysis.report.points import apart
 from testbed.base.errors import UsageError
 from testbed.files.writing import write_bytes
-from topologies.load import no_code
+from testbed.topologies.load import no_code
 
 FORMATS = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
 """What a report can be written as, and what the file in the run directory is then called."""
@@ -28,7 +28,7 @@ def text(run_dirs: Sequence[Path], form: str = "html") -> str:
     """
     if form not in FORMATS:
         raise UsageError(f"--format {form}: no such format", fix=f"give one of {', '.join(FORMATS)}")
-    render: Callable[[Run], str] = import_module(f"analysis.report.{_MODULES[form]}").render
+    render: Callable[[Run], str] = import_module(f"testbed.analysis.report.{_MODULES[form]}").render
     with no_code("a report", "testbed topo and testbed forest draw what files make"):
         runs = [load(path) for path in run_dirs]
         return render(apart(runs[0] if len(runs) == 1 else beside(runs)))

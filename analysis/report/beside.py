@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from analysis.recorded import Run
+from testbed.analysis.recorded import Run
 
 PER_TRIAL = "lab"
 """The part of an environment that has an entry for each trial."""

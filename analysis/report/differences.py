@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from analysis.recorded import Run
-from analysis.report.settings import flat
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.settings import flat
 
 SPEC_ASIDE = frozenset({"schema", "folder", "overrides", "most_rounds"})
 """What says how the spec was given or run, not what it asks for."""

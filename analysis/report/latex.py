@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import unicodedata
 
-from analysis.recorded import Run
-from analysis.report import tables, words
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import tables, words
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

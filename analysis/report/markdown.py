@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from analysis.recorded import Run
-from analysis.report import differences, tables, words
-from analysis.report.questions import answered
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import differences, tables, words
+from testbed.analysis.report.questions import answered
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&@])")
 _LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.recorded import Trial
+from testbed.analysis.recorded import Trial
 from testbed.base.errors import TestbedError, TopologyError
-from topologies.build import build, comes_with_us
-from topologies.model import Topology
-from topologies.parameters import at_most
-from topologies.recorded import from_links
+from testbed.topologies.build import build, comes_with_us
+from testbed.topologies.model import Topology
+from testbed.topologies.parameters import at_most
+from testbed.topologies.recorded import from_links
 
 Floats = NDArray[np.float64]
 

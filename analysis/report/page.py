@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from analysis import dictionary
-from analysis.figures import plotly
-from analysis.packed import packed
-from analysis.pages import source, template
-from analysis.recorded import Run
-from analysis.report import differences, plot, settings, tables, words
-from analysis.report.questions import answered
+from testbed.analysis import dictionary
+from testbed.analysis.figures import plotly
+from testbed.analysis.packed import packed
+from testbed.analysis.pages import source, template
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import differences, plot, settings, tables, words
+from testbed.analysis.report.questions import answered
 
 
 def render(run: Run) -> str:
     """The page. Whatever comes from the run is escaped."""
     questions = answered(run)
-    return template("analysis.report", "report.html").render(
+    return template("testbed.analysis.report", "report.html").render(
         run=run,
         finding=words.finding(run),
         against=words.against(run) if run.labels else "",
@@ -46,6 +46,6 @@ def render(run: Run) -> str:
         markup=Markup,
         packed=packed,
         dictionary=[(file, *told) for file, told in dictionary.FILES.items()],
-        style=source("analysis.report", "report.css"),
-        script=source("analysis.report", "report.js"),
+        style=source("testbed.analysis.report", "report.css"),
+        script=source("testbed.analysis.report", "report.js"),
     )

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any
 
-from analysis.recorded import Run
-from analysis.report import words
-from analysis.report.cells import Axis, Group, MeasuredCell
-from analysis.report.question import Key, Panel, column, rounded
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import words
+from testbed.analysis.report.cells import Axis, Group, MeasuredCell
+from testbed.analysis.report.question import Key, Panel, column, rounded
 
 Trace = dict[str, Any]
 Figure = dict[str, Any]

@@ -2,7 +2,7 @@
 
 An arm has no value of a field that only others sweep. What all arms have is a setting at which they can be compared;
 what only some have says which arm it is: ``ps`` with ``servers`` 1 and 4 are two. What an arm is compared with does not
-depend on what it is called (:func:`analysis.cell.references`).
+depend on what it is called (:func:`testbed.analysis.cell.references`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from analysis.cell import references
-from analysis.recorded import Place, Reference, Run, Trial
-from analysis.report.cells import as_text, rank
+from testbed.analysis.cell import references
+from testbed.analysis.recorded import Place, Reference, Run, Trial
+from testbed.analysis.report.cells import as_text, rank
 
 BETWEEN, IS = ", ", "="
 """How a trial's ``at`` is written: ``rate=100 Mbit/s, hosts=4``."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.recorded import Event, Loss, Recovery, Run
-from analysis.report import words
+from testbed.analysis.recorded import Event, Loss, Recovery, Run
+from testbed.analysis.report import words
 from testbed.base.listing import counted, shortened
 from testbed.base.units import size_text
 

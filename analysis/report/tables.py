@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis import ratios, repeats
-from analysis.goal import ACCURACY, LIKELIHOOD, Quality
-from analysis.recorded import Attempt, Place, RecordedCheck, Run, Trial
-from analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
-from analysis.report import words
-from analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
-from analysis.statistics import Interval
-from analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, joint_verdict, percent
+from testbed.analysis import ratios, repeats
+from testbed.analysis.goal import ACCURACY, LIKELIHOOD, Quality
+from testbed.analysis.recorded import Attempt, Place, RecordedCheck, Run, Trial
+from testbed.analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
+from testbed.analysis.report import words
+from testbed.analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
+from testbed.analysis.statistics import Interval
+from testbed.analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, joint_verdict, percent
 from testbed.base.units import rate_text, size_text
 
 NONE = words.UNKNOWN

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import TypeAlias
 
-from analysis import ratios
-from analysis.recorded import Place, Run, Trial
-from analysis.report.cells import MeasuredCell, as_text, cells, did_alike, faster_by, is_known, over
-from analysis.statistics import Interval
-from analysis.strikes import never
-from analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
+from testbed.analysis import ratios
+from testbed.analysis.recorded import Place, Run, Trial
+from testbed.analysis.report.cells import MeasuredCell, as_text, cells, did_alike, faster_by, is_known, over
+from testbed.analysis.statistics import Interval
+from testbed.analysis.strikes import never
+from testbed.analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
 

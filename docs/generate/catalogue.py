@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from docs.generate.markdown import table
 from testbed.base.docstrings import code, prose
-from topologies.build import families
-from topologies.call import as_text
-from topologies.parameters import Parameter
-from workloads.catalogue import Entry, models
-from workloads.profiles import TABLE_6_1
-from workloads.sync.schemes import schemes
+from testbed.topologies.build import families
+from testbed.topologies.call import as_text
+from testbed.topologies.parameters import Parameter
+from testbed.workloads.catalogue import Entry, models
+from testbed.workloads.profiles import TABLE_6_1
+from testbed.workloads.sync.schemes import schemes
 
 
 def schemes_page() -> str:

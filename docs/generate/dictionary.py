@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis import dictionary
 from docs.generate.markdown import table
+from testbed.analysis import dictionary
 from testbed.base.docstrings import code
 
 ABOUT = """\

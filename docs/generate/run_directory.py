@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from analysis import schema
 from docs.generate.markdown import table
+from testbed.analysis import schema
 from testbed.base.docstrings import code
 from testbed.files.shape import EACH, NO_NULL, Kind, Listed, Shape
 

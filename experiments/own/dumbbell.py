@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from topologies.model import Link, Node, Topology
-from topologies.shortest import ShortestPaths
+from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.shortest import ShortestPaths
 
 
 def dumbbell(rate_bps: int, delay_s: float, *, left: int = 2, right: int = 2) -> Topology:

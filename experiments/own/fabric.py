@@ -11,7 +11,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.kinds.fabric import api
+from testbed.workloads.kinds.fabric import api
 
 BATCH = 32
 PIXELS = 64

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 
 
 def tree(topology: Topology, tensor_sizes: Sequence[int], fanout: int = 2) -> Forest:

@@ -13,16 +13,16 @@ from testbed.api import html
 from testbed.api.topology import Picture, Topology, topology
 from testbed.base.errors import SpecError
 from testbed.base.units import rate_bps
-from topologies.build import build
-from topologies.call import LONGEST
-from topologies.parameters import did_you_mean
-from topologies.topoopt.baselines import Baseline, baselines, oneshot_dollars
-from topologies.topoopt.demand import Demand
-from topologies.topoopt.figures import figures
-from topologies.topoopt.finder import find as found_for
-from topologies.topoopt.found import Found
-from topologies.topoopt.models import MODELS
-from topologies.topoopt.selection import SELECTS, Select
+from testbed.topologies.build import build
+from testbed.topologies.call import LONGEST
+from testbed.topologies.parameters import did_you_mean
+from testbed.topologies.topoopt.baselines import Baseline, baselines, oneshot_dollars
+from testbed.topologies.topoopt.demand import Demand
+from testbed.topologies.topoopt.figures import figures
+from testbed.topologies.topoopt.finder import find as found_for
+from testbed.topologies.topoopt.found import Found
+from testbed.topologies.topoopt.models import MODELS
+from testbed.topologies.topoopt.selection import SELECTS, Select
 
 if TYPE_CHECKING:
     from testbed.api.hybrid import Hybrid, Plan
@@ -114,7 +114,7 @@ class Finding:
     def _compared(self, one: Baseline) -> dict[str, Any]:
         iteration_s = None
         if self.plan is not None and one.expression and one.rate_bps is not None and not one.perturb:
-            from workloads.parallel.network import Network  # here, for it loads schemes
+            from testbed.workloads.parallel.network import Network  # here, for it loads schemes
 
             iteration_s = self.plan.iteration_s(Network(build(one.expression, rate_bps=round(one.rate_bps))))
         return {
@@ -194,7 +194,7 @@ def find(
 def _transfers(job: str, servers: int | None) -> Demand:
     if job in MODELS:
         return MODELS[job](SERVERS if servers is None else servers)
-    from workloads.parallel.models import NAMES  # here, for it loads profiles of models
+    from testbed.workloads.parallel.models import NAMES  # here, for it loads profiles of models
 
     if job in NAMES:
         raise SpecError(

@@ -10,11 +10,11 @@ from testbed.api import html, inspection
 from testbed.api.topology import Picture, Topology, shown
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import SchemeError, UsageError
-from workloads import kinds
-from workloads.catalogue import tensor_sizes
-from workloads.plan import Plan
-from workloads.sync import draw, schemes
-from workloads.sync.forest import Forest as ForestModel
+from testbed.workloads import kinds
+from testbed.workloads.catalogue import tensor_sizes
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync import draw, schemes
+from testbed.workloads.sync.forest import Forest as ForestModel
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.history import text
-from analysis.history.series import Series, collect, series
+from testbed.analysis.history import text
+from testbed.analysis.history.series import Series, collect, series
 from testbed.base.printable import printable
 from testbed.comparison.options import known_metric
 
@@ -29,7 +29,7 @@ class History:
         Raises:
             OutputError: the page cannot be written.
         """
-        from analysis.history import page  # here, for it loads plotly
+        from testbed.analysis.history import page  # here, for it loads plotly
 
         page.write(self.found, self.unread, out)
 

@@ -14,16 +14,16 @@ from testbed.base.units import flop_per_s, rate_bps, size_bytes
 from testbed.experiment.finding import scheme_of
 from testbed.spec.yaml import parse as parse_yaml
 from testbed.spec.yaml import read_text
-from topologies.call import parse
-from topologies.parameters import bind, parameters_of
-from topologies.topoopt.finder import find
-from topologies.topoopt.selection import Select
-from workloads.parallel.alternating import Effort, Planned, Planner, Searched, alternate, search_on
-from workloads.parallel.models import operators_of
-from workloads.parallel.network import Network, of_found
-from workloads.parallel.operators import Model, cut
-from workloads.parallel.prediction import Machine, predict, stages
-from workloads.parallel.strategy import check_fits, data_parallel, read, text
+from testbed.topologies.call import parse
+from testbed.topologies.parameters import bind, parameters_of
+from testbed.topologies.topoopt.finder import find
+from testbed.topologies.topoopt.selection import Select
+from testbed.workloads.parallel.alternating import Effort, Planned, Planner, Searched, alternate, search_on
+from testbed.workloads.parallel.models import operators_of
+from testbed.workloads.parallel.network import Network, of_found
+from testbed.workloads.parallel.operators import Model, cut
+from testbed.workloads.parallel.prediction import Machine, predict, stages
+from testbed.workloads.parallel.strategy import check_fits, data_parallel, read, text
 
 MOST_SERVERS = 1024
 """A group's forest has a row for each server and ring, of a number for each server."""

@@ -9,11 +9,11 @@ from testbed.base.columns import Layout, columns
 from testbed.base.errors import SchemeError
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.lab.base import LinkSettings
+from testbed.topologies.model import Topology
 from testbed.trial.network import shaper
-from topologies.model import Topology
-from workloads import kinds
-from workloads.plan import Plan
-from workloads.sync.cost import Cost, goodput
+from testbed.workloads import kinds
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.cost import Cost, goodput
 
 SHOWN_LINKS = 12
 
@@ -34,7 +34,7 @@ def inspect(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> di
 
 
 def of_verified(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
-    """The same of a plan that has passed :func:`workloads.kinds.verify`."""
+    """The same of a plan that has passed :func:`testbed.workloads.kinds.verify`."""
     found = _described(plan, topology, gradient_bytes)
     return {**found, "cost": _cost(kinds.cost(plan, topology, gradient_bytes), topology, mtu)}
 

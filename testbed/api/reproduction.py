@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.papers import PAPERS
-from analysis.papers.claim import Claim, Paper, Verdict
-from analysis.papers.page import render
+from testbed.analysis.papers import PAPERS
+from testbed.analysis.papers.claim import Claim, Paper, Verdict
+from testbed.analysis.papers.page import render
 from testbed.api import capacity
 from testbed.base.errors import UsageError
 from testbed.comparison import reproduction
@@ -33,7 +33,7 @@ from testbed.comparison.reproduction import (
 )
 from testbed.experiment.run import Announce
 from testbed.files.writing import named_errors, write_bytes
-from topologies.parameters import did_you_mean
+from testbed.topologies.parameters import did_you_mean
 
 __all__ = [
     "HEADER",

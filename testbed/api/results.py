@@ -12,12 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from analysis.goal import QUALITIES
-from analysis.load import load as read_run
-from analysis.load import read_samples
-from analysis.recorded import Event, LinkCount, RecordedCheck
-from analysis.recorded import Run as RecordedRun
-from analysis.recorded import Trial as RecordedTrial
+from testbed.analysis.goal import QUALITIES
+from testbed.analysis.load import load as read_run
+from testbed.analysis.load import read_samples
+from testbed.analysis.recorded import Event, LinkCount, RecordedCheck
+from testbed.analysis.recorded import Run as RecordedRun
+from testbed.analysis.recorded import Trial as RecordedTrial
 from testbed.api import html
 from testbed.base.errors import UsageError
 from testbed.base.listing import counted
@@ -154,14 +154,14 @@ class Run:
         Raises:
             OutputError: a file of the run is damaged, or the report cannot be written.
         """
-        from analysis import report
+        from testbed.analysis import report
 
         return report.write(self.path, Path(out) if out is not None else None, form)
 
     def _repr_html_(self) -> str:
-        from analysis.report import words
-        from analysis.report.points import apart
-        from analysis.report.tables import summary
+        from testbed.analysis.report import words
+        from testbed.analysis.report.points import apart
+        from testbed.analysis.report.tables import summary
 
         run = apart(self.recorded)
         found = summary(run)

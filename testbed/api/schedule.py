@@ -14,9 +14,9 @@ from testbed.base.columns import Layout, columns
 from testbed.base.errors import SpecError
 from testbed.base.units import time_text
 from testbed.experiment.batch_file import Asked, load
-from workloads.kinds.fabric.scheduling import batch as scheduler
-from workloads.kinds.fabric.scheduling.model import Schedule, Transfer, Way
-from workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling import batch as scheduler
+from testbed.workloads.kinds.fabric.scheduling.model import Schedule, Transfer, Way
+from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.papers import TABLES
-from analysis.papers.table import Table
+from testbed.analysis.papers import TABLES
+from testbed.analysis.papers.table import Table
 from testbed.base.errors import UsageError
-from topologies.parameters import did_you_mean
+from testbed.topologies.parameters import did_you_mean
 
 
 def claims() -> dict[str, str]:

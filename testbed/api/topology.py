@@ -13,10 +13,10 @@ from testbed.api import html
 from testbed.base.errors import SpecError
 from testbed.base.units import rate_bps
 from testbed.files.writing import write_bytes
-from topologies import draw
-from topologies.build import build
-from topologies.model import Topology as TopologyModel
-from topologies.prices import TOPOOPT, describe_cost
+from testbed.topologies import draw
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology as TopologyModel
+from testbed.topologies.prices import TOPOOPT, describe_cost
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Topology:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What ``testbed topo`` says: counts of switches, ports and links, rates, the bisection."""
-        from topologies.describe import describe  # here, for it loads SciPy
+        from testbed.topologies.describe import describe  # here, for it loads SciPy
 
         return describe(self.model)
 

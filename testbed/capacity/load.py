@@ -15,10 +15,10 @@ from testbed.lab.base import LinkSettings
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from workloads.sync.cost import Cost
+from testbed.workloads.sync.cost import Cost
 
 HEADER_BYTES = 52
-"""Of IP and TCP with timestamps, as :func:`workloads.sync.cost.goodput` has it."""
+"""Of IP and TCP with timestamps, as :func:`testbed.workloads.sync.cost.goodput` has it."""
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from testbed.experiment.expand import first_trials
 from testbed.machine.cgroups import limits
 from testbed.spec import Source
 from testbed.trial.job import Job
-from workloads.compute import REST_S
-from workloads.gradient_time import gradient_times_s
-from workloads.job import Training
-from workloads.own.prepared import Prepared
+from testbed.workloads.compute import REST_S
+from testbed.workloads.gradient_time import gradient_times_s
+from testbed.workloads.job import Training
+from testbed.workloads.own.prepared import Prepared
 
 ROOM = 2.0
 """How much more time there is than the gradients of all workers take: a worker that is alone has the caches and the

@@ -14,7 +14,7 @@ from testbed.cli.output import AsJson, print_json, show, table, wrote
 
 if TYPE_CHECKING:
     from testbed.lab.place import Prerequisite
-    from workloads.catalogue import Entry
+    from testbed.workloads.catalogue import Entry
 
 TopologyText = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="A topology, such as 'star(hosts=9)' or 'bcube(n=3,k=2)'.")
@@ -130,7 +130,7 @@ def forest(
 
 def schemes(as_json: AsJson = False) -> None:
     """List the synchronisation schemes."""
-    from workloads.sync.schemes import schemes as registry
+    from testbed.workloads.sync.schemes import schemes as registry
 
     known = registry().values()
     if as_json:
@@ -157,9 +157,9 @@ def models(
 
     The list says which models can be trained. The others are played back, by a workload of kind profile.
     """
-    from workloads.catalogue import entry
-    from workloads.catalogue import models as catalogue
-    from workloads.profiles import TABLE_6_1
+    from testbed.workloads.catalogue import entry
+    from testbed.workloads.catalogue import models as catalogue
+    from testbed.workloads.profiles import TABLE_6_1
 
     found = [entry(model)] if model else catalogue()
     if as_json:

@@ -258,7 +258,7 @@ def report(
     The report is a page, Markdown or a LaTeX table. Several runs stand side by side, with the differences of their
     specs and environments.
     """
-    from analysis.report import text, write
+    from testbed.analysis.report import text, write
     from testbed.base.errors import UsageError
 
     if len(runs) > 1 and out is None:

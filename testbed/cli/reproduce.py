@@ -15,7 +15,7 @@ from testbed.cli.experiment import Quiet, Retries, patience
 from testbed.cli.output import AsJson, print_json, show, table, teller, wrote
 
 if TYPE_CHECKING:
-    from analysis.papers.claim import Claim
+    from testbed.analysis.papers.claim import Claim
     from testbed.comparison.reproduction import Decided
 
 PaperName = Annotated[str | None, typer.Argument(metavar="PAPER", help="A paper, such as bml.", show_default=False)]

@@ -8,15 +8,15 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from analysis import ratios, repeats
-from analysis.cell import Cell, cell_of, references
-from analysis.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
-from analysis.jobs import JOB
-from analysis.strikes import never, strikes_of
-from analysis.verdicts import Number, errors_in_short, numbers_of
+from testbed.analysis import ratios, repeats
+from testbed.analysis.cell import Cell, cell_of, references
+from testbed.analysis.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
+from testbed.analysis.jobs import JOB
+from testbed.analysis.strikes import never, strikes_of
+from testbed.analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
 from testbed.experiment.attempts import made
-from workloads.kinds import of_record
+from testbed.workloads.kinds import of_record
 
 ERROR, ACCURACY, TO_ACCURACY = "error at most", "accuracy", "time to accuracy"
 HEADER = (
@@ -47,10 +47,10 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     Of trials that are repeated, each number is the median over those in which it is VALID, or, where none is, that were
     done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
     arm ``first``, of a job of several over the first job of its name
-    (:func:`analysis.cell.references`, :func:`analysis.ratios.speed_up`); there may be none. Of the
+    (:func:`testbed.analysis.cell.references`, :func:`testbed.analysis.ratios.speed_up`); there may be none. Of the
     staleness of updates it is median and largest. Time to accuracy is the median over the trials that JCT is of; the
-    accuracy is the highest that every trial with the same batch at the same point reached (:mod:`analysis.goal`). Where
-    weights have another quality than accuracy, both columns are of that one.
+    accuracy is the highest that every trial with the same batch at the same point reached
+    (:mod:`testbed.analysis.goal`). Where weights have another quality than accuracy, both columns are of that one.
     """
     found = _cells(records)
     swept = any(cell.at for cell in found)
@@ -142,7 +142,7 @@ def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
 
 @dataclass(frozen=True)
 class _Repeat:
-    """A trial's record, as :mod:`analysis.repeats` takes it."""
+    """A trial's record, as :mod:`testbed.analysis.repeats` takes it."""
 
     record: Record
 

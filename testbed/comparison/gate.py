@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from analysis import compare_output, conditions
-from analysis.cell import Cell
-from analysis.compare import REPEATS, Comparison, compare, least_repeats
-from analysis.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
+from testbed.analysis import compare_output, conditions
+from testbed.analysis.cell import Cell
+from testbed.analysis.compare import REPEATS, Comparison, compare, least_repeats
+from testbed.analysis.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
 from testbed.base.errors import IncomparableError
 from testbed.base.listing import counted
 from testbed.experiment import provenance

@@ -21,8 +21,8 @@ from testbed.run_directory.layout import MADE, TABLES
 from testbed.run_directory.resolved import differences
 from testbed.run_directory.stored import environment as environment_of
 from testbed.run_directory.stored import made, most_rounds, records, source_of
+from testbed.topologies.load import no_code
 from testbed.trial.inputs import in_words
-from topologies.load import no_code
 
 FIX = "add --run-code if you trust whoever made the parts; or put them side by side: testbed report RUN RUN --out FILE"
 ITS_OWN = ("part", "planned", "folder", "most_rounds", "overrides", "retries", "quiet_s")

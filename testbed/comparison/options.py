@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from analysis.compare import INCONCLUSIVE, THRESHOLDS, WORSE, Comparison
-from analysis.measured import METRICS, Side
+from testbed.analysis.compare import INCONCLUSIVE, THRESHOLDS, WORSE, Comparison
+from testbed.analysis.measured import METRICS, Side
 from testbed.base import exits
 from testbed.base.errors import SpecError, UsageError
 from testbed.base.units import share

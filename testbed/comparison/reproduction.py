@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import testbed
-from analysis.load import load
-from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Verdict, number, stated
-from analysis.recorded import Run
+from testbed.analysis.load import load
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Verdict, number, stated
+from testbed.analysis.recorded import Run
 from testbed.base import exits
 from testbed.base.errors import MissingToolError, OutputError
 from testbed.base.units import rate_text

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from testbed.lab.measurements import Passed, Traffic
-from topologies.addressing import plan
-from topologies.model import Topology
+from testbed.topologies.addressing import plan
+from testbed.topologies.model import Topology
 
 _Own = Mapping[tuple[str, str, tuple[int, int]], int]
 """Bytes by connection: addresses of both ends, and their ports."""

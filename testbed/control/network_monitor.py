@@ -5,8 +5,8 @@ later as the trial's perturbations have changed them. A link that carries nothin
 what the kernel has counted on a link less what it has counted of the trial's own connections
 (:mod:`testbed.control.background_rates`).
 
-It tells in a file of the trial's work folder (:mod:`workloads.link_rates`). The scheduler follows that file, and
-decides how late it learns of a change.
+It tells in a file of the trial's work folder (:mod:`testbed.workloads.link_rates`). The scheduler follows that file,
+and decides how late it learns of a change.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from testbed.control.feed import Feed
 from testbed.control.registry import Context
 from testbed.execution.job_files import SYNC_PORT
 from testbed.perturb.conductor import Record
-from topologies.model import Topology
-from workloads.link_rates import NAME, told
+from testbed.topologies.model import Topology
+from testbed.workloads.link_rates import NAME, told
 
 EVERY_S, SELDOM_S = 0.1, 1.0
 """Between two looks; the latter where they take long."""

@@ -1,7 +1,7 @@
 """The controllers that kinds of trial declare: ours, and those that installed packages add, by name.
 
-A kind names them (:attr:`workloads.kinds.base.Kind.controllers`), and they are looked up here: a kind is also loaded on
-the hosts, and knows nothing of what runs a trial.
+A kind names them (:attr:`testbed.workloads.kinds.base.Kind.controllers`), and they are looked up here: a kind is also
+loaded on the hosts, and knows nothing of what runs a trial.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from testbed.base.plugins import plugged
 from testbed.control.controller import Controller, failure
 from testbed.control.feed import Feed
 from testbed.lab.base import Lab
-from workloads.kinds.base import AnyKind
+from testbed.workloads.kinds.base import AnyKind
 
 if TYPE_CHECKING:
     from testbed.execution.files import Files

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from testbed.perturb.capacity import Capacity, capacity
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.recovery.phases import Phase
+from testbed.topologies.sharing import groups
 from testbed.trial.job import Job
-from topologies.sharing import groups
-from workloads.sync.cost import Releases
+from testbed.workloads.sync.cost import Releases
 
 MOST_MOMENTS = 16
 """From each of so many workers' moments on, what cannot have left before is added up; with more workers, evenly

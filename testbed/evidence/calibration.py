@@ -1,9 +1,9 @@
 """What an idle lab should do before a trial: round trips, and rates of links that hosts' bursts leave out.
 
-Every NIC sends and receives a burst while all others do (:mod:`topologies.bursts`). That measures hosts' links, and
-whether the machine carries all of them at once, but not each link between switches: a burst may be slower than those,
-or take one of several. Such a link is measured for itself, from the address at one end to the address at the other.
-A link to a switch that bridges has no address at that end; it leads to a host, whose burst measures it.
+Every NIC sends and receives a burst while all others do (:mod:`testbed.topologies.bursts`). That measures hosts' links,
+and whether the machine carries all of them at once, but not each link between switches: a burst may be slower than
+those, or take one of several. Such a link is measured for itself, from the address at one end to the address at the
+other. A link to a switch that bridges has no address at that end; it leads to a host, whose burst measures it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from testbed.base.errors import LabError
 from testbed.execution.job_files import LONGEST_PROBE_S, slow_start_s
 from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.measurements import Burst, Way
-from topologies.addressing import Addresses, plan
-from topologies.bursts import Burst as HostBurst
-from topologies.model import Topology
-from workloads.arrivals import SETTLE
+from testbed.topologies.addressing import Addresses, plan
+from testbed.topologies.bursts import Burst as HostBurst
+from testbed.topologies.model import Topology
+from testbed.workloads.arrivals import SETTLE
 
 BURST_S = 0.3
 """Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""

@@ -1,6 +1,6 @@
 """Checks a trial's weights against those of one process that does the same work: for a model that is trained,
 single-process SGD, or, where each gradient is an update of its own, the same updates in the same order. A task says how
-(:mod:`workloads.tasks`). It runs in a process of its own that sleeps while trials are measured.
+(:mod:`testbed.workloads.tasks`). It runs in a process of its own that sleeps while trials are measured.
 
 The process is kept between trials, so that torch is imported and each distinct training is repeated only once. It ends
 with its standard input, or with the harness, however that ends.
@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.base.python import module_command
 from testbed.files.foreign import UnfitError, opened
-from workloads.job import Task
-from workloads.updates import Step, Update, steps
+from testbed.workloads.job import Task
+from testbed.workloads.updates import Step, Update, steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,11 +77,11 @@ class Referee:
     ) -> dict[str, Any]:
         """What the weights in a .npy file are worth.
 
-        ``worlds`` are (first iteration, ranks) of each phase, see :data:`workloads.reference.Worlds`; ``scales`` are
-        :data:`workloads.reference.Scales`; ``order`` is that of updates, where each gradient is one,
-        alone or in a sum.
+        ``worlds`` are (first iteration, ranks) of each phase, see :data:`testbed.workloads.reference.Worlds`;
+        ``scales`` are :data:`testbed.workloads.reference.Scales`; ``order`` is that of updates, where each gradient is
+        one, alone or in a sum.
 
-        Returns what the task's ``judged`` finds (:mod:`workloads.tasks`).
+        Returns what the task's ``judged`` finds (:mod:`testbed.workloads.tasks`).
 
         Raises:
             TrialError: the process died, or the file holds no weights.
@@ -150,7 +150,7 @@ def main(parent: int) -> None:
     gc.disable()  # almost all that imports make stays, and looking through it takes a tenth of their time
     import torch  # here, for the harness imports this module and must not import torch
 
-    from workloads import tasks
+    from testbed.workloads import tasks
 
     gc.freeze()
     gc.enable()

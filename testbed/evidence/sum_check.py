@@ -1,4 +1,5 @@
-"""Whether each sum of a trial that trained is that of its workers' gradients, by sketches (:mod:`workloads.sketch`).
+"""Whether each sum of a trial that trained is that of its workers' gradients, by sketches
+(:mod:`testbed.workloads.sketch`).
 
 What rounding may explain is computed for each trial, from the number of terms and how they were added:
 
@@ -6,7 +7,7 @@ What rounding may explain is computed for each trial, from the number of terms a
   in every element, so the norm of a sum's error is about u sqrt(N) times the norms of its terms in all, at most. Right
   sums come to 1 to 6 u, the rounding of the sketches included. Where each partial sum is 0.05 % too small it is
   4,000 u and more; where one term of N is, about 8,000 / N u.
-- **Integers**: what :func:`workloads.sync.fixed_point.sum_error` says.
+- **Integers**: what :func:`testbed.workloads.sync.fixed_point.sum_error` says.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ from testbed.execution import job_files, supervise
 from testbed.execution.files import Files
 from testbed.lab.base import Lab
 from testbed.lab.programs import Launch, Program
+from testbed.topologies.addressing import plan
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from topologies.addressing import plan
-from workloads import kinds
-from workloads.probing import ProbingJob
-from workloads.sync.flows import neighbours
+from testbed.workloads import kinds
+from testbed.workloads.probing import ProbingJob
+from testbed.workloads.sync.flows import neighbours
 
 MOST_PROBED_BYTES = 2**20
 """What a process says that measures a host's links: a line for each of its NICs."""
@@ -45,7 +45,7 @@ def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]
                 samples=str(files.samples(name)),
             )
             job.save(files.job(name))
-            words = tuple(module_command("workloads.probing", str(files.job(name))))
+            words = tuple(module_command("testbed.workloads.probing", str(files.job(name))))
             program = Program(words, {}, str(files.work))
             found.append(Launch(name, node, str(files.job(name)), str(files.log(name)), program))
     return found

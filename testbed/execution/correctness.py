@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.metrics import ends_s
+from testbed.analysis.metrics import ends_s
 from testbed.base.errors import TrialError
 from testbed.evidence import sum_check
 from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
@@ -18,7 +18,7 @@ from testbed.execution.files import Files
 from testbed.execution.saved import whole
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
-from workloads.kinds.base import Told
+from testbed.workloads.kinds.base import Told
 
 Lines = Sequence[Mapping[str, Any]]
 

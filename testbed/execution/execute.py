@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.metrics import median_of_means, rounds
 from testbed import fidelity
+from testbed.analysis.metrics import median_of_means, rounds
 from testbed.base.errors import DiskFullError, SpecError, TrialError, WorkerError
 from testbed.base.process_names import in_job, of_job
 from testbed.control.controller import Controller
@@ -61,7 +61,7 @@ from testbed.trial.inputs import check_unchanged
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from workloads.kinds.base import Told
+from testbed.workloads.kinds.base import Told
 
 Lines = list[dict[str, Any]]
 COMMAND = "command"

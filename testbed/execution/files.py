@@ -12,9 +12,9 @@ from testbed.base.process_names import file_name
 from testbed.files.removal import remove
 from testbed.files.writing import named_errors, names_in, opened_folder
 from testbed.run_directory.layout import WORK
+from testbed.topologies.model import Topology
 from testbed.trial.model import Trial
-from topologies.model import Topology
-from workloads.failover import SAMPLES
+from testbed.workloads.failover import SAMPLES
 
 
 @dataclass(frozen=True)

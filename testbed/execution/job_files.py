@@ -14,21 +14,21 @@ from testbed.base.errors import TopologyError
 from testbed.execution.files import Files
 from testbed.lab.base import LinkSettings
 from testbed.lab.programs import Launch
+from testbed.topologies.addressing import Addresses, plan
+from testbed.topologies.bursts import Burst
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from topologies.addressing import Addresses, plan
-from topologies.bursts import Burst
-from topologies.model import Topology
-from topologies.part import Part
-from workloads import kinds
-from workloads.arrivals import LEAST_BITS, SETTLE
-from workloads.checkpoint import Checkpoint
-from workloads.failover import write_whole
-from workloads.job import Compute, Failover, Gated, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
-from workloads.sync.flows import pairs
-from workloads.sync.forest import Forest, placed
-from workloads.sync.schemes import build
+from testbed.workloads import kinds
+from testbed.workloads.arrivals import LEAST_BITS, SETTLE
+from testbed.workloads.checkpoint import Checkpoint
+from testbed.workloads.failover import write_whole
+from testbed.workloads.job import Compute, Failover, Gated, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
+from testbed.workloads.sync.flows import pairs
+from testbed.workloads.sync.forest import Forest, placed
+from testbed.workloads.sync.schemes import build
 
 SYNC_PORT = 10_000
 """A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""

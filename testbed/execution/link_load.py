@@ -13,10 +13,10 @@ import numpy as np
 
 from testbed.execution.job_files import burst_addresses
 from testbed.perturb.circuits import Carried, History
+from testbed.topologies.bursts import Burst
+from testbed.topologies.model import Path, Topology
 from testbed.trial.model import Trial
-from topologies.bursts import Burst
-from topologies.model import Path, Topology
-from workloads.sync.tcp_info import Sent
+from testbed.workloads.sync.tcp_info import Sent
 
 Lines = Sequence[Mapping[str, Any]]
 LinkLoad = dict[int, float]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from testbed.base.listing import shortened
 from testbed.execution.log_numbers import MOST_CPU_S, Found
-from workloads.kinds.ranks import Account
+from testbed.workloads.kinds.ranks import Account
 
 if TYPE_CHECKING:
     import pandas as pd

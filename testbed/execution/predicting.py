@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.trial.job import Job
-from workloads.kinds.asked import Change
-from workloads.kinds.base import Told
+from testbed.workloads.kinds.asked import Change
+from testbed.workloads.kinds.base import Told
 
 
 def predicted(job: Job, events: Sequence[Mapping[str, Any]], told: Told) -> Mapping[str, float]:

@@ -29,11 +29,11 @@ from testbed.lab.programs import Exit, Launch, Program
 from testbed.perturb.conductor import timeline
 from testbed.recovery.deaths import undisturbed
 from testbed.spec.workload.launchers import Started, without_launcher
+from testbed.topologies.addressing import plan
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from topologies.addressing import plan
-from workloads.kinds.ranks import Failed
-from workloads.rank_job import VARIABLE
+from testbed.workloads.kinds.ranks import Failed
+from testbed.workloads.rank_job import VARIABLE
 
 MASTER_PORT = 29500
 """What torchrun takes unless told otherwise."""

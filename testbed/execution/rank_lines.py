@@ -13,7 +13,7 @@ from testbed.base.errors import TrialError
 from testbed.base.printable import printable
 from testbed.execution import supervise
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, check, is_number
-from workloads.kinds.ranks import Call, Compared, Failed, Logged, RankRows
+from testbed.workloads.kinds.ranks import Call, Compared, Failed, Logged, RankRows
 
 MOST_BYTES = 2**27
 """Of a rank's file: half a million collectives."""

@@ -13,10 +13,10 @@ from typing import Any, TypedDict
 import numpy as np
 import pandas as pd
 
-from analysis import metrics
-from analysis.jobs import JOB, singly
-from analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed import fidelity
+from testbed.analysis import metrics
+from testbed.analysis.jobs import JOB, singly
+from testbed.analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed.evidence.bounds import Bounds
 from testbed.experiment.attempts import made
 from testbed.files.writing import write_bytes
@@ -24,7 +24,7 @@ from testbed.lab.measurements import Counters
 from testbed.recovery.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from workloads.kinds.evidence import Exchanged
+from testbed.workloads.kinds.evidence import Exchanged
 
 COLUMNS = (
     *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),

@@ -13,16 +13,16 @@ from testbed.execution.files import Files
 from testbed.lab.programs import Launch
 from testbed.machine.room import most_said_bytes
 from testbed.spec.workload.base import Reading, Synchronised
+from testbed.topologies.addressing import Addresses, plan
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from topologies.addressing import Addresses, plan
-from workloads import kinds
-from workloads.buckets import Gradient
-from workloads.job import Compute, Replay, Task, WorkerJob
-from workloads.rank_job import RankJob
+from testbed.workloads import kinds
+from testbed.workloads.buckets import Gradient
+from testbed.workloads.job import Compute, Replay, Task, WorkerJob
+from testbed.workloads.rank_job import RankJob
 
 if TYPE_CHECKING:
-    from workloads.kinds.ranks import Account, Failed
+    from testbed.workloads.kinds.ranks import Account, Failed
 
 STAGE = "rank"
 """What tells the files of ranks from those of the processes that measure links before."""

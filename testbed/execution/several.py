@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.jobs import JOB
-from analysis.verdicts import INVALID, joint_verdict
+from testbed.analysis.jobs import JOB
+from testbed.analysis.verdicts import INVALID, joint_verdict
 from testbed.base.check import JCT, Check
 from testbed.execution.starting import Began, spans
 from testbed.fidelity import lower_bound

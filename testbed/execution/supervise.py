@@ -20,7 +20,7 @@ from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
-from workloads.kinds.base import AnyKind
+from testbed.workloads.kinds.base import AnyKind
 
 POLL_S = 0.1
 GRACE_S = 5.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from workloads.kinds.transfers import Carried
+from testbed.workloads.kinds.transfers import Carried
 
 WHOLE = ("from", "to", "purpose", "members", "shard")
 MOMENTS = ("start_s", "end_s", "arrived_s")

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.base.bounded_json import LARGEST_NUMBER, parse_json
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Shape, check, is_number
 from testbed.files.shape import Kind as Form
-from workloads.kinds.base import AnyKind
+from testbed.workloads.kinds.base import AnyKind
 
 _FINITE = Form(
     "finite number",

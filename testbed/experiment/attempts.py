@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from copy import deepcopy
 from typing import Any
 
-from analysis.jobs import JOBS
-from analysis.verdicts import INVALID, VALID, joint_verdict
 from testbed import fidelity
+from testbed.analysis.jobs import JOBS
+from testbed.analysis.verdicts import INVALID, VALID, joint_verdict
 from testbed.base.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING
 
 WANTED = (GST, JCT, THROUGHPUT)

@@ -15,9 +15,9 @@ from testbed.perturb import targets
 from testbed.spec.batch import LARGEST_BYTES, BatchFile, LinkRates, UpdateEntry
 from testbed.spec.explain import explain, together
 from testbed.spec.yaml import parse, read_text
-from topologies.build import build
-from topologies.model import Topology
-from workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update
 
 
 @dataclass(frozen=True)

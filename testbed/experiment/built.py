@@ -7,14 +7,14 @@ from collections.abc import Hashable
 from testbed.base.errors import SchemeError
 from testbed.experiment.own_links import with_own
 from testbed.spec import Spec
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from topologies.part import Part
-from workloads import kinds
-from workloads.buckets import Gradient
-from workloads.plan import Plan
-from workloads.sync.cost import Cost
-from workloads.sync.schemes import build_plan
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
+from testbed.workloads import kinds
+from testbed.workloads.buckets import Gradient
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.cost import Cost
+from testbed.workloads.sync.schemes import build_plan
 
 
 def lab_rate_bps(spec: Spec) -> int:

@@ -13,10 +13,10 @@ from testbed.experiment.provenance import congestion_control
 from testbed.machine.cgroups import limits
 from testbed.perturb.kinds.base import Perturbation
 from testbed.perturb.moments import Moment
+from testbed.topologies.model import Topology
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from topologies.model import Topology
-from workloads.sync.cost import Shaper
+from testbed.workloads.sync.cost import Shaper
 
 MOST_AT_ONCE = 0.1
 """The share of a link's bytes that may pass before its rate counts. At a quarter, a GST was 0.79 to 0.90 of bytes over

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from analysis.cell import Cell
+from testbed.analysis.cell import Cell
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from workloads.kinds.asked import Change
+from testbed.workloads.kinds.asked import Change
 
 START_S = 2.5
 """What the first trial of a run takes longer: its lab, its processes and the referee begin

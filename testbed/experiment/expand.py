@@ -27,20 +27,20 @@ from testbed.spec.grid import PlannedCell, at_point, point_text
 from testbed.spec.jobs import JobKeys
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.launchers import check_meets, without_launcher
+from testbed.topologies.call import parse
+from testbed.topologies.load import is_in_file
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
 from testbed.trial.model import Trial
 from testbed.trial.network import Network
 from testbed.trial.packages import Packages
-from topologies.call import parse
-from topologies.load import is_in_file
-from topologies.model import Topology
-from topologies.part import Part
-from workloads import kinds
-from workloads.buckets import Gradient, gradient
-from workloads.kinds.base import Asked
-from workloads.own.prepared import OwnError, Prepared
-from workloads.plan import Plan
+from testbed.workloads import kinds
+from testbed.workloads.buckets import Gradient, gradient
+from testbed.workloads.kinds.base import Asked
+from testbed.workloads.own.prepared import OwnError, Prepared
+from testbed.workloads.plan import Plan
 
 _T = TypeVar("_T")
 MOST_SAMPLES = 4_000_000

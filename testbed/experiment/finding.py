@@ -22,15 +22,15 @@ from testbed.experiment.expand import first_trials
 from testbed.experiment.placing import memory_bytes
 from testbed.spec import Source
 from testbed.spec.sought import COURSE, Panels, Sought
+from testbed.topologies.call import LONGEST
+from testbed.topologies.topoopt.finder import find
 from testbed.trial.model import Trial
-from topologies.call import LONGEST
-from topologies.topoopt.finder import find
-from workloads.kinds.hybrid.program.pace import flop_per_s
-from workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
-from workloads.parallel.network import Network, of_found
-from workloads.parallel.operators import Model
-from workloads.parallel.prediction import Machine
-from workloads.parallel.strategy import check_fits, fitting, given, gradients, read
+from testbed.workloads.kinds.hybrid.program.pace import flop_per_s
+from testbed.workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
+from testbed.workloads.parallel.network import Network, of_found
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.prediction import Machine
+from testbed.workloads.parallel.strategy import check_fits, fitting, given, gradients, read
 
 LEAST_PACE_S = 1e-6
 """Of workers that take no time."""

@@ -18,9 +18,9 @@ from testbed.base.units import rate_text
 from testbed.spec import Arm
 from testbed.spec.axes import EXPRESSIONS
 from testbed.spec.grid import PlannedCell, point_words
+from testbed.topologies.call import parse
+from testbed.topologies.load import is_in_file
 from testbed.trial.model import Trial
-from topologies.call import parse
-from topologies.load import is_in_file
 
 _LONGEST, _LONGEST_VALUE = 60, 24
 """Characters of a label, scheme or topology, and of a swept value: groups of many hosts would be too long for a file's

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TypeVar
 
-from analysis.cell import Comparable, are_compared
+from testbed.analysis.cell import Comparable, are_compared
 from testbed.base.errors import UsageError
 from testbed.base.listing import counted
 
@@ -22,7 +22,7 @@ Block = tuple[_C, ...]
 
 def blocks(cells: Sequence[_C]) -> list[Block[_C]]:
     """Cells that belong together, in the order given: those of one batch that are compared
-    (:func:`analysis.cell.are_compared`), or are so with the same others."""
+    (:func:`testbed.analysis.cell.are_compared`), or are so with the same others."""
     common = set.intersection(*(set(cell.point) for cell in cells)) if cells else set()
     places: dict[tuple[object, ...], list[list[int]]] = {}
     for index, cell in enumerate(cells):

@@ -14,7 +14,7 @@ from testbed.perturb.targets import Rank, Target, named
 from testbed.spec.explain import explain, together
 from testbed.spec.links import Links, OwnLinks
 from testbed.spec.yaml import parse_value
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 _NAME = "--links"
 _V = TypeVar("_V", int, float)

@@ -6,16 +6,16 @@ from typing import Any
 
 from testbed.spec import Arm
 from testbed.spec.workload.base import Synchronised
-from topologies.model import Topology
-from topologies.part import Part
-from workloads import kinds
-from workloads.buckets import Gradient
-from workloads.kinds.hybrid.schemes import planned
-from workloads.parallel.operators import FLOAT_BYTES, Model
-from workloads.parallel.prediction import Machine
-from workloads.parallel.strategy import check_fits, gradients, read
-from workloads.plan import Plan
-from workloads.sync.cost import Cost
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
+from testbed.workloads import kinds
+from testbed.workloads.buckets import Gradient
+from testbed.workloads.kinds.hybrid.schemes import planned
+from testbed.workloads.parallel.operators import FLOAT_BYTES, Model
+from testbed.workloads.parallel.prediction import Machine
+from testbed.workloads.parallel.strategy import check_fits, gradients, read
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.cost import Cost
 
 
 def placed(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.strikes import never, strikes_of
+from testbed.analysis.strikes import never, strikes_of
 from testbed.base.columns import Layout, columns
 from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text

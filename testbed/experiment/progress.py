@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from analysis.jobs import JOBS, singly
-from analysis.verdicts import in_short, largest, numbers_of, percent
 from testbed import fidelity
+from testbed.analysis.jobs import JOBS, singly
+from testbed.analysis.verdicts import in_short, largest, numbers_of, percent
 from testbed.base.check import MACHINE
 from testbed.base.columns import wrapped
 from testbed.base.listing import counted
@@ -27,7 +27,7 @@ from testbed.experiment.duration import Estimate
 from testbed.machine import calm
 from testbed.spec.repeats import Until
 from testbed.trial.model import Trial
-from workloads.kinds import of_record
+from testbed.workloads.kinds import of_record
 
 ASK_S = 1.0
 """Between two looks at what the workers have written: reading takes time of their cores."""

@@ -9,10 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from analysis.cell import Cell, cell_of
-from analysis.statistics import median
-from analysis.stopping import scatter, share_that_covers
-from analysis.verdicts import VALID, numbers_of
+from testbed.analysis.cell import Cell, cell_of
+from testbed.analysis.statistics import median
+from testbed.analysis.stopping import scatter, share_that_covers
+from testbed.analysis.verdicts import VALID, numbers_of
 from testbed.base.errors import UsageError
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import first_trials, in_rounds
@@ -20,7 +20,7 @@ from testbed.experiment.order import blocks, in_order, part
 from testbed.spec import Source, Spec
 from testbed.spec.repeats import Until
 from testbed.trial.model import Trial
-from workloads.kinds import of_record
+from testbed.workloads.kinds import of_record
 
 Record = dict[str, Any]
 Part = tuple[int, int]

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from analysis.jobs import id_of, singly
+from testbed.analysis.jobs import id_of, singly
 from testbed.control.registry import of_kind as controllers_of
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
@@ -27,7 +27,7 @@ from testbed.run_directory import resume, stored
 from testbed.run_directory.directory import RunDirectory
 from testbed.spec import Source
 from testbed.trial.model import Trial
-from workloads.kinds import kinds
+from testbed.workloads.kinds import kinds
 
 Announce = Callable[[Sequence[Trial]], Lines]
 """Makes the reporter, once it is known which trials are to run."""
@@ -317,6 +317,6 @@ def write_report(paths: Sequence[Path], out: Path | None = None, form: str = "ht
         OutputError: a run directory is damaged, or the report cannot be written.
         DiskFullError: no room is left.
     """
-    from analysis import report  # here, for it loads pandas and plotly
+    from testbed.analysis import report  # here, for it loads pandas and plotly
 
     return report.write(paths, out, form)

@@ -16,11 +16,11 @@ from testbed.base.errors import SpecError
 from testbed.base.listing import counted, shortened
 from testbed.experiment.duration import job_s
 from testbed.spec.jobs import JobKeys, singly
+from testbed.topologies.circuits import matchings
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part, passed
+from testbed.topologies.patch_panel import repatched
 from testbed.trial.job import Job, Slot
-from topologies.circuits import matchings
-from topologies.model import Topology
-from topologies.part import Part, passed
-from topologies.patch_panel import repatched
 
 Make = Callable[[JobKeys, Part], Job]
 """Plans a job on these hosts."""

@@ -5,7 +5,7 @@ each limit what it was set from. Everything here judges data; nothing is measure
 the checks.
 """
 
-from analysis.verdicts import INVALID, UNWATCHED, VALID
+from testbed.analysis.verdicts import INVALID, UNWATCHED, VALID
 from testbed.base.check import Check
 from testbed.fidelity.judgement import abouts, failed, judge, only_the_machine, reasons, told, verdicts
 from testbed.fidelity.seen import Seen

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from analysis import metrics
-from analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, joint_verdict
+from testbed.analysis import metrics
+from testbed.analysis.verdicts import INVALID, NUMBERS, UNWATCHED, VALID, joint_verdict
 from testbed.base.check import GST, ITERATIONS, JCT, THROUGHPUT, WAITING, About, Check
 from testbed.base.plugins import plugged
 from testbed.evidence.bounds import Bounds
@@ -43,8 +43,8 @@ from testbed.fidelity import (
     wire,
 )
 from testbed.fidelity.seen import Seen
-from workloads.kinds import kinds
-from workloads.sync.cost import goodput
+from testbed.workloads.kinds import kinds
+from testbed.workloads.sync.cost import goodput
 
 KINDS = (
     *(link_rate, delay, cpu, quota, run_queue, timers, aggregators, pacing, wire, drops, retransmissions, read_back),

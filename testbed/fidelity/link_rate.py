@@ -8,9 +8,9 @@ from typing import Any
 from testbed.base.check import About, Check
 from testbed.fidelity.seen import Seen
 from testbed.perturb.targets import label
-from topologies import addressing
-from topologies.model import Topology
-from workloads.sync.cost import goodput
+from testbed.topologies import addressing
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import goodput
 
 ABOUT = About(
     "link rate",

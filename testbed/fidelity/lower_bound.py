@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis import metrics
+from testbed.analysis import metrics
 from testbed.base.check import LOWER_BOUND, About, Check, not_watched
 from testbed.evidence.bounds import Bounds
 from testbed.fidelity.seen import Seen

@@ -8,7 +8,7 @@ import pandas as pd
 
 from testbed.base.check import Check
 from testbed.fidelity.seen import Seen
-from workloads.kinds.base import Evidence
+from testbed.workloads.kinds.base import Evidence
 
 
 def checks(seen: Seen) -> Iterator[Check]:

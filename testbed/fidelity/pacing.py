@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis import metrics
+from testbed.analysis import metrics
 from testbed.base.check import JCT, THROUGHPUT, WHOLE_JOB, About, Check
 from testbed.fidelity.seen import Seen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.verdicts import CALLED, NUMBERS
+from testbed.analysis.verdicts import CALLED, NUMBERS
 from testbed.base.check import About
 from testbed.fidelity.judgement import FASTEST, SOUND, abouts
 

@@ -9,7 +9,7 @@ import pandas as pd
 from testbed.base.check import ALL, WHOLE_JOB, About, Check, not_watched
 from testbed.fidelity.outside import Outside, worst
 from testbed.fidelity.seen import Seen
-from workloads.kinds.measures import Measures, Windows
+from testbed.workloads.kinds.measures import Measures, Windows
 
 ABOUT = About(
     "run queue",

@@ -15,8 +15,8 @@ from testbed.machine.processes import ProcessLog
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from workloads.kinds.measures import Windows
-from workloads.kinds.ranks import Failed
+from testbed.workloads.kinds.measures import Windows
+from testbed.workloads.kinds.ranks import Failed
 
 if TYPE_CHECKING:
     from testbed.execution.results import LinkRecord

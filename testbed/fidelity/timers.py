@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import metrics
+from testbed.analysis import metrics
 from testbed.base.check import WHOLE_JOB, About, Check, not_watched
 from testbed.fidelity.outside import Outside, worst
 from testbed.fidelity.seen import Seen

@@ -8,8 +8,8 @@ from typing import Any
 from testbed.base.check import About, Check, not_watched
 from testbed.fidelity.seen import Seen
 from testbed.recovery.deaths import spoilt_bytes
-from topologies.sharing import groups
-from workloads.sync.cost import ETHERNET_BYTES
+from testbed.topologies.sharing import groups
+from testbed.workloads.sync.cost import ETHERNET_BYTES
 
 ABOUT = About(
     "bytes on the wire",

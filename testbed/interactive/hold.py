@@ -18,9 +18,9 @@ from testbed.interactive import reach
 from testbed.lab.choice import places
 from testbed.lab.place import Opening
 from testbed.spec import Source
+from testbed.topologies.model import Topology
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
-from topologies.model import Topology
 
 ALL_PAIRS_HOSTS = 64
 """Up to this many hosts, every pair gets a route; beyond, those that the scheme uses."""

@@ -29,7 +29,7 @@ from testbed.base.errors import LabError, PrivilegeError, TestbedError, UsageErr
 from testbed.base.listing import shortened
 from testbed.files import private
 from testbed.spec.yaml import WRITES_ONE
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 if TYPE_CHECKING:
     from testbed.lab.programs import Command

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from testbed.base.errors import SpecError
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 if TYPE_CHECKING:
     from testbed.machine.monitor import Watch

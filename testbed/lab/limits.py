@@ -9,7 +9,7 @@ from testbed.base.errors import SpecError
 from testbed.base.units import rate_text
 
 if TYPE_CHECKING:
-    from topologies.model import Topology
+    from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from testbed.base.errors import LabError
 from testbed.base.process_names import check_name
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from testbed.experiment.provenance import sysctl
 from testbed.lab.choice import places
 from testbed.lab.place import Prerequisite
 from testbed.machine.cgroups import Limits, limits
-from workloads.datagrams import ROOM_BYTES
-from workloads.kinds import kinds
+from testbed.workloads.datagrams import ROOM_BYTES
+from testbed.workloads.kinds import kinds
 
 LEAST_MEMORY_BYTES = 2 * 2**30
 """PyTorch once (0.4 GB) and nine workers of the quickstart (80 MB each), with room for the rest."""

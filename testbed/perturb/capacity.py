@@ -21,7 +21,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 Floats = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from testbed.perturb.schedule import background_pairs, schedule
 from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
 from testbed.spec.workload.base import Synchronised
-from topologies.model import Topology
-from workloads import kinds
-from workloads.plan import Plan
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.plan import Plan
 
 
 def check(

@@ -10,11 +10,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.model import Topology
-from workloads import kinds
-from workloads.plan import Plan
-from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
-from workloads.sync.flows import Flows
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
+from testbed.workloads.sync.flows import Flows
 
 
 class Carried(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from testbed.lab.base import Impairment, LinkChange
 from testbed.perturb.moments import Moment
-from topologies.model import Topology
-from topologies.topoopt.reconfigure import Discount
+from testbed.topologies.model import Topology
+from testbed.topologies.topoopt.reconfigure import Discount
 
 START_SIGNAL, STOP_SIGNAL = signal.SIGUSR1, signal.SIGUSR2
 """What a helper begins and ends its work at, again and again."""

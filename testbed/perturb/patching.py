@@ -27,7 +27,7 @@ from testbed.perturb.circuits import State
 from testbed.perturb.conductor import Record
 from testbed.perturb.events import Move
 from testbed.perturb.registry import ASKED_IN_BAND, requested
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 class Patching:

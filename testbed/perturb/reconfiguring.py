@@ -8,7 +8,7 @@ same servers are joined as before, or nothing is unsent, nothing moves and nobod
 From the trial's beginning on, too, processes send to those alone whom a circuit joins them with. Else a job whose looks
 all fall into its computing, when nothing is unsent, would run as if nobody reconfigured anything.
 
-A thread does so, with a socket for each process (:mod:`workloads.sync.gate`).
+A thread does so, with a socket for each process (:mod:`testbed.workloads.sync.gate`).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from testbed.perturb.circuits import Carried, State
 from testbed.perturb.conductor import Record
 from testbed.perturb.events import Reconfiguration
 from testbed.perturb.registry import PERTURBATIONS
-from topologies.model import Topology
-from topologies.panels import Matching
-from topologies.patch_panel import repatched
-from topologies.topoopt.reconfigure import reconfigured
-from workloads.sync.gate import DRAINED, ENDED, GO, HOLD, MOVE, UNSENT, Said, beside, most_bytes, unpack
+from testbed.topologies.model import Topology
+from testbed.topologies.panels import Matching
+from testbed.topologies.patch_panel import repatched
+from testbed.topologies.topoopt.reconfigure import reconfigured
+from testbed.workloads.sync.gate import DRAINED, ENDED, GO, HOLD, MOVE, UNSENT, Said, beside, most_bytes, unpack
 
 KIND = next(name for name, kind in PERTURBATIONS.items() if kind.moves_circuits and not kind.asked_in_band)
 """What records call a move."""

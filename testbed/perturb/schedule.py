@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from testbed.perturb.events import Event, Helper
 from testbed.perturb.kinds.base import Context, Perturbation
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from testbed.perturb import targets
 from testbed.perturb.kinds.base import COMPUTING, Perturbation
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True, eq=False)

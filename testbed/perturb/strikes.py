@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.strikes import Strikes
+from testbed.analysis.strikes import Strikes
 from testbed.base.listing import counted
 from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.stragglers import Stragglers, Workers
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 Struck = Mapping[str, NDArray[np.bool_]]
 """By worker's host, bool[iterations]: whether it computes for longer then."""

@@ -11,8 +11,8 @@ from typing import Literal
 from testbed.base.errors import SpecError
 from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
-from topologies.model import Topology
-from topologies.panels import Panels
+from testbed.topologies.model import Topology
+from testbed.topologies.panels import Panels
 
 Direction = Literal["both", "out", "in"]
 _GROUP = re.compile(r"(rack|level) (\d+)")

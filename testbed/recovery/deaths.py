@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from analysis import metrics
+from testbed.analysis import metrics
 from testbed.base.listing import counted
 from testbed.recovery.phases import Phase
 from testbed.trial.job import Job
@@ -169,7 +169,8 @@ def record(
     course: Course, samples: pd.DataFrame, lost_updates: LostUpdates = MappingProxyType({})
 ) -> dict[str, Any] | None:
     """What the trial's JSON holds of it, times in seconds since the first iteration began; None if nobody died.
-    ``lost_updates`` are those of which only the account of the whole trial tells (:class:`workloads.kinds.base.Told`).
+    ``lost_updates`` are those of which only the account of the whole trial tells
+    (:class:`testbed.workloads.kinds.base.Told`).
 
     ``recovered_s`` of a round counts from the first of its deaths (or, where a process stood still, from when that was
     noticed) to the end of the next iteration; it is None where none was left.

@@ -2,9 +2,9 @@
 
 A round begins when a process is killed, or when one checks in since it lost a neighbour or waited for one in vain. All
 are then called (those that still wait for connections look for that), and a round ends when each process has checked in
-or is dead; :mod:`workloads.failover` has the workers' side. A process that has not checked in within the spec's
+or is dead; :mod:`testbed.workloads.failover` has the workers' side. A process that has not checked in within the spec's
 ``failover`` time is taken for dead, and killed, so that it cannot come back. Then everybody gets a new job: a forest of
-the living (:meth:`workloads.kinds.base.Kind.without`), and the iteration to go on with.
+the living (:meth:`testbed.workloads.kinds.base.Kind.without`), and the iteration to go on with.
 
 A process that ends with an error of its own has not died: the error is the trial's, as it ever was.
 
@@ -32,11 +32,11 @@ from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, Death, Recovery
+from testbed.topologies.addressing import plan
 from testbed.trial.job import Job
-from topologies.addressing import plan
-from workloads import failover, kinds
-from workloads.failover import checked_in, next_job, write_whole
-from workloads.job import Failover, Peer, WorkerJob
+from testbed.workloads import failover, kinds
+from testbed.workloads.failover import checked_in, next_job, write_whole
+from testbed.workloads.job import Failover, Peer, WorkerJob
 
 LOOK_S = 0.1
 """Nodes wait for a round's end: see :data:`testbed.execution.supervise.POLL_S`."""

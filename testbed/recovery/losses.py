@@ -1,14 +1,15 @@
 """Processes of a job that are lost, and without which the others go on by themselves: no plan is made, nobody rejoins.
 
-Which these may be its kind declares (:meth:`workloads.kinds.base.Kind.survives`). The others notice a loss in band. The
-one that serves tells of it in its last line, under ``lost``: the node, when its loss was noticed, and when weights were
-changed next after that. Until then nobody here knows whether a process that stands still is lost to the others. So a
-process that is still there when the server has told that its node is lost is killed: the trial must end.
+Which these may be its kind declares (:meth:`testbed.workloads.kinds.base.Kind.survives`). The others notice a loss in
+band. The one that serves tells of it in its last line, under ``lost``: the node, when its loss was noticed, and when
+weights were changed next after that. Until then nobody here knows whether a process that stands still is lost to the
+others. So a process that is still there when the server has told that its node is lost is killed: the trial must end.
 
-Others are started again from their last checkpoint when they were killed (:meth:`workloads.kinds.base.Kind.returns`).
-That happens as often as needed, if no other process is lost: a new one would wait for it in vain. One of them that
-stands still is lost to the others, too, but it might go on: so it is ended first, and then they are told to look for a
-new one. What a node's links do is not changed: as long as they carry nothing, the others look in vain.
+Others are started again from their last checkpoint when they were killed
+(:meth:`testbed.workloads.kinds.base.Kind.returns`). That happens as often as needed, if no other process is lost: a new
+one would wait for it in vain. One of them that stands still is lost to the others, too, but it might go on: so it is
+ended first, and then they are told to look for a new one. What a node's links do is not changed: as long as they carry
+nothing, the others look in vain.
 
 A process that ended because it has lost a neighbour is one that the others have lost, or it must explain itself: if
 nobody on its node died, and nobody tells that the node was lost, its error is the trial's.
@@ -31,8 +32,8 @@ from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
 from testbed.perturb.conductor import Record
 from testbed.recovery.deaths import Course, Loss, Noticed, undisturbed
+from testbed.topologies.model import Topology
 from testbed.trial.job import Job
-from topologies.model import Topology
 
 _CLOCKS_S = 0.05
 """By how much the clocks of two machines may differ at most."""

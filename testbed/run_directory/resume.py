@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from analysis.cell import cell_of
+from testbed.analysis.cell import cell_of
 from testbed.base.errors import SpecError
 from testbed.base.listing import shortened
 from testbed.experiment.repeats import Planned

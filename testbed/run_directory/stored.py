@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.jobs import singly
-from analysis.schema import ENVIRONMENT, RECORD, RESOLVED
-from analysis.verdicts import numbers_of
+from testbed.analysis.jobs import singly
+from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
+from testbed.analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
 from testbed.experiment.repeats import TOPPED_UP
 from testbed.files import foreign, writing
@@ -20,7 +20,7 @@ from testbed.run_directory.resolved import chosen
 from testbed.spec import Source, read
 from testbed.spec.repeats import MOST_REPEATS
 from testbed.spec.yaml import LIMIT_BYTES, as_text
-from workloads.kinds import of_record
+from testbed.workloads.kinds import of_record
 
 NEEDED = ("id", "identity", "label", "batch", "status", "kind", "error", "metrics", "accuracy", "fidelity", "links")
 """What every record has."""

@@ -23,10 +23,10 @@ from testbed.spec import ranges
 from testbed.spec.explain import Path, explain, field_of, place
 from testbed.spec.labs import LAB_OPTIONS
 from testbed.spec.model import Spec
-from topologies import build as topologies
-from topologies import call
-from topologies.load import is_in_file
-from workloads.sync import schemes
+from testbed.topologies import build as topologies
+from testbed.topologies import call
+from testbed.topologies.load import is_in_file
+from testbed.workloads.sync import schemes
 
 Plain: TypeAlias = int | float | str | bool | None
 FIXED = frozenset(

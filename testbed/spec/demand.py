@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from testbed.base.errors import SpecError
 from testbed.base.units import size_bytes
 from testbed.spec.yaml import parse, read_text
-from topologies.parameters import did_you_mean
-from topologies.topoopt.demand import MOST_BYTES, MOST_SERVERS, Demand, Group, demand
+from testbed.topologies.parameters import did_you_mean
+from testbed.topologies.topoopt.demand import MOST_BYTES, MOST_SERVERS, Demand, Group, demand
 
 GROUP = "{members: all, transfer: 4 GiB}"
 TRANSFER = "{from: 0, to: all, bytes: 32 MiB}"

@@ -22,8 +22,8 @@ from typing import Any
 from testbed.base.errors import SpecError
 from testbed.base.units import rate_bps
 from testbed.spec.yaml import parse, read_text
-from topologies.parameters import did_you_mean
-from topologies.prices import TOPOOPT, PortPrices, Prices
+from testbed.topologies.parameters import did_you_mean
+from testbed.topologies.prices import TOPOOPT, PortPrices, Prices
 
 EXAMPLE = "10 Gbit/s: {nic: 180, switch_port: 87, transceiver: 20}"
 PORT_KEYS = tuple(field.name for field in fields(PortPrices))

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.base.errors import SpecError
-from topologies.call import parse
-from topologies.parameters import at_least, bind, parameters_of
-from topologies.topoopt.degrees import rings_that_fit
+from testbed.topologies.call import parse
+from testbed.topologies.parameters import at_least, bind, parameters_of
+from testbed.topologies.topoopt.degrees import rings_that_fit
 
 Found = Mapping[int, Mapping[str, Any]]
 """By arm, the settings that were found for it: its strategy, and with ``topoopt`` its topology and scheme. After a

@@ -1,4 +1,4 @@
-"""How a spec says who holds each operator of a model (:mod:`workloads.parallel.strategy`)."""
+"""How a spec says who holds each operator of a model (:mod:`testbed.workloads.parallel.strategy`)."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, Field
 
 from testbed.base.errors import SpecError
 from testbed.base.groups import one_line, refuse
-from topologies import build as topologies
-from topologies.call import parse
-from workloads.sync import schemes
+from testbed.topologies import build as topologies
+from testbed.topologies.call import parse
+from testbed.workloads.sync import schemes
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """What can name directories and files."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from testbed.base.errors import SpecError
 from testbed.base.units import RATE, SIZE, TIME
-from topologies.parameters import did_you_mean
+from testbed.topologies.parameters import did_you_mean
 
 LONGEST = 500
 """Characters of a condition. Numbers cannot grow beyond as many digits, for there are no powers."""

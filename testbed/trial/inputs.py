@@ -21,9 +21,9 @@ from testbed.base.errors import ChangedError, MissingToolError, SpecError
 from testbed.base.listing import shortened
 from testbed.spec import Arm, Spec
 from testbed.spec.workload.base import Program
+from testbed.topologies.call import parse
+from testbed.topologies.load import is_in_file
 from testbed.trial.packages import Packages
-from topologies.call import parse
-from topologies.load import is_in_file
 
 if TYPE_CHECKING:
     from testbed.trial.model import Trial

@@ -13,18 +13,18 @@ from testbed.base.process_names import in_job, of_job
 from testbed.perturb.stragglers import Stragglers, draw
 from testbed.perturb.strikes import Struck, struck
 from testbed.spec.workload.base import Synchronised, Workload
+from testbed.topologies.panels import Matching
 from testbed.trial.network import Network
-from topologies.panels import Matching
-from workloads import kinds
-from workloads.buckets import Gradient
-from workloads.job import Compute, Task
-from workloads.kinds.asked import Change
-from workloads.kinds.base import AnyKind, Demand, Stage
-from workloads.own.prepared import Prepared
-from workloads.plan import Plan
-from workloads.sync.chunk_size import suiting
-from workloads.sync.connection import LAST_PACKET_BYTES
-from workloads.sync.cost import Cost, Shaper
+from testbed.workloads import kinds
+from testbed.workloads.buckets import Gradient
+from testbed.workloads.job import Compute, Task
+from testbed.workloads.kinds.asked import Change
+from testbed.workloads.kinds.base import AnyKind, Demand, Stage
+from testbed.workloads.own.prepared import Prepared
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.chunk_size import suiting
+from testbed.workloads.sync.connection import LAST_PACKET_BYTES
+from testbed.workloads.sync.cost import Cost, Shaper
 
 
 @dataclass(frozen=True)

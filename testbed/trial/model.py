@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from analysis.cell import Cell
-from analysis.strikes import Strikes
+from testbed.analysis.cell import Cell
+from testbed.analysis.strikes import Strikes
 from testbed.perturb import targets
 from testbed.perturb.kinds.base import COMPUTING, Context
 from testbed.perturb.schedule import Schedule
@@ -15,10 +15,10 @@ from testbed.perturb.schedule import schedule as schedule_of
 from testbed.perturb.strikes import of_computing, of_links
 from testbed.spec import Spec
 from testbed.spec.axes import Plain
+from testbed.topologies.model import Topology
 from testbed.trial.identity import identity
 from testbed.trial.job import Job
 from testbed.trial.network import Network, link_settings
-from topologies.model import Topology
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LinkSettings
 from testbed.perturb.kinds.base import Perturbation
 from testbed.perturb.schedule import background_pairs
 from testbed.spec import Arm, Spec
-from topologies.model import Topology
-from workloads.sync.cost import ETHERNET_BYTES, Shaper, goodput
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import ETHERNET_BYTES, Shaper, goodput
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import metrics
+from testbed.analysis import metrics
 
 ARMS = (
     # label, topology, scheme, theory's GST (s)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.cell import Cell
-from analysis.measured import Measured, Side
+from testbed.analysis.cell import Cell
+from testbed.analysis.measured import Measured, Side
 
 CONDITIONS = {
     "congestion_control": "reno",

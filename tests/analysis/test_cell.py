@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.cell import Cell, agree, cell_of, pairs, partner, references
+from testbed.analysis.cell import Cell, agree, cell_of, pairs, partner, references
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.cell import Cell
-from analysis.compare import LEVEL, REPEATS, THRESHOLDS, Comparison, compare, least_repeats
-from analysis.measured import Measured, Side, replaced
-from analysis.statistics import p_differ
+from testbed.analysis.cell import Cell
+from testbed.analysis.compare import LEVEL, REPEATS, THRESHOLDS, Comparison, compare, least_repeats
+from testbed.analysis.measured import Measured, Side, replaced
+from testbed.analysis.statistics import p_differ
 from testbed.base.errors import IncomparableError, UsageError
 
 from .sides import RING, about, measured, side, with_verdicts

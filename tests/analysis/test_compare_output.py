@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis import compare_output
-from analysis.cell import Cell
-from analysis.compare import Comparison, compare
+from testbed.analysis import compare_output
+from testbed.analysis.cell import Cell
+from testbed.analysis.compare import Comparison, compare
 
 from .sides import RING, about, measured, side, with_verdicts
 

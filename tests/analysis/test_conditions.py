@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.conditions import NEEDED, check
-from analysis.measured import SWEPT
+from testbed.analysis.conditions import NEEDED, check
+from testbed.analysis.measured import SWEPT
 from testbed.base.errors import IncomparableError, OutputError, UsageError
 
 from .sides import CONDITIONS, RING, about, side

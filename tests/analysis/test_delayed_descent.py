@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.delayed_descent import Delays, Problem, errors, problem
+from testbed.analysis.delayed_descent import Delays, Problem, errors, problem
 
 SMALL = problem(seed=2, samples=50, features=3)
 

@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.dependency_chain import Overheads, rina_share, rina_steps, ring_members, ring_steps, scatter_reduce_s
-from topologies.build import build
+from testbed.analysis.dependency_chain import (
+    Overheads,
+    rina_share,
+    rina_steps,
+    ring_members,
+    ring_steps,
+    scatter_reduce_s,
+)
+from testbed.topologies.build import build
 
 part = st.floats(1e-6, 10)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import dictionary
+from testbed.analysis import dictionary
 
 
 def test_a_made_up_run_has_only_what_is_defined(quickstart: Path) -> None:

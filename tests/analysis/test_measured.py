@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from analysis.cell import Cell
-from analysis.load import load
-from analysis.measured import SWEPT, conditions, read, replaced, write_baseline
+from testbed.analysis.cell import Cell
+from testbed.analysis.load import load
+from testbed.analysis.measured import SWEPT, conditions, read, replaced, write_baseline
 from testbed.base.errors import OutputError
 
 from .conftest import ITERATIONS, WARMUP, write_run

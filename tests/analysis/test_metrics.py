@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from analysis import metrics
+from testbed.analysis import metrics
 from testbed.base.errors import OutputError
 
 COLUMNS = ["rank", "iteration", "start_s", "ready_s", "sum_s", "end_s"]

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.occupation import occupation, to_replace, tree_to
+from testbed.analysis.occupation import occupation, to_replace, tree_to
 from testbed.base.errors import TopologyError
-from topologies.build import build
-from topologies.model import Link, Node, Topology
-from topologies.shortest import ShortestPaths
-from workloads.sync.cost import cost
-from workloads.sync.schemes import build as build_forest
+from testbed.topologies.build import build
+from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.shortest import ShortestPaths
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.schemes import build as build_forest
 
 RATE_BPS = 10**9
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import queues
-from analysis.load import load
+from testbed.analysis import queues
+from testbed.analysis.load import load
 from testbed.base.errors import OutputError
 from testbed.lab.netns.windows import MOST_ROWS
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import compare_output, ratios
-from analysis.compare import compare
-from analysis.load import load
-from analysis.measured import Side, read, write_baseline
-from analysis.ratios import GST, JCT, THROUGHPUT, Numbers, over, speed_by, speed_up
-from analysis.recorded import Run
-from analysis.report import tables, words
-from analysis.report.beside import beside
+from testbed.analysis import compare_output, ratios
+from testbed.analysis.compare import compare
+from testbed.analysis.load import load
+from testbed.analysis.measured import Side, read, write_baseline
+from testbed.analysis.ratios import GST, JCT, THROUGHPUT, Numbers, over, speed_by, speed_up
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import tables, words
+from testbed.analysis.report.beside import beside
 from testbed.base.errors import IncomparableError
 from testbed.comparison import closing_table
 

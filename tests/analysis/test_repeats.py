@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from analysis.repeats import compared, counted, values
-from analysis.verdicts import INVALID, VALID, Number
+from testbed.analysis.repeats import compared, counted, values
+from testbed.analysis.verdicts import INVALID, VALID, Number
 
 CALM = Number(VALID)
 CERTIFIED = Number(VALID, certified=True, excused=("CPU steal",))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import samples
+from testbed.analysis import samples
 from testbed.files.foreign import UnfitError
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.schedule_cases import case, compared
-from analysis.schedule_optimum import Objective, Optimum, Slots, optimum
+from testbed.analysis.schedule_cases import case, compared
+from testbed.analysis.schedule_optimum import Objective, Optimum, Slots, optimum
 from testbed.base.errors import SchemeError
-from topologies.build import build
-from workloads.kinds.fabric.scheduling.batch import schedule
-from workloads.kinds.fabric.scheduling.model import Batch, Rates, Update
-from workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.scheduling.batch import schedule
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 MBIT = 1_000_000
 STAR = build("star(hosts=7)", rate_bps=100 * MBIT)

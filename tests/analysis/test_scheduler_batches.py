@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from analysis import scheduler_batches
-from analysis.scheduler_batches import CHANCES, RATE_BPS, VERSION, made, measured_ms, timed_ms
+from testbed.analysis import scheduler_batches
+from testbed.analysis.scheduler_batches import CHANCES, RATE_BPS, VERSION, made, measured_ms, timed_ms
 
 
 @pytest.mark.parametrize("servers", [1, 2])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from analysis.statistics import ORDERED, Interval, holm, mean, mean_ratio, median, p_differ, paired_ratio, ratio
+from testbed.analysis.statistics import ORDERED, Interval, holm, mean, mean_ratio, median, p_differ, paired_ratio, ratio
 
 positive = st.floats(1e-6, 1e6)
 probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=20)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.strikes import Strikes, never, strikes_of
+from testbed.analysis.strikes import Strikes, never, strikes_of
 
 NONE = Strikes("straggle", 0, 4, "iterations of h1")
 SOME = Strikes("C1", 2, 12, "iterations of 3 workers")

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import transfers
-from analysis.load import load
+from testbed.analysis import transfers
+from testbed.analysis.load import load
 from testbed.base.errors import OutputError
 from testbed.execution.transfers import table
-from workloads.kinds.transfers import Carried, Purpose
+from testbed.workloads.kinds.transfers import Carried, Purpose
 
 UPDATE, SUM, WEIGHTS = Purpose.UPDATE, Purpose.SUM, Purpose.WEIGHTS
 TOLD = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from analysis.load import load
-from analysis.verdicts import GST_P95, NUMBERS, Number, in_short, numbers_of, verdict_of
+from testbed.analysis.load import load
+from testbed.analysis.verdicts import GST_P95, NUMBERS, Number, in_short, numbers_of, verdict_of
 from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]

@@ -10,8 +10,6 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BeforeValidator, Field
 
-from analysis import queues, schema, transfers
-from analysis.dictionary import FILES, QUEUES, RECORD, RESULTS, TRANSFERS
 from docs.generate import (
     PAGES,
     benchmarks,
@@ -22,6 +20,8 @@ from docs.generate import (
     notebook,
     write,
 )
+from testbed.analysis import queues, schema, transfers
+from testbed.analysis.dictionary import FILES, QUEUES, RECORD, RESULTS, TRANSFERS
 from testbed.base import exits
 from testbed.base.groups import Group, Rate, Size, Time, Whole, listed
 from testbed.execution.results import COLUMNS, OF_JOBS

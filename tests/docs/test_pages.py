@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from testbed.spec import reference
+from testbed.topologies.build import families
+from testbed.workloads.sync.schemes import schemes
 from tests.docs.markdown import ROOT, anchors, inline, is_generated, links, pages
-from topologies.build import families
-from workloads.sync.schemes import schemes
 
 BUILT = "docs/_build/"
 """What `make docs` makes."""

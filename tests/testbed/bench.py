@@ -17,8 +17,8 @@ from unittest import mock
 
 import pytest
 
-from analysis import dictionary
-from analysis.schema import ENVIRONMENT, RECORD
+from testbed.analysis import dictionary
+from testbed.analysis.schema import ENVIRONMENT, RECORD
 from testbed.evidence.referee import Referee
 from testbed.execution import job_files
 from testbed.execution.execute import Outcome, Tick, execute

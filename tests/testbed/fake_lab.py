@@ -24,8 +24,8 @@ from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Readi
 from testbed.lab.netns.processes import is_stopped
 from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
 from testbed.machine.monitor import Monitor
-from topologies.model import Topology
-from workloads.sync.cost import goodput
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import goodput
 
 PINGS = 3
 

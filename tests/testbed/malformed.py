@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from testbed.spec import Spec
-from topologies.build import families
-from workloads.sync.schemes import schemes
+from testbed.topologies.build import families
+from testbed.workloads.sync.schemes import schemes
 
 SCHEMA = Spec.model_json_schema()
 NESTED: Any = [[[[[[1]]]]]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import load
+from testbed.analysis.load import load
 from testbed.base import exits
 from testbed.base.errors import OutputError
 from tests.packages import ROOT, commands, install_page, python

@@ -8,10 +8,10 @@ from itertools import pairwise, permutations
 import pytest
 
 from testbed.base.errors import TopologyError
-from topologies.addressing import Addresses, plan
-from topologies.build import build
-from topologies.model import Link, Node, Topology
-from topologies.shortest import ShortestPaths
+from testbed.topologies.addressing import Addresses, plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.shortest import ShortestPaths
 
 EXPRESSIONS = [
     "star(hosts=1)",
@@ -122,6 +122,6 @@ def test_too_many_addresses() -> None:
     links = [Link(2 * i, 0, 2 * i + 1, 0, 1) for i in range(3)]
     topology = network(links, hosts=6, switches=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("topologies.addressing._ROOM", 4)
+        patch.setattr("testbed.topologies.addressing._ROOM", 4)
         with pytest.raises(TopologyError, match=r"mine\(\) needs 8 addresses; 10\.0\.0\.0/8 has 4"):
             plan(topology)

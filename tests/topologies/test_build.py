@@ -9,7 +9,7 @@ import pytest
 
 from testbed.base.errors import SpecError, TopologyError
 from testbed.base.extras import install
-from topologies.build import build, families
+from testbed.topologies.build import build, families
 
 FAMILIES = (
     "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander, or ./FILE.py:FUNCTION for your own"
@@ -159,8 +159,8 @@ def test_the_expression_leaves_defaults_out() -> None:
 
 
 MINE = """
-from topologies.model import Link, Node, Topology
-from topologies.shortest import ShortestPaths
+from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.shortest import ShortestPaths
 
 def pair(rate_bps, delay_s, *, spare: bool = False, names="h"):
     nodes = (Node(f"{names}0", "host", 0), Node(f"{names}1", "host", 0))
@@ -231,7 +231,7 @@ GOLDEN_MINE = {
     ),
     "mine.py:number": (
         "mine.py:number returned int, not a Topology",
-        "end the function with: return topologies.model.Topology(...)",
+        "end the function with: return testbed.topologies.model.Topology(...)",
     ),
     "mine.py:breaks": (
         "mine.py:breaks failed: ZeroDivisionError: integer division or modulo by zero",

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from topologies.build import build
+from testbed.topologies.build import build
 
 NETWORKS = [
     *("star(hosts=9)", "bcube(n=3,k=2)", "fat_tree(k=4)", "spine_leaf(racks=2,hosts_per_rack=4,spines=1)"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
-from topologies.call import LARGEST, LONGEST, Call, Value, parse
+from testbed.topologies.call import LARGEST, LONGEST, Call, Value, parse
 
 NAMES = st.from_regex(r"[a-z_./:-]+", fullmatch=True)
 KEYS = st.from_regex(r"[a-z_]\w*", fullmatch=True).filter(str.isascii)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build
-from topologies.circuit_names import circuit_names
-from topologies.circuits import matchings
-from topologies.patch_panel import repatched
+from testbed.topologies.build import build
+from testbed.topologies.circuit_names import circuit_names
+from testbed.topologies.circuits import matchings
+from testbed.topologies.patch_panel import repatched
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from itertools import combinations, product
 
 import pytest
 
-from topologies.build import build
-from topologies.describe import bisection_bps, describe
-from topologies.model import Topology
+from testbed.topologies.build import build
+from testbed.topologies.describe import bisection_bps, describe
+from testbed.topologies.model import Topology
 
 
 def test_description() -> None:

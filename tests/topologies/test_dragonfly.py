@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
-from topologies.build import build
-from topologies.check import check
-from topologies.model import Topology
+from testbed.topologies.build import build
+from testbed.topologies.check import check
+from testbed.topologies.model import Topology
 
 
 def make(expression: str) -> Topology:

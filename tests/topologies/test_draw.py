@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from testbed.base.errors import TopologyError
-from topologies.build import build
-from topologies.draw import MOST_NODES, layout, svg, text
-from topologies.frames import frames
+from testbed.topologies.build import build
+from testbed.topologies.draw import MOST_NODES, layout, svg, text
+from testbed.topologies.frames import frames
 
 EXPRESSIONS = [
     "star(hosts=1)",

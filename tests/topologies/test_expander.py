@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.build import build
-from topologies.describe import bisection_bps
-from topologies.draw import svg, text
-from topologies.model import Topology
-from topologies.prices import bill
+from testbed.topologies.build import build
+from testbed.topologies.describe import bisection_bps
+from testbed.topologies.draw import svg, text
+from testbed.topologies.model import Topology
+from testbed.topologies.prices import bill
 
 JELLYFISH = [(0, 1), (0, 3), (0, 5), (1, 4), (1, 5), (2, 3), (2, 4), (2, 5), (3, 4)]
 """Of six servers with three NICs and seed 1; XPANDER of eight."""

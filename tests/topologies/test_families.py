@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
-from topologies.build import build
-from topologies.check import check
-from topologies.describe import bisection_bps
-from topologies.frames import frames
-from topologies.model import Topology
-from topologies.shortest import ShortestPaths
+from testbed.topologies.build import build
+from testbed.topologies.check import check
+from testbed.topologies.describe import bisection_bps
+from testbed.topologies.frames import frames
+from testbed.topologies.model import Topology
+from testbed.topologies.shortest import ShortestPaths
 
 RATE_BPS = 200_000_000
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build
-from topologies.check import check
-from topologies.describe import bisection_bps
-from topologies.frames import frames
+from testbed.topologies.build import build
+from testbed.topologies.check import check
+from testbed.topologies.describe import bisection_bps
+from testbed.topologies.frames import frames
 
 
 @pytest.mark.parametrize(

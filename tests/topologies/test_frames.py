@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build
-from topologies.frames import frames, row_name
-from topologies.model import Topology
+from testbed.topologies.build import build
+from testbed.topologies.frames import frames, row_name
+from testbed.topologies.model import Topology
 
 
 def network(expression: str) -> Topology:

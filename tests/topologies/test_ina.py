@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.model import Topology
-from topologies.routing import routes
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.topologies.routing import routes
 
 
 def make(expression: str) -> Topology:

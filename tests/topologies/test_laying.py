@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies.laying import lay
-from topologies.panels import Matching
+from testbed.topologies.laying import lay
+from testbed.topologies.panels import Matching
 
 
 def test_smaller_rings_share_panels_and_two_servers_are_one_circuit() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import TopologyError
-from topologies.build import build
+from testbed.topologies.build import build
 
 topo = pytest.importorskip("mininet.topo", reason="the Python package mininet is not installed")
 

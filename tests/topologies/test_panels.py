@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.base.errors import TopologyError
-from topologies.panels import Panels
+from testbed.topologies.panels import Panels
 
 
 def test_identities_of_trials_are_those_of_before_there_were_other_routings() -> None:

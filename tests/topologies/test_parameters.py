@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.base.errors import SpecError
-from topologies.call import Value
-from topologies.parameters import bind, parameters_of
+from testbed.topologies.call import Value
+from testbed.topologies.parameters import bind, parameters_of
 
 
 def builder(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build
-from topologies.part import Part, passed
+from testbed.topologies.build import build
+from testbed.topologies.part import Part, passed
 
 RATE_BPS = 10**8
 

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
-from topologies import draw
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.check import check
-from topologies.circuits import matchings
-from topologies.describe import describe
-from topologies.model import Topology
-from topologies.panels import RECONFIGURATION_S, Matching, Panels
-from topologies.patch_panel import repatched
-from topologies.routing import routes
+from testbed.topologies import draw
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.check import check
+from testbed.topologies.circuits import matchings
+from testbed.topologies.describe import describe
+from testbed.topologies.model import Topology
+from testbed.topologies.panels import RECONFIGURATION_S, Matching, Panels
+from testbed.topologies.patch_panel import repatched
+from testbed.topologies.routing import routes
 
 COUNTS = st.integers(2, 25)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build
-from topologies.prices import TOPOOPT, Item, PortPrices, Prices, bill, describe_cost, total
+from testbed.topologies.build import build
+from testbed.topologies.prices import TOPOOPT, Item, PortPrices, Prices, bill, describe_cost, total
 
 GBPS = 10**9
 ROUND = Prices(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from testbed.base.errors import TopologyError
-from topologies.build import build
-from topologies.draw import svg
-from topologies.recorded import from_links
+from testbed.topologies.build import build
+from testbed.topologies.draw import svg
+from testbed.topologies.recorded import from_links
 
 FAMILIES = ("star(hosts=3)", "bcube(n=3,k=2)", "fat_tree(k=4)", "spine_leaf(racks=2,hosts_per_rack=3,spines=2)")
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.circuits import matchings
-from topologies.model import Link, Node, Path, Topology
-from topologies.patch_panel import repatched
-from topologies.routing import Route, routes
-from topologies.shortest import ShortestPaths
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.circuits import matchings
+from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.patch_panel import repatched
+from testbed.topologies.routing import Route, routes
+from testbed.topologies.shortest import ShortestPaths
 
 SMALL = [
     "star(hosts=5)",

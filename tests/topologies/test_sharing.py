@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.build import build
-from topologies.sharing import groups
+from testbed.topologies.build import build
+from testbed.topologies.sharing import groups
 
 NETWORKS = ("star(hosts=4)", "bcube(n=3,k=2)", "fat_tree(k=4,routing=ecmp)", "dragonfly(a=2,p=2,h=1,g=3,routing=ecmp)")
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads import kinds
-from workloads.job import Peer
-from workloads.sync.forest import Forest
-from workloads.sync.transport import connect_all
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.job import Peer
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.transport import connect_all
 
 PORT = 29400
 _NETWORKS = itertools.count()

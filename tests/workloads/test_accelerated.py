@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from workloads import accelerated
-from workloads.accelerated import DeviceReplica, device_for, replica_on
-from workloads.job import Compute, Training
-from workloads.models import model
-from workloads.reference import reference
-from workloads.training import Replica
+from testbed.workloads import accelerated
+from testbed.workloads.accelerated import DeviceReplica, device_for, replica_on
+from testbed.workloads.job import Compute, Training
+from testbed.workloads.models import model
+from testbed.workloads.reference import reference
+from testbed.workloads.training import Replica
 
 SETTINGS = Training("lenet5", "digits", 4, 3, 0.05, 0.9, 1)
 DEVICE = torch.device("cpu")
@@ -107,8 +107,8 @@ class Guard(backend_registration._DummyDeviceGuard):
 
 backend_registration._setup_privateuseone_for_python_backend(device_guard=Guard())
 torch.backends.cuda.is_built = lambda: sys.argv[1] == "built"
-from workloads import training
-from workloads.job import Training
+from testbed.workloads import training
+from testbed.workloads.job import Training
 
 training.warm_up()
 if os.fork() == 0:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.buckets import FIRST_BUCKET_BYTES, fuse, gradient, shares
-from workloads.models import model
+from testbed.workloads.buckets import FIRST_BUCKET_BYTES, fuse, gradient, shares
+from testbed.workloads.models import model
 
 MIB = 2**20
 LAYERS = st.lists(st.lists(st.integers(1, 10**6), min_size=1, max_size=3), min_size=1, max_size=30)

@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from testbed.base.errors import SpecError
-from workloads.catalogue import TRAINED_ON, check_dataset, models, tensor_sizes
-from workloads.datasets import DATASETS, load
-from workloads.models import MODELS, model
-from workloads.played import played
-from workloads.profiles import profiles
+from testbed.workloads.catalogue import TRAINED_ON, check_dataset, models, tensor_sizes
+from testbed.workloads.datasets import DATASETS, load
+from testbed.workloads.models import MODELS, model
+from testbed.workloads.played import played
+from testbed.workloads.profiles import profiles
 
 
 def test_every_model_is_listed_once() -> None:
@@ -58,5 +58,5 @@ def test_an_unknown_model_is_answered_with_the_nearest() -> None:
 
 
 def test_listing_does_not_need_torch() -> None:
-    code = "import sys, workloads.catalogue as c; c.models(); sys.exit('torch' in sys.modules)"
+    code = "import sys, testbed.workloads.catalogue as c; c.models(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads import training
-from workloads.checkpoint import Checkpoint, Keeper, part
-from workloads.job import Compute
+from testbed.workloads import training
+from testbed.workloads.checkpoint import Checkpoint, Keeper, part
+from testbed.workloads.job import Compute
 
 from .test_worker import TRAINING, Cluster, cluster, of
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from workloads import compute
-from workloads.compute import Accelerator
-from workloads.job import Compute
-from workloads.training import Replica
+from testbed.workloads import compute
+from testbed.workloads.compute import Accelerator
+from testbed.workloads.job import Compute
+from testbed.workloads.training import Replica
 
 FORWARD_S = 0.1
 BACKWARD_S = (0.02, 0.08, 0.2, 0.1)

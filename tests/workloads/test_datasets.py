@@ -8,8 +8,8 @@ import torch
 from torch.nn.functional import interpolate
 
 from testbed.base.errors import MissingToolError, SpecError
-from workloads import datasets
-from workloads.datasets import TEST_SHARE, digits, load, split
+from testbed.workloads import datasets
+from testbed.workloads.datasets import TEST_SHARE, digits, load, split
 
 
 def test_digits_are_the_real_ones_in_the_models_shape() -> None:

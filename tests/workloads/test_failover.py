@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import NeighbourError, TrialTimeoutError
+from testbed.workloads import failover
+from testbed.workloads.job import Compute, Failover, Peer, Training, WorkerJob
+from testbed.workloads.training import Replica
 from tests import ports
-from workloads import failover
-from workloads.job import Compute, Failover, Peer, Training, WorkerJob
-from workloads.training import Replica
 
 NAMES = ("h0", "h1")
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from workloads.generated import CLICKED, SAMPLES, clicks, responses
-from workloads.models import dlrm_tiny
+from testbed.workloads.generated import CLICKED, SAMPLES, clicks, responses
+from testbed.workloads.models import dlrm_tiny
 
 
 @pytest.mark.parametrize(("generated", "share"), [(clicks, CLICKED), (responses, 0.5)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.link_rates import Follower, told
+from testbed.workloads.link_rates import Follower, told
 
 
 def line(seen_s: float, rates_bps: dict[int, float]) -> str:

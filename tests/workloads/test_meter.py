@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.meter import Meter
+from testbed.workloads.meter import Meter
 
 
 def test_busy_time_is_cpu_time() -> None:

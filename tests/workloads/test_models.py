@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from testbed.base.errors import SpecError
-from workloads.catalogue import tensor_sizes
-from workloads.models import MODELS, model
+from testbed.workloads.catalogue import tensor_sizes
+from testbed.workloads.models import MODELS, model
 
 
 def test_lenet5_has_the_parameters_that_bml_states() -> None:
@@ -51,7 +51,7 @@ def test_buckets_cover_the_buffer_layer_by_layer(name: str) -> None:
 
 
 def test_sizes_do_not_need_torch() -> None:
-    code = "import sys, workloads.models as m; m.model('lenet5').tensors(); sys.exit('torch' in sys.modules)"
+    code = "import sys, testbed.workloads.models as m; m.model('lenet5').tensors(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from testbed.base.errors import WorkerError
+from testbed.workloads.arrivals import SETTLE, median_rate_bps
+from testbed.workloads.datagrams import HEARD
+from testbed.workloads.job import Probe
+from testbed.workloads.probe import GRACE_S, Bursts
 from tests import ports
-from workloads.arrivals import SETTLE, median_rate_bps
-from workloads.datagrams import HEARD
-from workloads.job import Probe
-from workloads.probe import GRACE_S, Bursts
 
 _ports = ports.blocks(5)
 

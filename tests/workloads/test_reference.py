@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from workloads.job import Training
-from workloads.models import model
-from workloads.reference import COARSEST, MOST_DRAWS, Reference, judged, reference, repeated
-from workloads.sync.fixed_point import decode, encode
-from workloads.training import Replica, initial_weights
-from workloads.updates import Step, Update
+from testbed.workloads.job import Training
+from testbed.workloads.models import model
+from testbed.workloads.reference import COARSEST, MOST_DRAWS, Reference, judged, reference, repeated
+from testbed.workloads.sync.fixed_point import decode, encode
+from testbed.workloads.training import Replica, initial_weights
+from testbed.workloads.updates import Step, Update
 
 LENET = Training("lenet5", "digits", batch=2, iterations=2, learning_rate=0.01, momentum=0.9, seed=3)
 RESNET = Training("resnet8", "digits", batch=2, iterations=3, learning_rate=0.05, momentum=0.5, seed=3)
@@ -140,7 +140,7 @@ def test_a_right_trial_is_not_doubted_because_one_rounding_decides(monkeypatch: 
             draws.append(int(str(draw)))
         return Reference(ideal * np.float32(1 + (0 if not noise else 1e-3 if draw == 2 else 1e-6)), ())
 
-    monkeypatch.setattr("workloads.reference.reference", trained)
+    monkeypatch.setattr("testbed.workloads.reference.reference", trained)
     near, far = (judged(ideal * np.float32(1 + off), LENET, ((0, WORLD),)) for off in (1e-4, 1e-1))
     assert near["training_error"] <= near["training_allowed"]
     assert draws[:3] == [0, 1, 2]

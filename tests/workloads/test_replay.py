@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workloads import replay as replay_module
-from workloads.job import Compute, Replay
-from workloads.replay import FORWARD, PERIOD, Checked, Player, Values
+from testbed.workloads import replay as replay_module
+from testbed.workloads.job import Compute, Replay
+from testbed.workloads.replay import FORWARD, PERIOD, Checked, Player, Values
 
 
 @settings(max_examples=30, deadline=None)

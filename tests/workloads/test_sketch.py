@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import TrialError
 from testbed.evidence.sum_check import Checked, check, compared
-from workloads import sketch
-from workloads.sketch import LINES, Sketch
-from workloads.sync.fixed_point import sum_error
-from workloads.sync.forest import FixedPoint
+from testbed.workloads import sketch
+from testbed.workloads.sketch import LINES, Sketch
+from testbed.workloads.sync.fixed_point import sum_error
+from testbed.workloads.sync.forest import FixedPoint
 
 FLOATS, WORLD = 50_000, 6
 CHUNK = 128 * 2**10

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from testbed.base.errors import MissingToolError
-from workloads import text
-from workloads.datasets import load
-from workloads.models.bert_tiny import TOKENS, WORDS
+from testbed.workloads import text
+from testbed.workloads.datasets import load
+from testbed.workloads.models.bert_tiny import TOKENS, WORDS
 
 
 def test_rows_of_words_with_five_masked_in_each() -> None:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from testbed.base.errors import SpecError
-from workloads import reference as references
-from workloads import training
-from workloads.job import Training
-from workloads.models import model
-from workloads.reference import (
+from testbed.workloads import reference as references
+from testbed.workloads import training
+from testbed.workloads.job import Training
+from testbed.workloads.models import model
+from testbed.workloads.reference import (
     NOISE,
     accuracy,
     allowed,
@@ -26,7 +26,7 @@ from workloads.reference import (
     relative_error,
     training_error,
 )
-from workloads.training import LAST_LAYER, Floats, Replica, global_batch, initial_weights, rank_batch
+from testbed.workloads.training import LAST_LAYER, Floats, Replica, global_batch, initial_weights, rank_batch
 
 SETTINGS = Training("lenet5", "digits", batch=8, iterations=3, learning_rate=0.01, momentum=0.9, seed=7)
 

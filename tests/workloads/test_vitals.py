@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.workloads.vitals import WAITED, Report, Vitals, _waits, needless, segments, together
 from tests.patience import until
-from workloads.vitals import WAITED, Report, Vitals, _waits, needless, segments, together
 
 SNMP = """\
 Ip: Forwarding DefaultTTL
@@ -31,7 +31,7 @@ IpExt: 0 700
 PR_SET_TIMERSLACK = 29
 STOPPED = """
 import time
-from workloads.vitals import Vitals
+from testbed.workloads.vitals import Vitals
 with Vitals() as vitals:
     while vitals.report().late_s is None:  # no sleep has ended yet
         time.sleep(0.01)
@@ -103,10 +103,10 @@ def test_late_timers_are_seen() -> None:
 
 def test_a_thread_that_waits_for_a_core_does_not_stand_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     as_if_all_along = nullcontext(time.monotonic)
-    monkeypatch.setattr("workloads.vitals._waits", lambda: as_if_all_along)
+    monkeypatch.setattr("testbed.workloads.vitals._waits", lambda: as_if_all_along)
     assert report_with_slack(30_000_000).halted_s == 0
     monkeypatch.undo()
-    monkeypatch.setattr("workloads.vitals.WAITED", tmp_path / "none")  # the kernel does not count waits
+    monkeypatch.setattr("testbed.workloads.vitals.WAITED", tmp_path / "none")  # the kernel does not count waits
     assert (report_with_slack(30_000_000).halted_s or 0) > 0.1
 
 

@@ -18,20 +18,20 @@ import pytest
 import torch
 
 from testbed.evidence.sum_check import Checked, checked
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build as build_topology
+from testbed.workloads import accelerated, kinds, training, worker
+from testbed.workloads.catalogue import tensor_sizes
+from testbed.workloads.job import Compute, Peer, Probe, Replay, Training, WorkerJob
+from testbed.workloads.models import model
+from testbed.workloads.reference import reference, relative_error
+from testbed.workloads.replay import Values
+from testbed.workloads.sync import schemes
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.sums import FloatSums
+from testbed.workloads.sync.transport import connect
 from tests import ports
 from tests.patience import until
-from topologies.addressing import plan
-from topologies.build import build as build_topology
-from workloads import accelerated, kinds, training, worker
-from workloads.catalogue import tensor_sizes
-from workloads.job import Compute, Peer, Probe, Replay, Training, WorkerJob
-from workloads.models import model
-from workloads.reference import reference, relative_error
-from workloads.replay import Values
-from workloads.sync import schemes
-from workloads.sync.forest import ABSENT, ROOT, Forest
-from workloads.sync.sums import FloatSums
-from workloads.sync.transport import connect
 
 TRAINING = Training("resnet8", "digits", batch=4, iterations=3, learning_rate=0.01, momentum=0.9, seed=3)
 PACE_S = 0.15
@@ -176,7 +176,7 @@ def sums_checked(cluster: Cluster) -> Checked:
 
 
 def test_partial_sums_that_are_a_little_too_small_are_found(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workloads.sync.compiled.library", lambda: None)  # whose sums are not to be changed
+    monkeypatch.setattr("testbed.workloads.sync.compiled.library", lambda: None)  # whose sums are not to be changed
     add = FloatSums.add
     monkeypatch.setattr(FloatSums, "add", lambda self, k, at, terms: add(self, k, at, terms * np.float32(0.9995)))
     cluster.write("star(hosts=3)", "ring")
@@ -439,7 +439,7 @@ def test_reading_a_job_takes_no_torch(tmp_path: Path) -> None:
     cluster.write("star(hosts=2)", "ring")
     cluster.jobs[0].save(tmp_path / "job.json")
     script = (
-        "import sys; from pathlib import Path; from workloads.job import WorkerJob; WorkerJob.load(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from testbed.workloads.job import WorkerJob; WorkerJob.load(Path(sys.argv[1]));"
         "print('torch' in sys.modules)"
     )
     words = [sys.executable, "-c", script, str(tmp_path / "job.json")]

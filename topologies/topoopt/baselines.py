@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from testbed.base.errors import TopologyError
-from topologies.build import build
-from topologies.model import Topology
-from topologies.prices import TOPOOPT, Prices, bill, rate_that_costs, total
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.topologies.prices import TOPOOPT, Prices, bill, rate_that_costs, total
 
 SIP_ML = "{kind: reconfigure, every: 50 ms, dark: 25 us, discount: one}"
 """Appendix E, with the latency of section 5.1; the paper gives no other interval than TopoOpt-reconfig's."""

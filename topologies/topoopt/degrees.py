@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.base.errors import TopologyError
-from topologies.parameters import at_least, check_size
-from topologies.topoopt.demand import Demand
+from testbed.topologies.parameters import at_least, check_size
+from testbed.topologies.topoopt.demand import Demand
 
 
 @dataclass(frozen=True, slots=True)

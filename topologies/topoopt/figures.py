@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from topologies.panels import Matching
-from topologies.topoopt.degrees import allreduce_share
-from topologies.topoopt.found import Found
-from topologies.topoopt.mp_routes import Circuits
+from testbed.topologies.panels import Matching
+from testbed.topologies.topoopt.degrees import allreduce_share
+from testbed.topologies.topoopt.found import Found
+from testbed.topologies.topoopt.mp_routes import Circuits
 
 
 def figures(found: Found) -> dict[str, Any]:

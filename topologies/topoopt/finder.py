@@ -2,7 +2,7 @@
 
 1. Ports are divided between AllReduce and MP by their bytes (:mod:`.degrees`).
 2. Each AllReduce group gets rings (:mod:`.totient`, :mod:`.selection`), and each ring gets panels
-   (:mod:`topologies.laying`).
+   (:mod:`testbed.topologies.laying`).
 3. Each panel's dark ports get a matching for MP transfers (:mod:`.matching`).
 4. AllReduce goes from neighbour to neighbour, MP transfers by shortest paths (:mod:`.mp_routes`), all else by coin
    change over the rings over all servers (:mod:`.coin_change`).
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from topologies.laying import lay
-from topologies.topoopt.degrees import allot, allreduce_rings
-from topologies.topoopt.demand import Demand
-from topologies.topoopt.found import Found, Ring
-from topologies.topoopt.matching import mp_circuits
-from topologies.topoopt.mp_routes import Circuits, mp_routes
-from topologies.topoopt.selection import Select, select
+from testbed.topologies.laying import lay
+from testbed.topologies.topoopt.degrees import allot, allreduce_rings
+from testbed.topologies.topoopt.demand import Demand
+from testbed.topologies.topoopt.found import Found, Ring
+from testbed.topologies.topoopt.matching import mp_circuits
+from testbed.topologies.topoopt.mp_routes import Circuits, mp_routes
+from testbed.topologies.topoopt.selection import Select, select
 
 
 def find(job: Demand, degree: int, how: Select = "geometric", paths: int = 1) -> Found:

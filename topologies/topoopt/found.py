@@ -8,15 +8,15 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from topologies.call import Call, Value
-from topologies.model import Topology
-from topologies.panels import Matching
-from topologies.patch_panel import patch_panel
-from topologies.topoopt.coin_change import coins_of, first_coins
-from topologies.topoopt.demand import Demand
-from topologies.topoopt.mp_routes import MpRoute
-from topologies.topoopt.selection import Select
-from topologies.topoopt.totient import order
+from testbed.topologies.call import Call, Value
+from testbed.topologies.model import Topology
+from testbed.topologies.panels import Matching
+from testbed.topologies.patch_panel import patch_panel
+from testbed.topologies.topoopt.coin_change import coins_of, first_coins
+from testbed.topologies.topoopt.demand import Demand
+from testbed.topologies.topoopt.mp_routes import MpRoute
+from testbed.topologies.topoopt.selection import Select
+from testbed.topologies.topoopt.totient import order
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,8 @@ class Found:
         return found
 
     def _default(self, here: int, destination: int) -> int:
-        """The next server if no route is given: see ``routing`` of :func:`topologies.patch_panel.patch_panel`."""
+        """The next server if no route is given: see ``routing`` of
+        :func:`testbed.topologies.patch_panel.patch_panel`."""
         if destination in self._joined[here]:
             return destination
         return (here + self._first_coins[(destination - here) % self.job.servers]) % self.job.servers

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.panels import Matching
+from testbed.topologies.panels import Matching
 
 
 def mp_circuits(

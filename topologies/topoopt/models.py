@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.topoopt.demand import Demand, Group, check_servers, demand
+from testbed.topologies.topoopt.demand import Demand, Group, check_servers, demand
 
 ACTIVATIONS_BYTES = 8192 * 512 * 8
 """Of the samples of one server, forward or backward (Appendix B)."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from testbed.base.errors import TopologyError
-from topologies.panels import Matching
+from testbed.topologies.panels import Matching
 
 Load = Mapping[tuple[int, int], int]
 """Bytes by source and destination of a circuit, over all circuits that join the two."""

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.panels import Matching
+from testbed.topologies.panels import Matching
 
 Discount = Literal["half", "one", "linear"]
 """``half``: equation 2, 2^-1 + ... + 2^-l. ``one``: SiP-ML's (Appendix E), without a discount: each circuit gains T.

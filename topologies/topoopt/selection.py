@@ -16,8 +16,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.topoopt.coin_change import both_ways, fewest
-from topologies.topoopt.totient import rings
+from testbed.topologies.topoopt.coin_change import both_ways, fewest
+from testbed.topologies.topoopt.totient import rings
 
 Select = Literal["geometric", "mp"]
 SELECTS: tuple[Select, ...] = get_args(Select)

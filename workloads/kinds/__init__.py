@@ -1,7 +1,7 @@
 """The kinds of trial: what moves between its processes, and how that is accounted for.
 
 A kind is a folder here, or an entry point ``testbed.kinds`` of an installed package (:mod:`testbed.base.plugins`). Its
-``KIND`` is a :class:`workloads.kinds.base.Kind`. Nobody else asks of which kind a plan is.
+``KIND`` is a :class:`testbed.workloads.kinds.base.Kind`. Nobody else asks of which kind a plan is.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import OutputError, UsageError
 from testbed.base.plugins import with_plugged
-from topologies.model import Topology
-from workloads.kinds.base import AnyKind
-from workloads.plan import Plan
-from workloads.sync import codec
-from workloads.sync.cost import Cost
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.base import AnyKind
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync import codec
+from testbed.workloads.sync.cost import Cost
 
 if TYPE_CHECKING:
-    from workloads.kinds.measures import Measures  # whose module imports pandas, which planning has no use for
+    from testbed.workloads.kinds.measures import Measures  # whose module imports pandas, which planning has no use for
 
 BUILT_IN = {
     **{name: name for name in ("forest", "library", "asynchronous")},

@@ -22,7 +22,7 @@ class Asked:
     Attributes:
         overlap: ``none``, ``layer`` or ``both``: whether gradients leave, and arrive, while workers compute.
         priority: whether chunks that are needed earlier overtake.
-        mode: of computing, as :class:`workloads.job.Compute`.
+        mode: of computing, as :class:`testbed.workloads.job.Compute`.
         iterations: of each worker.
         is_trained: whether weights depend on the sums; otherwise values of a profile are played back.
         largest: the largest magnitude of an element of a gradient or of a sum, if all are whole numbers whose sums must

@@ -2,8 +2,9 @@
 
 A kind says what its plans cost and refuse, how a process on a node takes part, and what its samples and bytes mean. All
 of it is pure but for :meth:`Kind.join`. The methods here are those of a kind that moves nothing that anyone knows of;
-:mod:`workloads.kinds.forest` has those of synchronous schemes, from which most kinds differ in a few words. What its
-callers tell it and are told can be imported from here too: :mod:`.asked` before a trial, :mod:`.evidence` after it.
+:mod:`testbed.workloads.kinds.forest` has those of synchronous schemes, from which most kinds differ in a few words.
+What its callers tell it and are told can be imported from here too: :mod:`.asked` before a trial, :mod:`.evidence`
+after it.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from topologies.part import Part
-from workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
-from workloads.kinds.evidence import Evidence, Told
-from workloads.plan import Plan
-from workloads.sync import codec
-from workloads.sync.cost import Cost, Releases, Shaper
-from workloads.sync.flows import neighbours, pairs
-from workloads.sync.forest import Forest, RunBy
-from workloads.sync.verify import check_form
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
+from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
+from testbed.workloads.kinds.evidence import Evidence, Told
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync import codec
+from testbed.workloads.sync.cost import Cost, Releases, Shaper
+from testbed.workloads.sync.flows import neighbours, pairs
+from testbed.workloads.sync.forest import Forest, RunBy
+from testbed.workloads.sync.verify import check_form
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd  # not needed to plan a trial
 
-    from workloads.job import WorkerJob
-    from workloads.kinds.measures import Measures
-    from workloads.kinds.ranks import Account, RankRows
-    from workloads.replay import Values
-    from workloads.sync.session import Session
-    from workloads.tasks.base import Participant
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.kinds.measures import Measures
+    from testbed.workloads.kinds.ranks import Account, RankRows
+    from testbed.workloads.replay import Values
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
 
 __all__ = [
     "AnyKind",
@@ -262,7 +263,7 @@ class Kind(Generic[P]):
     def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
         """Numbers of a job if nothing but computing and links took time, whose rates change as
         :attr:`Demand.changes` says and which nothing else disturbs, by names of metrics that
-        :mod:`analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
+        :mod:`testbed.analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
         return {}
 
     def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
@@ -373,13 +374,13 @@ class Kind(Generic[P]):
 
     def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
         """A worker's part where what it computes depends on the plan; None where its task alone knows it
-        (:mod:`workloads.tasks`)."""
+        (:mod:`testbed.workloads.tasks`)."""
         return None
 
     def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""
-        from workloads.job import Replay
-        from workloads.replay import Updates, Values
+        from testbed.workloads.job import Replay
+        from testbed.workloads.replay import Updates, Values
 
         floats, work = job.buckets[-1][1], job.training
         assert isinstance(work, Replay)  # the one task with values
@@ -439,7 +440,7 @@ class Kind(Generic[P]):
     @cached_property
     def measures(self) -> Measures:
         """What the times in its samples mean."""
-        from workloads.kinds.measures import Measures
+        from testbed.workloads.kinds.measures import Measures
 
         return Measures()
 

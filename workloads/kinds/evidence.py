@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workloads.kinds.ranks import Failed
-from workloads.kinds.transfers import Carried
-from workloads.sync.cost import Cost
-from workloads.updates import Step, Update
+from testbed.workloads.kinds.ranks import Failed
+from testbed.workloads.kinds.transfers import Carried
+from testbed.workloads.sync.cost import Cost
+from testbed.workloads.updates import Step, Update
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -37,8 +37,8 @@ class Evidence:
     """What the workers of a finished trial left behind, for the checks of its kind.
 
     Attributes:
-        samples: of all iterations, as :mod:`analysis.metrics` has them; without a row or a column where ranks tell of
-            none.
+        samples: of all iterations, as :mod:`testbed.analysis.metrics` has them; without a row or a column where ranks
+            tell of none.
         iterations: of each worker, as the spec has them.
         cost: of an average synchronisation.
         least_gst_s: the least that one can take.
@@ -64,7 +64,8 @@ class Told:
     Attributes:
         samples: those that count.
         order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
-            order of iterations; None where it is. Several servers' orders are merged (:func:`workloads.parts.merged`).
+            order of iterations; None where it is. Several servers' orders are merged
+            (:func:`testbed.workloads.parts.merged`).
         updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
             one.
         moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.
@@ -73,7 +74,7 @@ class Told:
         spoilt_bytes: the most that may have been sent besides ``moved``, on any link, because processes were lost.
         medians: columns of the samples of which the trial's metrics have, by the same name, the median over iterations
             after the warm-up of the mean over workers.
-        metrics: numbers of its own for the trial's metrics, by names that :mod:`analysis.dictionary` defines.
+        metrics: numbers of its own for the trial's metrics, by names that :mod:`testbed.analysis.dictionary` defines.
         ended_before: ranks that have the weights of a server in the end that was lost. The others have those of the
             server after it, which may have added in another order.
         lost_updates: by node that was lost, the updates that went with it, as (rank, iteration), where its process's

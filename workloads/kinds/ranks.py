@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workloads.sync.cost import Cost
+from testbed.workloads.sync.cost import Cost
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -147,14 +147,15 @@ class Account:
     """What a script did.
 
     Attributes:
-        samples: a row for each rank and iteration (:mod:`analysis.metrics`); None where its sums show no iterations.
+        samples: a row for each rank and iteration (:mod:`testbed.analysis.metrics`); None where its sums show no
+            iterations.
         warmup: how many iterations at the beginning count for no median.
         gradient_bytes: what is summed in an iteration.
         buckets: how many sums that is.
         cost: of an average iteration; None without iterations.
-        metrics: numbers by names that :mod:`analysis.dictionary` defines.
+        metrics: numbers by names that :mod:`testbed.analysis.dictionary` defines.
         collectives: of each kind and size of collective, how many there were and how long they took, by names that
-            :mod:`analysis.dictionary` defines.
+            :mod:`testbed.analysis.dictionary` defines.
         failed: collectives that failed on any rank.
         sums: how many sums of gradients each rank got in all; of the rank that got fewest.
     """

@@ -14,7 +14,7 @@ from typing import NoReturn, TextIO
 import numpy as np
 
 from testbed.base.errors import SpecError
-from workloads.lda.corpus import MOST_TOKENS, MOST_WORDS, Bags
+from testbed.workloads.lda.corpus import MOST_TOKENS, MOST_WORDS, Bags
 
 LONGEST_LINE = 64
 """Characters: three numbers of 19 digits, and spaces."""

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from testbed.base.errors import SpecError
-from topologies.load import check_open
-from workloads.lda import docword, texts
-from workloads.lda.corpus import MOST_TOKENS, Bags, Corpus, Documents, corpus, shards
-from workloads.lda.task import TopicModel
-from workloads.own.prepared import FACTS, Prepared
-from workloads.registry import lookup
+from testbed.topologies.load import check_open
+from testbed.workloads.lda import docword, texts
+from testbed.workloads.lda.corpus import MOST_TOKENS, Bags, Corpus, Documents, corpus, shards
+from testbed.workloads.lda.task import TopicModel
+from testbed.workloads.own.prepared import FACTS, Prepared
+from testbed.workloads.registry import lookup
 
 TEXTS: dict[str, Callable[[], list[list[str]]]] = {"lee": texts.lee, "python_reference": texts.python_reference}
 """Corpora that need no file of the user's."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.lda.corpus import Documents
-from workloads.lda.gibbs import Prior
+from testbed.workloads.lda.corpus import Documents
+from testbed.workloads.lda.gibbs import Prior
 
 STEPS = 50
 """Of the fixed point. With 20 topics of the Lee corpus, further steps change the likelihood by less than 1e-3."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.lda.corpus import Documents
-from workloads.lda.gibbs import Ints, Prior, Scan, sweep
-from workloads.lda.task import TopicModel
+from testbed.workloads.lda.corpus import Documents
+from testbed.workloads.lda.gibbs import Ints, Prior, Scan, sweep
+from testbed.workloads.lda.task import TopicModel
 
 Floats = NDArray[np.float32]
 

@@ -14,7 +14,7 @@ class TopicModel:
         words: size of the vocabulary.
         alpha, beta: concentration of the Dirichlet priors of a document's topics and of a topic's words.
         own_digest: of the corpus.
-        own: its files, as this process sees them (:mod:`workloads.lda.files`).
+        own: its files, as this process sees them (:mod:`testbed.workloads.lda.files`).
     """
 
     words: int

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from workloads.models import bert_tiny, candle_tiny, dlrm_tiny, lenet5, resnet8
-from workloads.registry import lookup
+from testbed.workloads.models import bert_tiny, candle_tiny, dlrm_tiny, lenet5, resnet8
+from testbed.workloads.registry import lookup
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from workloads.models.operators import Operator, build, head, stack
+from testbed.workloads.models.operators import Operator, build, head, stack
 
 FEATURES = 32
 """Of a drug, and of a cell."""

@@ -1,15 +1,15 @@
 """A small DLRM (Naumov et al. 2019; TopoOpt, section 2.2): eight embedding tables of 10,000 x 32, 2,560,000 floats,
 and a dense part of 349,282.
 
-As in :mod:`workloads.parallel.models`, the first dense layer takes what the feature layers make and all rows, side by
-side.
+As in :mod:`testbed.workloads.parallel.models`, the first dense layer takes what the feature layers make and all rows,
+side by side.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from workloads.models.operators import Operator, Table, build, head, stack
+from testbed.workloads.models.operators import Operator, Table, build, head, stack
 
 FEATURES, TABLES, ROWS, COLUMNS = 16, 8, 10_000, 32
 INPUT_SHAPE = (FEATURES + TABLES,)

@@ -1,5 +1,5 @@
 """Models that several servers can hold together: fully connected layers and embedding tables, each an operator with
-a name, of which :mod:`workloads.parallel` says who holds it.
+a name, of which :mod:`testbed.workloads.parallel` says who holds it.
 
 A sample is one row of floats. An operator without inputs takes a part of that row; another one takes the outputs of its
 inputs, side by side. The module of the whole model has one child for each operator, of that name.

@@ -5,11 +5,11 @@ Problem: planning needs the sizes of the layers, every worker needs the module a
 process of the harness must train as the workers do. A user's loader may take long, read files that no container sees,
 download, or draw by chance.
 
-Chosen: while a trial is planned, one process (:mod:`workloads.own.prepare`) runs the user's code, checks that model and
-data fit each other, and leaves files: the samples as arrays, the initial weights, and the Python files that the model
-is made from. Trials get copies of these files (:mod:`workloads.own.prepared`), which workers map into memory
-(:mod:`workloads.own.placed`). So the loader runs once, workers share the samples' memory, and what is edited while a
-run goes on changes nothing in it.
+Chosen: while a trial is planned, one process (:mod:`testbed.workloads.own.prepare`) runs the user's code, checks that
+model and data fit each other, and leaves files: the samples as arrays, the initial weights, and the Python files that
+the model is made from. Trials get copies of these files (:mod:`testbed.workloads.own.prepared`), which workers map into
+memory (:mod:`testbed.workloads.own.placed`). So the loader runs once, workers share the samples' memory, and what is
+edited while a run goes on changes nothing in it.
 
 Rejected: loading in each worker, which multiplies time and memory, and needs the data on each host; pickling the
 module, which classes within functions forbid; tracing it (torch.export), which many modules do not pass.
@@ -17,7 +17,7 @@ module, which classes within functions forbid; tracing it (torch.export), which 
 
 from __future__ import annotations
 
-from topologies.load import is_in_file
+from testbed.topologies.load import is_in_file
 
 TORCHVISION = "torchvision."
 FORMATS = ("mnist", "cifar10")

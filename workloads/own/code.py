@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.base.errors import SpecError
-from topologies.call import Call
-from topologies.load import is_in_file, load_function, users_code
-from topologies.parameters import bind, parameters_of
+from testbed.topologies.call import Call
+from testbed.topologies.load import is_in_file, load_function, users_code
+from testbed.topologies.parameters import bind, parameters_of
 
 _ROOT = Path(__file__).parents[2]
 _INSTALLED = {Path(path) for path in sysconfig.get_paths().values() if "python" in path}

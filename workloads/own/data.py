@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from testbed.base.errors import SpecError
-from topologies.call import Call, parse
-from topologies.load import is_in_file
-from workloads.datasets import split
-from workloads.own import formats
-from workloads.own.code import called, function_of, siblings
-from workloads.own.modules import seeded
+from testbed.topologies.call import Call, parse
+from testbed.topologies.load import is_in_file
+from testbed.workloads.datasets import split
+from testbed.workloads.own import formats
+from testbed.workloads.own.code import called, function_of, siblings
+from testbed.workloads.own.modules import seeded
 
 EXAMPLE = "./data.py:load, mnist(path=./mnist) or cifar10(path=./cifar-10-batches-py)"
 MOST_TESTED = 1000

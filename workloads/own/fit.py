@@ -7,12 +7,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from testbed.base.errors import SpecError
-from topologies.call import parse
-from workloads.datasets import Dataset
-from workloads.own import is_own_data
-from workloads.own.code import running
-from workloads.own.data import Samples, form
-from workloads.own.modules import EXAMPLE
+from testbed.topologies.call import parse
+from testbed.workloads.datasets import Dataset
+from testbed.workloads.own import is_own_data
+from testbed.workloads.own.code import running
+from testbed.workloads.own.data import Samples, form
+from testbed.workloads.own.modules import EXAMPLE
 
 SEEDS = (1, 2)
 

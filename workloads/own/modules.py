@@ -12,12 +12,12 @@ from torch import nn
 
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.base.extras import install
-from topologies.call import Call
-from topologies.load import is_in_file
-from topologies.parameters import did_you_mean
-from workloads.models import Layer
-from workloads.own import TORCHVISION
-from workloads.own.code import called, function_of, running, siblings
+from testbed.topologies.call import Call
+from testbed.topologies.load import is_in_file
+from testbed.topologies.parameters import did_you_mean
+from testbed.workloads.models import Layer
+from testbed.workloads.own import TORCHVISION
+from testbed.workloads.own.code import called, function_of, running, siblings
 
 EXAMPLE = "./net.py:Net or ./net.py:Net(classes=10)"
 

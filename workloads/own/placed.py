@@ -1,4 +1,5 @@
-"""A user's model and data where they are trained: what :mod:`workloads.own.prepare` left, as workers find it."""
+"""A user's model and data where they are trained: what :mod:`testbed.workloads.own.prepare` left, as workers find
+it."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.call import parse
-from workloads.job import Training
-from workloads.models import Model
+from testbed.topologies.call import parse
+from testbed.workloads.job import Training
+from testbed.workloads.models import Model
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from workloads.datasets import Dataset
+    from testbed.workloads.datasets import Dataset
 
 
 def _folder(training: Training) -> Path:
@@ -41,7 +42,7 @@ def network(training: Training) -> Model:
 def _built(training: Training) -> nn.Module:
     import torch
 
-    from workloads.own.modules import EXAMPLE, built
+    from testbed.workloads.own.modules import EXAMPLE, built
 
     folder, call = _folder(training), parse(training.model, EXAMPLE)
     path, colon, name = call.name.rpartition(":")
@@ -62,7 +63,7 @@ def dataset(training: Training) -> Dataset:
     """The user's samples; all processes of a machine that use the same file share its memory."""
     import torch
 
-    from workloads.datasets import Dataset
+    from testbed.workloads.datasets import Dataset
 
     folder = _folder(training)
     # Copied where it is written to: nobody does so, but PyTorch has no tensors that are read-only.

@@ -1,7 +1,7 @@
 """The process that runs a user's model and data once, checks them, and leaves files of them.
 
-Usage: ``python -P -m workloads.own.prepare PARENT``, with a question (:class:`Question`) on its standard input. It
-writes into the folder that the question names: ``facts.json``, or ``error.json`` after a mistake of the user's.
+Usage: ``python -P -m testbed.workloads.own.prepare PARENT``, with a question (:class:`Question`) on its standard input.
+It writes into the folder that the question names: ``facts.json``, or ``error.json`` after a mistake of the user's.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from testbed.base.errors import MissingToolError, SpecError
-from topologies.call import parse
-from workloads import datasets, models
-from workloads.lifeline import end_with
-from workloads.models import Layer
-from workloads.own import is_own_data, is_own_model
-from workloads.own.data import Samples, form, loaded
-from workloads.own.fit import tried
-from workloads.own.modules import EXAMPLE, built, seeded, trained_tensors
+from testbed.topologies.call import parse
+from testbed.workloads import datasets, models
+from testbed.workloads.lifeline import end_with
+from testbed.workloads.models import Layer
+from testbed.workloads.own import is_own_data, is_own_model
+from testbed.workloads.own.data import Samples, form, loaded
+from testbed.workloads.own.fit import tried
+from testbed.workloads.own.modules import EXAMPLE, built, seeded, trained_tensors
 
 DIGITS = 16
 """Of each digest, in hexadecimal, as of other files that a trial depends on."""

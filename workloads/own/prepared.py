@@ -19,9 +19,9 @@ from pathlib import Path
 
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.base.python import module_command
-from topologies.load import check_open
-from workloads.models import Layer
-from workloads.own import is_own_data, is_own_model
+from testbed.topologies.load import check_open
+from testbed.workloads.models import Layer
+from testbed.workloads.own import is_own_data, is_own_model
 
 LONGEST_S = 600.0
 """For which a user's code may load, far above what reading CIFAR-10 takes (4 s)."""
@@ -43,7 +43,7 @@ class Prepared:
     """What a trial needs of a user's model and data.
 
     Attributes:
-        layers: as :attr:`workloads.models.Model.layers`.
+        layers: as :attr:`testbed.workloads.models.Model.layers`.
         inputs: digests of what it was made from, by name.
         digest: of all of that.
         files: contents by relative name, as bytes or as the descriptor of an open file; the first is :data:`FACTS`.
@@ -90,7 +90,8 @@ def _copy(source: int, target: int) -> None:
 
 
 def prepare(folder: Path, model: str, dataset: str | None, seed: int, batch: int = 2) -> Prepared:
-    """Run the user's code in a process of its own, see :mod:`workloads.own.prepare`. Paths start from ``folder``.
+    """Run the user's code in a process of its own, see :mod:`testbed.workloads.own.prepare`. Paths start from
+    ``folder``.
 
     Raises:
         OwnError: the user's model or data cannot be used.
@@ -108,7 +109,7 @@ def prepare(folder: Path, model: str, dataset: str | None, seed: int, batch: int
             "seed": seed,
             "batch": min(batch, MOST_BATCH),
         }
-        ask("workloads.own.prepare", json.dumps(question), f"model {model!r} and its dataset")
+        ask("testbed.workloads.own.prepare", json.dumps(question), f"model {model!r} and its dataset")
         _raise_if_told(Path(into) / "error.json")
         return _read(Path(into))
 

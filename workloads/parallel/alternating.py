@@ -15,13 +15,13 @@ from itertools import cycle
 from random import Random
 
 from testbed.base.errors import SpecError
-from topologies.topoopt.demand import Demand
-from topologies.topoopt.found import Found
-from workloads.parallel.network import Network
-from workloads.parallel.operators import Model
-from workloads.parallel.prediction import Machine, Prediction, iteration_s, predict
-from workloads.parallel.search import Cost, Walk, search
-from workloads.parallel.strategy import Strategy, demand_of, fitting, is_silent
+from testbed.topologies.topoopt.demand import Demand
+from testbed.topologies.topoopt.found import Found
+from testbed.workloads.parallel.network import Network
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.prediction import Machine, Prediction, iteration_s, predict
+from testbed.workloads.parallel.search import Cost, Walk, search
+from testbed.workloads.parallel.strategy import Strategy, demand_of, fitting, is_silent
 
 MOST_STEPS = 10**6
 LEAST_GAIN = 0.001
@@ -85,7 +85,7 @@ class Planner:
     """Makes networks for a model's strategies, and predicts.
 
     Attributes:
-        finder: TopologyFinder for servers of some degree (:func:`topologies.topoopt.finder.find`).
+        finder: TopologyFinder for servers of some degree (:func:`testbed.topologies.topoopt.finder.find`).
         network: of what it finds, with the rate and the goodput of circuits (:func:`.network.of_found`).
     """
 

@@ -11,12 +11,12 @@ from functools import cache, partial
 from itertools import groupby
 from math import prod
 
-from workloads.models import candle_tiny, dlrm_tiny
-from workloads.models import operators as trained
-from workloads.parallel.operators import FLOAT_BYTES, Model, Operator, model
-from workloads.profiles import profile
-from workloads.profiles.layers import Layer
-from workloads.registry import lookup
+from testbed.workloads.models import candle_tiny, dlrm_tiny
+from testbed.workloads.models import operators as trained
+from testbed.workloads.parallel.operators import FLOAT_BYTES, Model, Operator, model
+from testbed.workloads.profiles import profile
+from testbed.workloads.profiles.layers import Layer
+from testbed.workloads.registry import lookup
 
 ROWS = 10**7
 """Of each embedding table (section 2.2; Table 2)."""
@@ -132,7 +132,7 @@ def _each_token(
 
 
 def _profiled(name: str, source: str, samples: int, network: str, assumed: str) -> Model:
-    """A network of :mod:`workloads.profiles`: a chain of layers, or of blocks of them."""
+    """A network of :mod:`testbed.workloads.profiles`: a chain of layers, or of blocks of them."""
     found: list[Operator] = []
     for block, group in groupby(profile(network).layers, lambda layer: ".".join(layer.name.split(".")[:2])):
         layers = list(group)

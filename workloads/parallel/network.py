@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.model import Path, Router, Topology
-from topologies.topoopt.found import Found
-from workloads.parallel.strategy import Holders, exchanged
-from workloads.sync.cost import cost_of_flows
-from workloads.sync.flows import flows
-from workloads.sync.forest import Forest
-from workloads.sync.trees import rings
+from testbed.topologies.model import Path, Router, Topology
+from testbed.topologies.topoopt.found import Found
+from testbed.workloads.parallel.strategy import Holders, exchanged
+from testbed.workloads.sync.cost import cost_of_flows
+from testbed.workloads.sync.flows import flows
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.trees import rings
 
 Routes = tuple[tuple[float, tuple[int, ...]], ...]
 """The part of a transfer that takes each path, and the path's directed links."""

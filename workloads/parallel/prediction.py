@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
-from workloads.parallel.network import Network, Routes
-from workloads.parallel.operators import Model
-from workloads.parallel.strategy import Strategy, gradients, held_bytes, served
+from testbed.workloads.parallel.network import Network, Routes
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.strategy import Strategy, gradients, held_bytes, served
 
 FLOP_PER_MULTIPLY_ADD = 2
 BACKWARD = 2

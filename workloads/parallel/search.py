@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from random import Random
 
-from workloads.parallel.strategy import Holders, Strategy
+from testbed.workloads.parallel.strategy import Holders, Strategy
 
 HALF_PASS = 0.05
 """An increase by this share of the first cost is kept half the time. FlexFlow's beta is open; the paper has none."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
-from topologies.parameters import did_you_mean
-from topologies.topoopt.demand import Demand, Group, check_servers, demand
-from workloads.parallel.operators import REST, Model
+from testbed.topologies.parameters import did_you_mean
+from testbed.topologies.topoopt.demand import Demand, Group, check_servers, demand
+from testbed.workloads.parallel.operators import REST, Model
 
 Holders = tuple[int, ...]
 """Servers that hold an operator, rising."""

@@ -1,7 +1,7 @@
 """Profiles of published models: the layers of their gradients, computed from the architecture, and measured times.
 
-Nothing of them is trained: a trial plays a profile back with random values (:mod:`workloads.replay`). Times are those
-of the PHub thesis, Table 6.1: forward and backward pass of one batch on a GTX 1080 Ti.
+Nothing of them is trained: a trial plays a profile back with random values (:mod:`testbed.workloads.replay`). Times are
+those of the PHub thesis, Table 6.1: forward and backward pass of one batch on a GTX 1080 Ti.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import prod
 
-from workloads.models import MODELS
-from workloads.profiles.bert import bert_base
-from workloads.profiles.convnets import alexnet, googlenet, resnet, resnext, vgg
-from workloads.profiles.inception_v3 import inception_v3
-from workloads.profiles.layers import Layer
-from workloads.registry import lookup
+from testbed.workloads.models import MODELS
+from testbed.workloads.profiles.bert import bert_base
+from testbed.workloads.profiles.convnets import alexnet, googlenet, resnet, resnext, vgg
+from testbed.workloads.profiles.inception_v3 import inception_v3
+from testbed.workloads.profiles.layers import Layer
+from testbed.workloads.registry import lookup
 
 TABLE_6_1 = "PHub thesis, Table 6.1"
 

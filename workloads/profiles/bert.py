@@ -6,7 +6,7 @@ weights with the word embeddings, and adds but a transform and a bias.
 
 from __future__ import annotations
 
-from workloads.profiles.layers import Layer, Layers
+from testbed.workloads.profiles.layers import Layer, Layers
 
 BLOCKS, HIDDEN, INNER = 12, 768, 3072
 WORDS, POSITIONS, SEGMENTS = 30_522, 512, 2

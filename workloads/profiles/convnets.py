@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from workloads.profiles.layers import Layer, Layers, Size, joined, pool
+from testbed.workloads.profiles.layers import Layer, Layers, Size, joined, pool
 
 CLASSES = 1000
 IMAGE: Size = (3, 224, 224)

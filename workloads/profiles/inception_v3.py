@@ -7,8 +7,8 @@ no bias.
 
 from __future__ import annotations
 
-from workloads.profiles.convnets import CLASSES
-from workloads.profiles.layers import Layer, Layers, Size, joined, pool
+from testbed.workloads.profiles.convnets import CLASSES
+from testbed.workloads.profiles.layers import Layer, Layers, Size, joined, pool
 
 Step = tuple[int, int | tuple[int, int], int, int | tuple[int, int]]
 """One convolution: channels, kernel, stride, padding."""

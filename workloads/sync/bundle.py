@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from socket import socket
 
-from workloads.sync.chunks import FLOAT_BYTES
-from workloads.sync.connection import HEADER_BYTES, Act, Connection
+from testbed.workloads.sync.chunks import FLOAT_BYTES
+from testbed.workloads.sync.connection import HEADER_BYTES, Act, Connection
 
 Sockets = Mapping[int, socket | Sequence[socket]]
 """By neighbour, its socket; or its sockets, in the same order at both ends, where circuits are parallel."""

@@ -7,8 +7,8 @@ until the first chunks reach it, its links wait for those chunks, too.
 
 from __future__ import annotations
 
-from workloads.sync.forest import Forest
-from workloads.sync.steps import are_even, idle_steps
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.steps import are_even, idle_steps
 
 CHUNK_S = 0.005
 CHUNK_BYTES = (128 * 2**10, 512 * 2**10)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError, SpecError
-from workloads.sync.forest import Forest
+from testbed.workloads.sync.forest import Forest
 
 FLOAT_BYTES = 4
 CHUNK_BITS = 29

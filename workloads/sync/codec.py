@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import OutputError
-from workloads.sync.forest import ROOT, FixedPoint, Forest, Parents, RunBy
+from testbed.workloads.sync.forest import ROOT, FixedPoint, Forest, Parents, RunBy
 
 VERSION = 3
 

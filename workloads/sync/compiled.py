@@ -1,8 +1,8 @@
 """The engine with its inner loop compiled (``mover.c``), which takes less processor time.
 
-It does what :class:`workloads.sync.engine.Engine` does, message for message, and is tested equal to it. It does less:
-sums are of float32, a neighbour has one connection, no bucket overtakes another, no controller's gate
-(:mod:`workloads.sync.gate`) holds messages back, and neither does jitter.
+It does what :class:`testbed.workloads.sync.engine.Engine` does, message for message, and is tested equal to it. It does
+less: sums are of float32, a neighbour has one connection, no bucket overtakes another, no controller's gate
+(:mod:`testbed.workloads.sync.gate`) holds messages back, and neither does jitter.
 :func:`engine` takes it wherever that is enough.
 
 Set-up compiles it. Where that was not possible the engine in Python does everything, and each process says which one it
@@ -24,15 +24,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from testbed.base.errors import WorkerError
-from workloads.job import Gated
-from workloads.sync.bundle import Sockets
-from workloads.sync.chunks import ChunkTable
-from workloads.sync.connection import BUFFER_SHARE, LEAST_AWAITED_BYTES, MOST_AWAITED_BYTES, Connection, lost
-from workloads.sync.engine import Engine, Floats
-from workloads.sync.forest import ABSENT, Forest
-from workloads.sync.steps import Jitter
+from testbed.workloads.job import Gated
+from testbed.workloads.sync.bundle import Sockets
+from testbed.workloads.sync.chunks import ChunkTable
+from testbed.workloads.sync.connection import BUFFER_SHARE, LEAST_AWAITED_BYTES, MOST_AWAITED_BYTES, Connection, lost
+from testbed.workloads.sync.engine import Engine, Floats
+from testbed.workloads.sync.forest import ABSENT, Forest
+from testbed.workloads.sync.steps import Jitter
 
-LIBRARY = "workloads.sync._mover"
+LIBRARY = "testbed.workloads.sync._mover"
 VERSION = 3
 """``mover.c`` has the same."""
 FIX = "install a C compiler (Debian: gcc and libc6-dev), remove .venv/.testbed-* and run ./setup.sh run"

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from testbed.base.errors import NeighbourError
-from workloads.sync.tcp_info import unacknowledged_bytes, unread_bytes
+from testbed.workloads.sync.tcp_info import unacknowledged_bytes, unread_bytes
 
 HEADER_BYTES = 4
 _BUFFERS_PER_SEND = 8

@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.model import Topology
-from workloads.sync.flows import Flows, broadcasts, flows
-from workloads.sync.forest import ROOT, Forest, Parents, blocks
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.flows import Flows, broadcasts, flows
+from testbed.workloads.sync.forest import ROOT, Forest, Parents, blocks
 
 
 def goodput(mtu_bytes: int) -> float:
@@ -122,7 +122,7 @@ class Cost:
 
 
 def cost(forest: Forest, topology: Topology, gradient_bytes: float) -> Cost:
-    """Cost of one synchronisation along the forest; it must have passed :func:`workloads.sync.verify.verify`.
+    """Cost of one synchronisation along the forest; it must have passed :func:`testbed.workloads.sync.verify.verify`.
 
     Raises:
         TopologyError: two neighbours in the forest have no route.

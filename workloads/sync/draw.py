@@ -11,8 +11,8 @@ from html import escape
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.svg import HOST, LINK, NODE_PX, SWITCH, box, box_size, line, opening
-from workloads.sync.forest import ABSENT, Forest
+from testbed.topologies.svg import HOST, LINK, NODE_PX, SWITCH, box, box_size, line, opening
+from testbed.workloads.sync.forest import ABSENT, Forest
 
 MOST_CLASSES, MOST_NODES = 9, 400
 """More could not be read."""

@@ -6,7 +6,8 @@ once.
 
 Chosen: a message is a 4-byte header (1 bit phase, 2 bits round, 29 bits chunk) and the chunk's numbers.
 Sums arrive in the gradient itself; partial sums arrive in a small scratch buffer and are added while they are in the
-cache. Sends are memoryviews of the gradient. What numbers are and where they lie is :mod:`workloads.sync.sums`'.
+cache. Sends are memoryviews of the gradient. What numbers are and where they lie is
+:mod:`testbed.workloads.sync.sums`'.
 
 A round is one iteration or one barrier. A message that cannot be taken yet (its gate is not open here, since its
 bucket's gradient is not complete, or it belongs to a later round) stops the reading of its connection, and TCP slows
@@ -41,14 +42,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
-from workloads.sync.bundle import Bundle, Sockets, bundles
-from workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
-from workloads.sync.connection import HEADER_BYTES, LAST_PACKET_BYTES, Connection, lost
-from workloads.sync.forest import ROOT, Forest
-from workloads.sync.loop import Loop
-from workloads.sync.plan import plan
-from workloads.sync.steps import Jitter
-from workloads.sync.sums import FixedSums, FloatSums, Numbers, Sums
+from testbed.workloads.sync.bundle import Bundle, Sockets, bundles
+from testbed.workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
+from testbed.workloads.sync.connection import HEADER_BYTES, LAST_PACKET_BYTES, Connection, lost
+from testbed.workloads.sync.forest import ROOT, Forest
+from testbed.workloads.sync.loop import Loop
+from testbed.workloads.sync.plan import plan
+from testbed.workloads.sync.steps import Jitter
+from testbed.workloads.sync.sums import FixedSums, FloatSums, Numbers, Sums
 
 _SUM = 1 << 31
 _ROUND_SHIFT, _ROUND_MASK = CHUNK_BITS, 3
@@ -62,7 +63,8 @@ class Engine(Loop):
     """Sums ``gradient`` over all workers, in place, again and again.
 
     ``gradient`` is float32[total_floats], or None on a node that adds and forwards without a gradient of its own.
-    ``sockets`` holds each neighbour's connected socket or sockets (:func:`workloads.sync.transport.connect_all`).
+    ``sockets`` holds each neighbour's connected socket or sockets
+    (:func:`testbed.workloads.sync.transport.connect_all`).
 
     An iteration is one ``start`` a bucket, each as soon as the bucket's gradient is complete, then ``wait``. Between a
     bucket's ``start`` and the end of ``wait`` the engine alone may touch the bucket.

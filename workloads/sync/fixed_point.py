@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
-from workloads.sync.forest import FixedPoint
+from testbed.workloads.sync.forest import FixedPoint
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.sync.forest import Forest, Parents, blocks
+from testbed.workloads.sync.forest import Forest, Parents, blocks
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.part import Part
+from testbed.topologies.part import Part
 
 ROOT = -1
 """In a parent array: this node is the tree's root."""
@@ -82,7 +82,7 @@ class Forest:
 
     @property
     def kind(self) -> str:
-        """The kind of trial that it is for (:mod:`workloads.kinds`)."""
+        """The kind of trial that it is for (:mod:`testbed.workloads.kinds`)."""
         return "forest" if self.run_by is None else self.run_by.kind
 
     @property

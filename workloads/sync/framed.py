@@ -14,8 +14,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from workloads.sync.connection import Connection, LostError, linger, lost
-from workloads.sync.loop import Loop
+from testbed.workloads.sync.connection import Connection, LostError, linger, lost
+from testbed.workloads.sync.loop import Loop
 
 _KIND_SHIFT = 28
 _LENGTH_MASK = (1 << _KIND_SHIFT) - 1

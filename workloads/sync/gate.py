@@ -38,9 +38,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.job import Gated
-from workloads.sync.connection import HEADER_BYTES, LOOK_S, Connection, LostError, linger
-from workloads.sync.tcp_info import room_bytes, sent, unacknowledged_bytes
+from testbed.workloads.job import Gated
+from testbed.workloads.sync.connection import HEADER_BYTES, LOOK_S, Connection, LostError, linger
+from testbed.workloads.sync.tcp_info import room_bytes, sent, unacknowledged_bytes
 
 UNSENT, HOLD, MOVE, GO = b"u", b"h", b"m", b"g"
 """To a process: tell what is unsent; hold it; everybody holds; go on, with a byte for each node, 1 where it may send

@@ -13,11 +13,11 @@ from itertools import pairwise
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.parts import Span
-from workloads.sync.chunks import ChunkTable
-from workloads.sync.forest import ABSENT, ROOT, Forest, Members, Parents
-from workloads.sync.trees import over
+from testbed.topologies.model import Topology
+from testbed.workloads.parts import Span
+from testbed.workloads.sync.chunks import ChunkTable
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Members, Parents
+from testbed.workloads.sync.trees import over
 
 LARGEST_SHARES = 2**62
 """Of all shares together, which are int64."""

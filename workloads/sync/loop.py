@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Self
 
 from testbed.base.errors import TrialTimeoutError
-from workloads.job import Gated
-from workloads.sync.connection import Connection
-from workloads.sync.gate import Gate
-from workloads.sync.session import Session
-from workloads.sync.tcp_info import Sent, congestion_control, sent
+from testbed.workloads.job import Gated
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.gate import Gate
+from testbed.workloads.sync.session import Session
+from testbed.workloads.sync.tcp_info import Sent, congestion_control, sent
 
 _GONE = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET

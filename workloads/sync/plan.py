@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.sync.chunks import ChunkTable
-from workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.chunks import ChunkTable
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from workloads.sync.tcp_info import Sent
+from testbed.workloads.sync.tcp_info import Sent
 
 
 class Model(Protocol):

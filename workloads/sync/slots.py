@@ -3,9 +3,9 @@
 Each class has W of a switch's slots, the forest's window, and its n-th chunk takes slot n mod W. That a slot is free in
 time is the workers' doing: one sends chunk n of a class once it has the sum of chunk n - W (:class:`Windows`), as in
 SwitchML, whose packets clock themselves this way. The sum comes back through the switch that the chunk was sent to
-(:mod:`workloads.sync.verify` makes sure of it), so the old chunk has done all it had to do there when the new one
-arrives, but for bytes that still queue towards a slower neighbour; until these have left, the new chunk waits in its
-connection. That neighbour reads whatever the switch sends, so the wait ends; classes do not wait for each other.
+(:mod:`testbed.workloads.sync.verify` makes sure of it), so the old chunk has done all it had to do there when the new
+one arrives, but for bytes that still queue towards a slower neighbour; until these have left, the new chunk waits in
+its connection. That neighbour reads whatever the switch sends, so the wait ends; classes do not wait for each other.
 
 Source: Sapio et al., "Scaling Distributed Machine Learning with In-Network Aggregation", NSDI 2021 (pool of slots,
 self-clocking).

@@ -16,7 +16,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.sync.forest import Forest, Parents
+from testbed.workloads.sync.forest import Forest, Parents
 
 Steps = NDArray[np.int64]
 

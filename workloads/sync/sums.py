@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from testbed.base.errors import WorkerError
-from workloads.sync import fixed_point
-from workloads.sync.connection import Act
-from workloads.sync.fixed_point import Scales
-from workloads.sync.forest import ABSENT, FixedPoint
-from workloads.sync.plan import Plan
-from workloads.sync.slots import Slots, Windows
+from testbed.workloads.sync import fixed_point
+from testbed.workloads.sync.connection import Act
+from testbed.workloads.sync.fixed_point import Scales
+from testbed.workloads.sync.forest import ABSENT, FixedPoint
+from testbed.workloads.sync.plan import Plan
+from testbed.workloads.sync.slots import Slots, Windows
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[Any]

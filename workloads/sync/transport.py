@@ -2,7 +2,8 @@
 
 Of two neighbours the one with the lower index connects and the other one listens. Every node first opens its listeners,
 then connects to the higher ones (the kernel completes a connection before it is accepted), then accepts the lower ones
-(:mod:`workloads.sync.reception`), so nobody waits in a circle. The one that connects says its index first, in 4 bytes.
+(:mod:`testbed.workloads.sync.reception`), so nobody waits in a circle. The one that connects says its index first, in 4
+bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from contextlib import contextmanager
 from itertools import chain
 
 from testbed.base.errors import PrivilegeError, TrialTimeoutError, WorkerError
-from workloads.job import Peer
-from workloads.sync.reception import HELLO_BYTES, MOST_SILENT, WAIT_LONGER, Look, Reception
+from testbed.workloads.job import Peer
+from testbed.workloads.sync.reception import HELLO_BYTES, MOST_SILENT, WAIT_LONGER, Look, Reception
 
 Place = tuple[str, int]
 """An address and a port."""

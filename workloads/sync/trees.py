@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError
 from testbed.base.listing import shortened
-from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest, Parents
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest, Parents
 
 DEFAULT_SLOTS = 0
 """64 chunks, 8 MiB of a workload's default chunks, or one for each class if there are more: about the memory that a
@@ -38,7 +38,7 @@ def over(
     window: int = 0,
 ) -> Forest:
     """The forest of these trees; sums go back along the reduce-tree, shares are equal, every host is a worker and all
-    add floats unless said otherwise. :func:`workloads.sync.schemes.build` names it."""
+    add floats unless said otherwise. :func:`testbed.workloads.sync.schemes.build` names it."""
     if fixed is not None:
         fixed = fixed if fixed.slots else replace(fixed, slots=max(_SLOTS, len(reduce)))
         window = fixed.slots // len(reduce)

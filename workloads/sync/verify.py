@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError, TopologyError
-from topologies.model import Topology
-from workloads.sync.flows import pairs
-from workloads.sync.forest import ABSENT, ROOT, Forest, Parents, blocks
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.flows import pairs
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents, blocks
 
 _SHOWN = 6
 """Nodes of a path or list that a message shows."""
@@ -178,7 +178,7 @@ def _check_presence(forest: Forest, some: Parents, rows: slice, kind: str) -> No
 def _check_passing(forest: Forest) -> None:
     """In fixed point, who sends to a node that is no worker gets the sum from it, if it has one to give.
 
-    A worker's next chunk for a slot then comes when the sum has left the slot, see :mod:`workloads.sync.slots`.
+    A worker's next chunk for a slot then comes when the sum has left the slot, see :mod:`testbed.workloads.sync.slots`.
     """
     if forest.fixed is None:
         return

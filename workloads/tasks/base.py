@@ -12,12 +12,12 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.checkpoint import Keeper
-from workloads.compute import Computed
-from workloads.job import WorkerJob
-from workloads.meter import TASKS, Meter
-from workloads.parts import Span
-from workloads.sync.session import Session
+from testbed.workloads.checkpoint import Keeper
+from testbed.workloads.compute import Computed
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.meter import TASKS, Meter
+from testbed.workloads.parts import Span
+from testbed.workloads.sync.session import Session
 
 Floats = NDArray[np.float32]
 Moments = tuple[float, float, float, float]

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from workloads.job import Task, WorkerJob
-from workloads.kinds.base import AnyKind
-from workloads.lda import reference
-from workloads.lda.shard import first_counts
-from workloads.lda.task import TopicModel
-from workloads.parts import Span
-from workloads.tasks.base import Floats
-from workloads.tasks.learner import Learner
-from workloads.updates import Step, Update
+from testbed.workloads.job import Task, WorkerJob
+from testbed.workloads.kinds.base import AnyKind
+from testbed.workloads.lda import reference
+from testbed.workloads.lda.shard import first_counts
+from testbed.workloads.lda.task import TopicModel
+from testbed.workloads.parts import Span
+from testbed.workloads.tasks.base import Floats
+from testbed.workloads.tasks.learner import Learner
+from testbed.workloads.updates import Step, Update
 
 TASK = TopicModel
 

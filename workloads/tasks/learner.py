@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workloads import compute
-from workloads.compute import Accelerator
-from workloads.job import WorkerJob
-from workloads.sync import session as sync
-from workloads.sync.session import Session
-from workloads.tasks.base import Floats, Notes, Participant, Release
+from testbed.workloads import compute
+from testbed.workloads.compute import Accelerator
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.sync import session as sync
+from testbed.workloads.sync.session import Session
+from testbed.workloads.tasks.base import Floats, Notes, Participant, Release
 
 
 class Model(compute.Model, sync.Model, Protocol):

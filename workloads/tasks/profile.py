@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from workloads.job import Replay, WorkerJob
-from workloads.kinds.base import AnyKind
-from workloads.parts import Span
-from workloads.replay import Checked, Player, Values
-from workloads.sync.engine import Engine
-from workloads.sync.session import Session
-from workloads.tasks.base import Floats, Notes, Participant, Release
+from testbed.workloads.job import Replay, WorkerJob
+from testbed.workloads.kinds.base import AnyKind
+from testbed.workloads.parts import Span
+from testbed.workloads.replay import Checked, Player, Values
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.session import Session
+from testbed.workloads.tasks.base import Floats, Notes, Participant, Release
 
 TASK = Replay
 

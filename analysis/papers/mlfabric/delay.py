@@ -7,15 +7,15 @@ from functools import cache
 
 import numpy as np
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs, Stated
-from analysis.papers.evidence import ITERATION_TIMES, Values, measure, measure_means
-from analysis.papers.judging import falling, near, within
-from analysis.papers.mlfabric.ideals import PAPERS, PLAYED, Asked, papers, played, ring_of, round_s
-from analysis.papers.mlfabric.rounds import ABOUT, RING, WORKERS, speed_up
-from analysis.recorded import Trial
-from workloads.kinds.asynchronous.measures import UpdatesMeasures
-from workloads.kinds.fabric import ideal
-from workloads.kinds.fabric.fates import Fate
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Stated
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure, measure_means
+from testbed.analysis.papers.judging import falling, near, within
+from testbed.analysis.papers.mlfabric.ideals import PAPERS, PLAYED, Asked, papers, played, ring_of, round_s
+from testbed.analysis.papers.mlfabric.rounds import ABOUT, RING, WORKERS, speed_up
+from testbed.analysis.recorded import Trial
+from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
+from testbed.workloads.kinds.fabric import ideal
+from testbed.workloads.kinds.fabric.fates import Fate
 
 DELAY = Experiment("mlfabric/delay.yaml", (), ("repeats=3", "workload.iterations=100"), ITERATION_TIMES)
 BOUNDS = {"A-N": 30, "A-1.5N": 45, "A-2N": 60}

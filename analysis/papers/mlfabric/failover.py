@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs, Statement, Verdict
-from analysis.papers.evidence import ITERATION_TIMES, Values, measure
-from analysis.papers.judging import true
-from analysis.recorded import Trial
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Statement, Verdict
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure
+from testbed.analysis.papers.judging import true
+from testbed.analysis.recorded import Trial
 
 FAILOVER = Experiment("mlfabric/failover.yaml", (), ("repeats=50",), ITERATION_TIMES)
 LOST = {

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.papers.claim import Finding, Row, Runs, Statement
-from analysis.papers.evidence import Measured
-from analysis.papers.judging import near, true, within
-from analysis.schedule_cases import MOST, case, compared
-from analysis.statistics import mean
-from topologies.build import build as build_topology
-from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate_with
-from workloads.kinds.fabric.scheduling.batch import schedule
-from workloads.kinds.fabric.scheduling.model import Batch, Replicated, Replication, Schedule, Update
-from workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.analysis.papers.claim import Finding, Row, Runs, Statement
+from testbed.analysis.papers.evidence import Measured
+from testbed.analysis.papers.judging import near, true, within
+from testbed.analysis.schedule_cases import MOST, case, compared
+from testbed.analysis.statistics import mean
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate_with
+from testbed.workloads.kinds.fabric.scheduling.batch import schedule
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Replicated, Replication, Schedule, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 EXACT = 1e-9
 QUICK_CASES, FULL_CASES = 12, 100

@@ -8,15 +8,15 @@ from functools import cache
 
 import numpy as np
 
-from analysis.papers.mlfabric.rounds import WORKERS
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.kinds.asked import Change
-from workloads.kinds.fabric import ideal
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.work import Work
-from workloads.sync.cost import goodput
-from workloads.sync.schemes import build_plan
+from testbed.analysis.papers.mlfabric.rounds import WORKERS
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.asked import Change
+from testbed.workloads.kinds.fabric import ideal
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.sync.cost import goodput
+from testbed.workloads.sync.schemes import build_plan
 
 MTU_BYTES = 1500
 COMPUTE = {"C1": (0.1, 2.0), "C2": (0.1, 4.0), "C3": (0.04, 2.0)}

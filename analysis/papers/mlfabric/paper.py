@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from analysis.papers.claim import Claim, Paper
-from analysis.papers.mlfabric.delay import DELAY, delay
-from analysis.papers.mlfabric.failover import FAILOVER, failover
-from analysis.papers.mlfabric.figures import FULL_CASES, figures
-from analysis.papers.mlfabric.plan import PLAN, plan
-from analysis.papers.mlfabric.replication import COPIES, REPLICA, replication
-from analysis.papers.mlfabric.scheduler import scheduler_time
-from analysis.papers.mlfabric.speed import ACCURACY, LAG, TABLE_2, lag, table_2, table_2_trained
-from analysis.papers.mlfabric.sync import LARGE, SMALL, sync
-from analysis.papers.mlfabric.topics import LDA, ROUNDS, topics
-from analysis.papers.mlfabric.unmeasured import MEAN_DELAY, C, convergence
+from testbed.analysis.papers.claim import Claim, Paper
+from testbed.analysis.papers.mlfabric.delay import DELAY, delay
+from testbed.analysis.papers.mlfabric.failover import FAILOVER, failover
+from testbed.analysis.papers.mlfabric.figures import FULL_CASES, figures
+from testbed.analysis.papers.mlfabric.plan import PLAN, plan
+from testbed.analysis.papers.mlfabric.replication import COPIES, REPLICA, replication
+from testbed.analysis.papers.mlfabric.scheduler import scheduler_time
+from testbed.analysis.papers.mlfabric.speed import ACCURACY, LAG, TABLE_2, lag, table_2, table_2_trained
+from testbed.analysis.papers.mlfabric.sync import LARGE, SMALL, sync
+from testbed.analysis.papers.mlfabric.topics import LDA, ROUNDS, topics
+from testbed.analysis.papers.mlfabric.unmeasured import MEAN_DELAY, C, convergence
 
 _PLACES = (
     "Links have 10 Gbit/s, gradients are those of ResNet-50, and computing takes 0.1 s (section 2). Rates and "

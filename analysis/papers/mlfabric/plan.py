@@ -7,15 +7,15 @@ from functools import cache
 
 import numpy as np
 
-from analysis.papers import evidence
-from analysis.papers.claim import Experiment, Finding, Row, Runs, Statement, Verdict
-from analysis.papers.evidence import Measured, Values, gst_s, measure
-from analysis.papers.judging import true, within
-from analysis.papers.mlfabric.ideals import Asked, play
-from analysis.papers.mlfabric.rounds import WORKERS
-from analysis.recorded import Run, Trial
-from analysis.transfers import NEAR, late_shares, overtaken
-from workloads.catalogue import tensor_sizes
+from testbed.analysis.papers import evidence
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Statement, Verdict
+from testbed.analysis.papers.evidence import Measured, Values, gst_s, measure
+from testbed.analysis.papers.judging import true, within
+from testbed.analysis.papers.mlfabric.ideals import Asked, play
+from testbed.analysis.papers.mlfabric.rounds import WORKERS
+from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.transfers import NEAR, late_shares, overtaken
+from testbed.workloads.catalogue import tensor_sizes
 
 PLAN = Experiment(
     "mlfabric/plan.yaml", ("workload.iterations=20",), ("repeats=5", "workload.iterations=40"), evidence.GST

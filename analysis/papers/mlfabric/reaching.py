@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis import metrics
-from analysis.papers.evidence import Values
-from analysis.recorded import Trial
+from testbed.analysis import metrics
+from testbed.analysis.papers.evidence import Values
+from testbed.analysis.recorded import Trial
 
 ITERATIONS, TIME = 0, 1
 LEVELS = 5

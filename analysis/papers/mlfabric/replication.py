@@ -8,15 +8,15 @@ from functools import cache
 
 import numpy as np
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs, Stated
-from analysis.papers.evidence import ITERATION_TIMES, Values, measure_means
-from analysis.papers.judging import falling, near, near_beyond_1, rising, within
-from analysis.papers.mlfabric.ideals import Asked, play
-from analysis.papers.mlfabric.plan import PLAN, PLANNED
-from analysis.papers.mlfabric.rounds import ABOUT, RING, WORKERS, rounds_s
-from analysis.recorded import Run, Trial
-from workloads.kinds.fabric import ideal
-from workloads.kinds.transfers import Purpose
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Stated
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure_means
+from testbed.analysis.papers.judging import falling, near, near_beyond_1, rising, within
+from testbed.analysis.papers.mlfabric.ideals import Asked, play
+from testbed.analysis.papers.mlfabric.plan import PLAN, PLANNED
+from testbed.analysis.papers.mlfabric.rounds import ABOUT, RING, WORKERS, rounds_s
+from testbed.analysis.recorded import Run, Trial
+from testbed.workloads.kinds.fabric import ideal
+from testbed.workloads.kinds.transfers import Purpose
 
 COPIES = Experiment(
     "mlfabric/replication.yaml", (), ("repeats=3", "workload.iterations=60", "quiet=10 s"), ITERATION_TIMES

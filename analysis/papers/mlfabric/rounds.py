@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from analysis import metrics
-from analysis.papers.evidence import ITERATION_TIMES, Measured, Values, measure_means
-from analysis.recorded import Run, Trial
-from workloads.kinds.asynchronous.measures import UpdatesMeasures
+from testbed.analysis import metrics
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Measured, Values, measure_means
+from testbed.analysis.recorded import Run, Trial
+from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
 
 ABOUT = 0.3
 """How far a speed-up may be off the paper's: a share of it."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.papers.claim import Finding, Row, Runs
-from analysis.papers.evidence import Measured
-from analysis.papers.judging import within
-from analysis.scheduler_batches import PAPER_MS, measured_ms
+from testbed.analysis.papers.claim import Finding, Row, Runs
+from testbed.analysis.papers.evidence import Measured
+from testbed.analysis.papers.judging import within
+from testbed.analysis.scheduler_batches import PAPER_MS, measured_ms
 from testbed.base.processor import cpu_model
 
 REPEATS = 2

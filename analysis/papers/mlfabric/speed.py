@@ -8,13 +8,13 @@ from functools import partial
 
 import numpy as np
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, Values, measure, measure_means
-from analysis.papers.judging import falling, near, near_beyond_1, rising, within
-from analysis.papers.mlfabric.ideals import PAPERS, Asked, ring_s, round_s
-from analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
-from analysis.papers.mlfabric.rounds import ABOUT, applied_s, rounds_s, speed_up
-from analysis.recorded import Run, Trial
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure, measure_means
+from testbed.analysis.papers.judging import falling, near, near_beyond_1, rising, within
+from testbed.analysis.papers.mlfabric.ideals import PAPERS, Asked, ring_s, round_s
+from testbed.analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
+from testbed.analysis.papers.mlfabric.rounds import ABOUT, applied_s, rounds_s, speed_up
+from testbed.analysis.recorded import Run, Trial
 
 TABLE_2 = Experiment(
     "mlfabric/table2.yaml",

@@ -8,18 +8,18 @@ from functools import cache
 
 import numpy as np
 
-from analysis import metrics
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure_means
-from analysis.papers.judging import falling, near, near_beyond_1, within
-from analysis.papers.mlfabric.ideals import PAPERS, play, ring_s
-from analysis.papers.mlfabric.rounds import ABOUT, rounds_s
-from analysis.recorded import Run, Trial
-from analysis.report.networks import course, numbered
-from topologies.model import Topology
-from workloads.catalogue import tensor_sizes
-from workloads.kinds.transfers import Purpose
-from workloads.sync.schemes.tree import tree
+from testbed.analysis import metrics
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure_means
+from testbed.analysis.papers.judging import falling, near, near_beyond_1, within
+from testbed.analysis.papers.mlfabric.ideals import PAPERS, play, ring_s
+from testbed.analysis.papers.mlfabric.rounds import ABOUT, rounds_s
+from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.report.networks import course, numbered
+from testbed.topologies.model import Topology
+from testbed.workloads.catalogue import tensor_sizes
+from testbed.workloads.kinds.transfers import Purpose
+from testbed.workloads.sync.schemes.tree import tree
 
 FULL = ("repeats=3", "workload.iterations=40", "quiet=10 s")
 SMALL = Experiment("mlfabric/sync.yaml", (), FULL, ITERATION_TIMES)

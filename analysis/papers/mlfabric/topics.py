@@ -7,13 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, measure, measure_means
-from analysis.papers.judging import near
-from analysis.papers.mlfabric.ideals import MTU_BYTES, Asked, ring_of, round_s
-from analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
-from analysis.papers.mlfabric.rounds import RING, rounds_s
-from workloads.sync.cost import goodput
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, measure, measure_means
+from testbed.analysis.papers.judging import near
+from testbed.analysis.papers.mlfabric.ideals import MTU_BYTES, Asked, ring_of, round_s
+from testbed.analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
+from testbed.analysis.papers.mlfabric.rounds import RING, rounds_s
+from testbed.workloads.sync.cost import goodput
 
 LDA = Experiment("mlfabric/lda.yaml", (), ("repeats=3", "workload.iterations=150"), ITERATION_TIMES)
 CONVERGED = {"A-30": (188, 139), "A-60": (239, 169), "async": (300, 1080)}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, mean_of, measure, speed_up
-from analysis.papers.judging import near, rising, within
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, mean_of, measure, speed_up
+from testbed.analysis.papers.judging import near, rising, within
 
 FULL = ("repeats=5", "workload.iterations=12")
 CANDLE = Experiment("topoopt/figure12.yaml", ("workload.iterations=3",), FULL, ITERATION_TIMES)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.papers.claim import Finding, Row, Runs
-from analysis.papers.judging import near, within
-from topologies.build import build
-from topologies.prices import TOPOOPT, bill, total
+from testbed.analysis.papers.claim import Finding, Row, Runs
+from testbed.analysis.papers.judging import near, within
+from testbed.topologies.build import build
+from testbed.topologies.prices import TOPOOPT, bill, total
 
 SIZES = ((4, 100), (8, 200))
 """Interfaces of a server and their rate in Gbit/s: those of figure 11."""

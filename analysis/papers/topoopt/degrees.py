@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, iteration_s, measure
-from analysis.papers.judging import falling, near
-from analysis.recorded import Trial
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, iteration_s, measure
+from testbed.analysis.papers.judging import falling, near
+from testbed.analysis.recorded import Trial
 
 DEGREES = Experiment("topoopt/figure16.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20"), GST)
 ITERATIONS = {

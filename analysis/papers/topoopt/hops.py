@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from analysis.papers.claim import Finding, Row, Runs, Statement, Verdict
-from analysis.papers.judging import near, within
-from topologies.build import build
-from topologies.topoopt.coin_change import both_ways, fewest
-from topologies.topoopt.selection import geometric
-from topologies.topoopt.totient import rings
+from testbed.analysis.papers.claim import Finding, Row, Runs, Statement, Verdict
+from testbed.analysis.papers.judging import near, within
+from testbed.topologies.build import build
+from testbed.topologies.topoopt.coin_change import both_ways, fewest
+from testbed.topologies.topoopt.selection import geometric
+from testbed.topologies.topoopt.totient import rings
 
 RINGS = 4
 """Of eight interfaces."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis import metrics
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, Values, measure
-from analysis.papers.judging import within
-from analysis.recorded import Trial
+from testbed.analysis import metrics
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure
+from testbed.analysis.papers.judging import within
+from testbed.analysis.recorded import Trial
 
 LEARNT = Experiment(
     "topoopt/figure19.yaml", ("workload.iterations=15",), ("repeats=5", "workload.iterations=120"), ITERATION_TIMES

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, Values, measure
-from analysis.papers.judging import within
-from analysis.recorded import Trial
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure
+from testbed.analysis.papers.judging import within
+from testbed.analysis.recorded import Trial
 
 LOOK_AHEAD = Experiment(
     "topoopt/look_ahead.yaml", ("repeats=3", "workload.iterations=3"), ("repeats=5",), ITERATION_TIMES

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from analysis.papers.claim import Finding, Row, Runs
-from analysis.papers.judging import near, true
-from topologies.topoopt.coin_change import both_ways, fewest
-from topologies.topoopt.degrees import allreduce_share
-from topologies.topoopt.figures import bandwidth_tax, mp_hops
-from topologies.topoopt.finder import find
-from topologies.topoopt.models import dlrm
-from topologies.topoopt.totient import rings
+from testbed.analysis.papers.claim import Finding, Row, Runs
+from testbed.analysis.papers.judging import near, true
+from testbed.topologies.topoopt.coin_change import both_ways, fewest
+from testbed.topologies.topoopt.degrees import allreduce_share
+from testbed.topologies.topoopt.figures import bandwidth_tax, mp_hops
+from testbed.topologies.topoopt.finder import find
+from testbed.topologies.topoopt.models import dlrm
+from testbed.topologies.topoopt.totient import rings
 
 SERVERS = 12
 STRIDES = (1, 5, 7, 11)

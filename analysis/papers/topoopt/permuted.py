@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure, speed_up
-from analysis.papers.judging import near, within
-from analysis.recorded import Trial
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure, speed_up
+from testbed.analysis.papers.judging import near, within
+from testbed.analysis.recorded import Trial
 
 PERMS = Experiment(
     "topoopt/perms.yaml", ("workload.iterations=4",), ("repeats=5", "workload.iterations=40"), ITERATION_TIMES

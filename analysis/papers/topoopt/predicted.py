@@ -13,18 +13,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, Values, iteration_s, measure
-from analysis.papers.judging import within
-from analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4
-from analysis.papers.topoopt.degrees import ITERATIONS
-from analysis.papers.topoopt.look_ahead import LOOK_AHEAD
-from analysis.papers.topoopt.permuted import PERMS, PERMS_CANDLE
-from analysis.papers.topoopt.reconfigured import ONESHOT, RECONFIGURED
-from analysis.papers.topoopt.shared import SHARED
-from analysis.papers.topoopt.switched import MODELS
-from analysis.papers.topoopt.trained import DLRM
-from analysis.recorded import Trial
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, iteration_s, measure
+from testbed.analysis.papers.judging import within
+from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4
+from testbed.analysis.papers.topoopt.degrees import ITERATIONS
+from testbed.analysis.papers.topoopt.look_ahead import LOOK_AHEAD
+from testbed.analysis.papers.topoopt.permuted import PERMS, PERMS_CANDLE
+from testbed.analysis.papers.topoopt.reconfigured import ONESHOT, RECONFIGURED
+from testbed.analysis.papers.topoopt.shared import SHARED
+from testbed.analysis.papers.topoopt.switched import MODELS
+from testbed.analysis.papers.topoopt.trained import DLRM
+from testbed.analysis.recorded import Trial
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *(DLRM, PERMS, PERMS_CANDLE, CANDLE, CANDLE_D8, DLRM_D4),

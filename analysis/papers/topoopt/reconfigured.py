@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, measure, speed_up
-from analysis.papers.judging import within
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, measure, speed_up
+from testbed.analysis.papers.judging import within
 
 RECONFIGURED = Experiment(
     "topoopt/figure15.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=12"), ITERATION_TIMES

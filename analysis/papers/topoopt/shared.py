@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from analysis.papers.claim import Experiment, Finding, Row, Runs
-from analysis.papers.evidence import ITERATION_TIMES, Values, iteration_s, measure
-from analysis.papers.judging import near, within
-from analysis.recorded import Run, Trial
+from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, iteration_s, measure
+from testbed.analysis.papers.judging import near, within
+from testbed.analysis.recorded import Run, Trial
 
 SHARED = Experiment(
     "topoopt/figure14.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=12"), ITERATION_TIMES

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from analysis.recorded import Run
-from analysis.report.cells import Study, study
-from analysis.report.question import Question
-from analysis.report.questions import (
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.cells import Study, study
+from testbed.analysis.report.question import Question
+from testbed.analysis.report.questions import (
     checkpoints,
     communication,
     completion,

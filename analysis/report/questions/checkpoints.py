@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from analysis.recorded import Checkpoints, Trial
-from analysis.repeats import JCT
-from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study
-from analysis.report.question import Question
+from testbed.analysis.recorded import Checkpoints, Trial
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study
+from testbed.analysis.report.question import Question
 
 Writing: TypeAlias = tuple[Trial, Checkpoints]
 

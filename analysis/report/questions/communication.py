@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from analysis.recorded import Collective, Trial
-from analysis.repeats import GST
-from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study
-from analysis.report.question import Key, Question, column
+from testbed.analysis.recorded import Collective, Trial
+from testbed.analysis.repeats import GST
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study
+from testbed.analysis.report.question import Key, Question, column
 from testbed.base.units import rate_text
 
 MOST_SHOWN = 6

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import ratios
-from analysis.report import plot, words
-from analysis.report.cells import (
+from testbed.analysis import ratios
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import (
     Group,
     MeasuredCell,
     Study,
@@ -21,8 +21,8 @@ from analysis.report.cells import (
     notes,
     over,
 )
-from analysis.report.question import Key, Panel, Question, column
-from analysis.statistics import Interval
+from testbed.analysis.report.question import Key, Panel, Question, column
+from testbed.analysis.statistics import Interval
 
 JCT_DEFINED = (
     "JCT runs from the moment the first worker starts its first iteration to the moment the last worker ends its "

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.recorded import Trial
-from analysis.report import plot, words
-from analysis.report.cells import Study
-from analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.analysis.recorded import Trial
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Study
+from testbed.analysis.report.question import Key, Panel, Question, column, rounded
 
 MOST_PANELS = 6
 SORTS = {

@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from analysis.recorded import Run, Setting, Slot, Trial
-from analysis.repeats import JCT
-from analysis.report import plot, words
-from analysis.report.cells import Study
-from analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.analysis.recorded import Run, Setting, Slot, Trial
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Study
+from testbed.analysis.report.question import Key, Panel, Question, column, rounded
 from testbed.base.listing import shortened
 
 Jobs: TypeAlias = tuple[Trial, ...]

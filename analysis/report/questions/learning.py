@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import metrics
-from analysis.goal import Quality, goal, quality, reached_s
-from analysis.recorded import Trial
-from analysis.repeats import JCT
-from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study, interval, notes
-from analysis.report.question import Panel, Question, column
+from testbed.analysis import metrics
+from testbed.analysis.goal import Quality, goal, quality, reached_s
+from testbed.analysis.recorded import Trial
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, interval, notes
+from testbed.analysis.report.question import Panel, Question, column
 
 SAME_LOSS = 1e-3
 """Losses of two arms that differ by less than this, relatively, are called the same."""

@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from analysis import metrics
-from analysis.goal import Quality
-from analysis.recorded import Trial
-from analysis.repeats import JCT
-from analysis.report import plot, words
-from analysis.report.cells import MeasuredCell, Study
-from analysis.report.question import Panel, Question, column
-from analysis.report.questions.learning import accuracy_curve, quality_of, thinned
+from testbed.analysis import metrics
+from testbed.analysis.goal import Quality
+from testbed.analysis.recorded import Trial
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import MeasuredCell, Study
+from testbed.analysis.report.question import Panel, Question, column
+from testbed.analysis.report.questions.learning import accuracy_curve, quality_of, thinned
 
 Curves: TypeAlias = Sequence[tuple[MeasuredCell, pd.DataFrame]]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.recorded import LinkCount, Trial
-from analysis.report import words
-from analysis.report.cells import Study
-from analysis.report.networks import network
-from analysis.report.question import Panel, Question
+from testbed.analysis.recorded import LinkCount, Trial
+from testbed.analysis.report import words
+from testbed.analysis.report.cells import Study
+from testbed.analysis.report.networks import network
+from testbed.analysis.report.question import Panel, Question
 from testbed.base.errors import TestbedError
 from testbed.base.units import size_text
-from topologies.draw import svg
+from testbed.topologies.draw import svg
 
 MOST_PANELS = 12
 MOST_LINKS = 6000

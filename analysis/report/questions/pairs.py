@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.recorded import Trial
-from analysis.report import plot, words
-from analysis.report.cells import Study
-from analysis.report.question import Panel, Question, column, rounded
-from analysis.report.questions.queues import SCALE
+from testbed.analysis.recorded import Trial
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Study
+from testbed.analysis.report.question import Panel, Question, column, rounded
+from testbed.analysis.report.questions.queues import SCALE
 
 MOST_PANELS = 6
 MOST_SERVERS = 64

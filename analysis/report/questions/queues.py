@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.recorded import LinkCount, Trial
-from analysis.report import plot, words
-from analysis.report.cells import MeasuredCell, Study
-from analysis.report.question import Panel, Question, column, rounded
+from testbed.analysis.recorded import LinkCount, Trial
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import MeasuredCell, Study
+from testbed.analysis.report.question import Panel, Question, column, rounded
 
 MOST_PANELS = 3
 MOST_LINKS = 16

@@ -6,11 +6,11 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from analysis.recorded import Loss, Trial
-from analysis.repeats import JCT
-from analysis.report import plot, words
-from analysis.report.cells import MeasuredCell, Study
-from analysis.report.question import Key, Panel, Question
+from testbed.analysis.recorded import Loss, Trial
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import MeasuredCell, Study
+from testbed.analysis.report.question import Key, Panel, Question
 
 Lost: TypeAlias = tuple[MeasuredCell, Trial, Loss]
 

@@ -7,11 +7,11 @@ from itertools import accumulate
 
 import pandas as pd
 
-from analysis.recorded import Trial
-from analysis.repeats import JCT
-from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study
-from analysis.report.question import Question, column, rounded
+from testbed.analysis.recorded import Trial
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study
+from testbed.analysis.report.question import Question, column, rounded
 from testbed.base.units import size_text
 
 DEFINED = (

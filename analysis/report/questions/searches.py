@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report import plot, words
-from analysis.report.cells import Study
-from analysis.report.question import Panel, Question, column
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Study
+from testbed.analysis.report.question import Panel, Question, column
 
 DEFINED = (
     "A step of the search gives an operator other hosts and predicts an iteration. The line is the best so far: with "

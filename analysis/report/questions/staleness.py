@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from analysis.repeats import JCT
-from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study
-from analysis.report.question import Panel, Question, column
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study
+from testbed.analysis.report.question import Panel, Question, column
 
 Counts: TypeAlias = "pd.Series[int]"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.repeats import GST
-from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study, notes
-from analysis.report.question import Key, Panel, Question, column
-from analysis.verdicts import GST_P95
+from testbed.analysis.repeats import GST
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
+from testbed.analysis.report.question import Key, Panel, Question, column
+from testbed.analysis.verdicts import GST_P95
 
 MOST_POINTS = 6000
 """Iterations of all trials that are drawn as a point each; of more than that, quantiles."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import metrics
-from analysis.recorded import Trial
-from analysis.repeats import ITERATIONS as ITERATION_TIMES
-from analysis.report import plot, words
-from analysis.report.cells import MeasuredCell, Study, notes
-from analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.analysis import metrics
+from testbed.analysis.recorded import Trial
+from testbed.analysis.repeats import ITERATIONS as ITERATION_TIMES
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import MeasuredCell, Study, notes
+from testbed.analysis.report.question import Key, Panel, Question, column, rounded
 
 MOST_PANELS = 12
 MOST_WORKERS = 32

@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import metrics
-from analysis.recorded import Trial
-from analysis.report import plot, words
-from analysis.report.cells import MeasuredCell, Study
-from analysis.report.networks import names
-from analysis.report.question import Key, Panel, Question, column, rounded
-from analysis.transfers import NEAR, late_shares, overtaken
-from workloads.kinds.transfers import Purpose
+from testbed.analysis import metrics
+from testbed.analysis.recorded import Trial
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import MeasuredCell, Study
+from testbed.analysis.report.networks import names
+from testbed.analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.analysis.transfers import NEAR, late_shares, overtaken
+from testbed.workloads.kinds.transfers import Purpose
 
 MOST_PANELS = 3
 MOST_BARS = 32

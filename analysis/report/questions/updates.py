@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.recorded import Trial
-from analysis.repeats import JCT
-from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study, notes
-from analysis.report.networks import course, numbered
-from analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.analysis.recorded import Trial
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
+from testbed.analysis.report.networks import course, numbered
+from testbed.analysis.report.question import Key, Panel, Question, column, rounded
 from testbed.base.units import rate_text
 
 Floats = NDArray[np.float64]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.repeats import WAITING
-from analysis.report import plot, words
-from analysis.report.cells import Group, MeasuredCell, Study, notes
-from analysis.report.question import Key, Question
+from testbed.analysis.repeats import WAITING
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
+from testbed.analysis.report.question import Key, Question
 
 DEFINED = (
     "In each iteration a worker waits from the moment it has its own gradient until the last worker has its gradient. "

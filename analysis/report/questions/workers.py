@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import ratios
-from analysis.recorded import Run
-from analysis.repeats import GST
-from analysis.report import plot, words
-from analysis.report.cells import MeasuredCell, Study, over
-from analysis.report.question import Key, Panel, Question, column
-from analysis.report.questions import sync
+from testbed.analysis import ratios
+from testbed.analysis.recorded import Run
+from testbed.analysis.repeats import GST
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import MeasuredCell, Study, over
+from testbed.analysis.report.question import Key, Panel, Question, column
+from testbed.analysis.report.questions import sync
 
 
 def against_workers(study: Study) -> Question | None:

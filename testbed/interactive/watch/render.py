@@ -26,7 +26,7 @@ def report(run: Path) -> str:
     Raises:
         OutputError: a file of the run is damaged.
     """
-    from analysis.report import text
+    from testbed.analysis.report import text
 
     return text([run])
 
@@ -37,10 +37,10 @@ def last(run: Path) -> str:
     Raises:
         OutputError: a file of the run is damaged.
     """
-    from analysis.load import load, read_samples
-    from analysis.report import page
-    from analysis.report.points import apart
-    from topologies.load import no_code
+    from testbed.analysis.load import load, read_samples
+    from testbed.analysis.report import page
+    from testbed.analysis.report.points import apart
+    from testbed.topologies.load import no_code
 
     with no_code("a report", "testbed topo and testbed forest draw what files make"):
         whole = load(run, samples=False)

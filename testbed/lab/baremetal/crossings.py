@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from testbed.lab.baremetal.network import between_switches
 from testbed.lab.baremetal.racks import under
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 Flow = tuple[int, int]
 """From a host to a host."""

@@ -28,8 +28,8 @@ from testbed.lab.limits import HTB
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target, need_torch
 from testbed.lab.requests import Call
-from topologies import addressing
-from topologies.model import Topology
+from testbed.topologies import addressing
+from testbed.topologies.model import Topology
 
 UNDO_S = 120.0
 """Without a word from us for so long, a host undoes its shaping: longer than a network's hiccup, shorter than lunch."""

@@ -16,11 +16,11 @@ from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.network import Placement
 from testbed.lab.baremetal.racks import under
 from testbed.lab.measurements import Burst, Calibration, Passed, Stream, Traffic, Way
-from topologies import addressing
-from topologies.model import Topology
-from workloads.arrivals import LEAST_BITS
-from workloads.job import Probe
-from workloads.sync.cost import goodput
+from testbed.topologies import addressing
+from testbed.topologies.model import Topology
+from testbed.workloads.arrivals import LEAST_BITS
+from testbed.workloads.job import Probe
+from testbed.workloads.sync.cost import goodput
 
 PINGS = 11
 """Round trips a way, of which the median counts."""

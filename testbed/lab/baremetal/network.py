@@ -21,8 +21,8 @@ from testbed.lab.baremetal.inventory import Host, Inventory
 from testbed.lab.baremetal.wanted import Nic, Wanted
 from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
-from topologies import addressing
-from topologies.model import Topology
+from testbed.topologies import addressing
+from testbed.topologies.model import Topology
 
 Macs = Mapping[str, Mapping[str, str]]
 """By host, the MAC address of each of its NICs."""

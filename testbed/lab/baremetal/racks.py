@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from testbed.base.errors import SpecError
 from testbed.base.listing import counted
 from testbed.lab.baremetal.inventory import Host, Inventory
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 def under(topology: Topology) -> dict[int, list[int]]:

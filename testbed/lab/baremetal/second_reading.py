@@ -12,7 +12,7 @@ from testbed.lab.baremetal.wanted import Nic, Wanted
 from testbed.lab.base import LinkChange
 from testbed.lab.netns.listening import Said
 from testbed.lab.netns.second_reading import DECODER, Egress, Kernel, compare
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 HEADER_BYTES = 16
 """Of a netlink message (netlink(7))."""

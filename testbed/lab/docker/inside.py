@@ -26,7 +26,7 @@ from testbed.lab.netns.processes import Place, Processes, by_stream, is_stopped,
 from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Requests, request
 from testbed.machine.cgroups import limits
-from workloads import job
+from testbed.workloads import job
 
 OWN_NAMESPACE = "/proc/self/ns/net"
 

@@ -42,7 +42,7 @@ from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.zygote import ONE_THREAD
 from testbed.lab.programs import Exit, Launch, Program, Running, check_launches
 from testbed.machine.monitor import Monitor
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 AT_ONCE = 8
 """Containers that are started or removed at a time; Docker takes turns where it must."""
@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 TRIAL = "trial"
 """What a container is for that is no host's, and is gone before there are others."""
 AGENT = "testbed.lab.docker.agent"
-WORKER = "workloads.worker"
+WORKER = "testbed.workloads.worker"
 
 
 @dataclass

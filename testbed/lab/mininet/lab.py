@@ -14,7 +14,7 @@ from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.blueprint import initial_impairments
 from testbed.lab.netns.impairing import NETEM
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 MOST_BPS = 1_000_000_000
 """``mininet.link.TCIntf.bwParamMax``: above it, Mininet says so in its log and leaves the link without a limit."""

@@ -20,9 +20,9 @@ from typing import Literal
 from testbed.base.errors import SpecError
 from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkSettings
 from testbed.lab.limits import HTB
-from topologies import addressing, routing
-from topologies.addressing import Addresses
-from topologies.model import Link, Topology
+from testbed.topologies import addressing, routing
+from testbed.topologies.addressing import Addresses
+from testbed.topologies.model import Link, Topology
 
 FIRST_INDEX = 1000
 

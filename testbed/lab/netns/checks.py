@@ -14,8 +14,8 @@ from testbed.lab.netns.impairing import NETEM
 from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.lab import NetnsLab
 from testbed.lab.place import Prerequisite
-from topologies.addressing import plan
-from topologies.build import build
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
 
 TRIED_DELAY_S, TRIED_LINKS, TRIED_RATE_BPS = 0.001, 4, 100_000_000
 TRIED = 4

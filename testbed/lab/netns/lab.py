@@ -27,8 +27,8 @@ from testbed.lab.programs import Completed, Exit, Launch, Program, Running, chec
 from testbed.lab.requests import Call
 from testbed.machine.monitor import Monitor
 from testbed.machine.processes import children_by_inner_pid, first_child
-from topologies import addressing
-from topologies.model import Topology
+from testbed.topologies import addressing
+from testbed.topologies.model import Topology
 
 AGENT = "testbed.lab.netns.agent"
 CALIBRATION_START_S = 30.0

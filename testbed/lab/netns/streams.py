@@ -24,7 +24,7 @@ from testbed.lab.netns import shaping
 from testbed.lab.netns.blueprint import NodePlan, Port
 from testbed.lab.netns.build import SPARE_FILES, BuiltNetwork, allow_files
 from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket, attributes
-from workloads.sync.tcp_info import read
+from testbed.workloads.sync.tcp_info import read
 
 LIST_S = 1.0
 """How often connections are listed where none seems to be new."""

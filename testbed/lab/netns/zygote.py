@@ -22,7 +22,7 @@ def worker_body(*, torch: bool = True) -> Callable[[Launch], int]:
     """The function that runs a worker from its job file and returns its exit status; the first call imports."""
     for name in ONE_THREAD:  # read at import; threads do not survive a fork, and a worker is given one core's worth
         os.environ[name] = "1"
-    from workloads import worker
+    from testbed.workloads import worker
 
     worker.prepare(torch=torch)
     if not torch:
@@ -35,6 +35,6 @@ def expect(workers: Sequence[Launch]) -> None:
     jobs = [Path(one.job) for one in workers if one.torch and not one.program]
     if jobs:
         worker_body()
-        from workloads import worker
+        from testbed.workloads import worker
 
         worker.expect(jobs)

@@ -12,7 +12,7 @@ from testbed.base.groups import Rate, Whole
 from testbed.perturb import targets
 from testbed.perturb.events import Event, Helper, helped
 from testbed.perturb.kinds.base import Context, Timed
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 BACKGROUND_PORT = 8_000
 """The n-th perturbation's sink listens at this plus n."""
@@ -42,7 +42,7 @@ class Background(Timed):
 
     def helpers(self, context: Context) -> list[Helper]:
         """The sink, then the source."""
-        number, module = context.number, "workloads.background"
+        number, module = context.number, "testbed.workloads.background"
         source, sink = targets.hosts(context.topology, [self.source, self.sink])
         place = (context.addresses.flow(source, sink)[1], str(BACKGROUND_PORT + number))
         flows, rate_bps = str(self.flows), str(round((self.rate_bps or 0) / context.scale))

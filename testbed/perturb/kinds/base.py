@@ -21,8 +21,8 @@ from testbed.lab.limits import Limits
 from testbed.perturb import targets
 from testbed.perturb.events import Event, Helper, Reconfiguration
 from testbed.perturb.moments import START, Moment, When
-from topologies.addressing import Addresses, plan
-from topologies.model import Topology
+from testbed.topologies.addressing import Addresses, plan
+from testbed.topologies.model import Topology
 
 if TYPE_CHECKING:
     from testbed.perturb.stragglers import Stragglers, Workers

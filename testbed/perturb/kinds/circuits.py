@@ -14,10 +14,10 @@ from testbed.perturb.circuit_values import Tuples, flipped
 from testbed.perturb.events import Event
 from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.moments import START, Moment, When
-from topologies.call import as_text
-from topologies.circuits import matchings, paths
-from topologies.model import Topology
-from topologies.patch_panel import repatched
+from testbed.topologies.call import as_text
+from testbed.topologies.circuits import matchings, paths
+from testbed.topologies.model import Topology
+from testbed.topologies.patch_panel import repatched
 
 
 class Circuits(Perturbation):

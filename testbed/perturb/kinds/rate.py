@@ -14,7 +14,7 @@ from testbed.lab.base import LinkChange
 from testbed.perturb import targets
 from testbed.perturb.events import Event
 from testbed.perturb.kinds.base import Context, OfLinks, Timed
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 
 class Step(Timed, OfLinks):

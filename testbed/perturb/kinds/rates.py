@@ -16,7 +16,7 @@ from testbed.perturb import targets
 from testbed.perturb.events import Event
 from testbed.perturb.kinds.base import Context, OfLinks
 from testbed.perturb.moments import Moment
-from topologies.model import Topology
+from testbed.topologies.model import Topology
 
 MOST_PLAYED = 1000
 """Changes of a trial that are played to count those that strike: the first ones."""

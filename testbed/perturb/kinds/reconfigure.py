@@ -10,8 +10,8 @@ from testbed.base.groups import Time, refuse
 from testbed.perturb import targets
 from testbed.perturb.events import Reconfiguration
 from testbed.perturb.kinds.base import UNSENT, Perturbation
-from topologies.model import Topology
-from topologies.topoopt.reconfigure import Discount
+from testbed.topologies.model import Topology
+from testbed.topologies.topoopt.reconfigure import Discount
 
 
 class Reconfigure(Perturbation):

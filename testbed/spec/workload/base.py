@@ -12,11 +12,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Size, Whole, listed, refuse
 from testbed.spec.workload.compute import ComputeTime, mode_alone
-from workloads.buckets import Gradient
-from workloads.job import Task
-from workloads.own.prepared import Prepared
-from workloads.parallel.models import NAMES, operators_of
-from workloads.parallel.operators import Model, cut, scaled
+from testbed.workloads.buckets import Gradient
+from testbed.workloads.job import Task
+from testbed.workloads.own.prepared import Prepared
+from testbed.workloads.parallel.models import NAMES, operators_of
+from testbed.workloads.parallel.operators import Model, cut, scaled
 
 LARGEST_BATCH = 2**16
 """No published experiment gives one worker more samples at once, and images of that many fit into memory."""
@@ -55,8 +55,8 @@ class Workload(Group):
     """What is computed, the same in every arm.
 
     Attributes:
-        brings: the kind of trial (:mod:`workloads.kinds`) that it makes of each arm by itself; empty where an arm needs
-            a scheme, which says that.
+        brings: the kind of trial (:mod:`testbed.workloads.kinds`) that it makes of each arm by itself; empty where an
+            arm needs a scheme, which says that.
         carries: the kind of trial that an arm's scheme makes of it, in place of the scheme's own; empty where arms with
             one are what their schemes say, or, with ``brings``, where arms have none.
         of_schemes: keys that say nothing of arms without a scheme.

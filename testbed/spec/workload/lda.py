@@ -12,12 +12,12 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Number, Share, Whole, listed, refuse
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import ComputeTime, mode_alone
-from workloads.buckets import Gradient
-from workloads.job import Task
-from workloads.lda.corpus import too_few
-from workloads.lda.files import Asked, PreparedCorpus, prepare
-from workloads.lda.task import TopicModel
-from workloads.own.prepared import OwnError, Prepared
+from testbed.workloads.buckets import Gradient
+from testbed.workloads.job import Task
+from testbed.workloads.lda.corpus import too_few
+from testbed.workloads.lda.files import Asked, PreparedCorpus, prepare
+from testbed.workloads.lda.task import TopicModel
+from testbed.workloads.own.prepared import OwnError, Prepared
 
 MOST_TOPICS = 1000
 """Published models of collections of this size have a few hundred."""

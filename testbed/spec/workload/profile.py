@@ -11,11 +11,11 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Number, refuse
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import PlayedTime, mode_alone, no_pace
-from workloads.buckets import Gradient, shares
-from workloads.job import Replay, Task
-from workloads.parallel.prediction import FLOP_OF_AN_ITERATION
-from workloads.played import play
-from workloads.profiles import TABLE_6_1
+from testbed.workloads.buckets import Gradient, shares
+from testbed.workloads.job import Replay, Task
+from testbed.workloads.parallel.prediction import FLOP_OF_AN_ITERATION
+from testbed.workloads.played import play
+from testbed.workloads.profiles import TABLE_6_1
 
 
 def _profile_name(name: str) -> str:

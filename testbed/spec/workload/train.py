@@ -12,13 +12,13 @@ from pydantic import BeforeValidator, Field, model_validator
 from testbed.base.groups import Number
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import TrainedTime, mode_alone, no_pace
-from workloads.buckets import Gradient
-from workloads.catalogue import check_dataset
-from workloads.job import Task, Training
-from workloads.models import MODELS, model
-from workloads.own import is_own_data, is_own_model
-from workloads.own.prepared import Prepared, prepare
-from workloads.parallel.models import NAMES
+from testbed.workloads.buckets import Gradient
+from testbed.workloads.catalogue import check_dataset
+from testbed.workloads.job import Task, Training
+from testbed.workloads.models import MODELS, model
+from testbed.workloads.own import is_own_data, is_own_model
+from testbed.workloads.own.prepared import Prepared, prepare
+from testbed.workloads.parallel.models import NAMES
 
 
 class Train(Synchronised):
@@ -55,7 +55,7 @@ class Train(Synchronised):
 
     @property
     def _is_own(self) -> bool:
-        """Whether model or data set is the user's own (:mod:`workloads.own`)."""
+        """Whether model or data set is the user's own (:mod:`testbed.workloads.own`)."""
         return is_own_model(self.model) or is_own_data(self.dataset)
 
     def needs(self, seed: int) -> Hashable:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.history.changes import SHORTEST, change_points
+from testbed.analysis.history.changes import SHORTEST, change_points
 
 
 def noisy(levels: list[float], seed: int = 1, spread: float = 0.01) -> list[float]:

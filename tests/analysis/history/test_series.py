@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cell import Cell
-from analysis.history import page, text
-from analysis.history.series import collect, series
-from analysis.measured import Side, read, write_baseline
+from testbed.analysis.cell import Cell
+from testbed.analysis.history import page, text
+from testbed.analysis.history.series import collect, series
+from testbed.analysis.measured import Side, read, write_baseline
 from testbed.base.errors import OutputError
 
 from ..sides import ARM, CONDITIONS, RING, about, measured, side

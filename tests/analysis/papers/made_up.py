@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.recorded import Accuracy, Metrics, RecordedCheck, Run, Trial
-from analysis.verdicts import numbers_of
+from testbed.analysis.recorded import Accuracy, Metrics, RecordedCheck, Run, Trial
+from testbed.analysis.verdicts import numbers_of
 
 ITERATIONS, WARMUP, WORLD = 6, 1, 3
 NOISE = 0.002

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from analysis.papers import bml
-from analysis.papers.bml import GST, LENET5, PAPER, VGG19, Job
-from analysis.papers.bml_theory import least_gst_t_f
-from analysis.papers.claim import Claim, Finding, Verdict
-from analysis.recorded import Run
-from topologies.build import build
+from testbed.analysis.papers import bml
+from testbed.analysis.papers.bml import GST, LENET5, PAPER, VGG19, Job
+from testbed.analysis.papers.bml_theory import least_gst_t_f
+from testbed.analysis.papers.claim import Claim, Finding, Verdict
+from testbed.analysis.recorded import Run
+from testbed.topologies.build import build
 
 from .made_up import Times, arms, run, trial
 

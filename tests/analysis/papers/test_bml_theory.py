@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.papers.bml_theory import figure_5, switches
+from testbed.analysis.papers.bml_theory import figure_5, switches
 
 
 @pytest.mark.xdist_group("figure 5 of BML")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.papers.evidence import (
+from testbed.analysis.papers.evidence import (
     GST,
     ITERATION_TIMES,
     gst_s,
@@ -17,8 +17,8 @@ from analysis.papers.evidence import (
     reduction,
     speed_up,
 )
-from analysis.recorded import RecordedCheck
-from analysis.statistics import Interval
+from testbed.analysis.recorded import RecordedCheck
+from testbed.analysis.statistics import Interval
 
 from .made_up import ITERATIONS, WARMUP, Times, run, trial
 

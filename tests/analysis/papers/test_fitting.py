@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.papers.fitting import explained, r_squared
+from testbed.analysis.papers.fitting import explained, r_squared
 
 X = np.arange(1.0, 9.0)
 LINE = np.stack([X, np.ones_like(X)], axis=1)

@@ -12,22 +12,22 @@ import pandas as pd
 import pytest
 import yaml
 
-from analysis.papers.claim import Claim, Finding, Runs, Verdict
-from analysis.papers.mlfabric import figures, ideals, scheduler, unmeasured
-from analysis.papers.mlfabric.delay import DELAY
-from analysis.papers.mlfabric.ideals import ring_s
-from analysis.papers.mlfabric.paper import PAPER
-from analysis.papers.mlfabric.plan import PLAN, planned_gst_s
-from analysis.papers.mlfabric.rounds import applied_s, rounds_s
-from analysis.papers.mlfabric.speed import ACCURACY, BEST, LAG, LATE, PAPERS_TABLE_2, TABLE_2
-from analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA, ROUNDS
-from analysis.papers.mlfabric.unmeasured import MEAN_DELAY, SPREADS, STEPS, proven
-from analysis.recorded import Accuracy, Trial
+from testbed.analysis.papers.claim import Claim, Finding, Runs, Verdict
+from testbed.analysis.papers.mlfabric import figures, ideals, scheduler, unmeasured
+from testbed.analysis.papers.mlfabric.delay import DELAY
+from testbed.analysis.papers.mlfabric.ideals import ring_s
+from testbed.analysis.papers.mlfabric.paper import PAPER
+from testbed.analysis.papers.mlfabric.plan import PLAN, planned_gst_s
+from testbed.analysis.papers.mlfabric.rounds import applied_s, rounds_s
+from testbed.analysis.papers.mlfabric.speed import ACCURACY, BEST, LAG, LATE, PAPERS_TABLE_2, TABLE_2
+from testbed.analysis.papers.mlfabric.topics import CONVERGED, CONVERGED_RING, LDA, ROUNDS
+from testbed.analysis.papers.mlfabric.unmeasured import MEAN_DELAY, SPREADS, STEPS, proven
+from testbed.analysis.recorded import Accuracy, Trial
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.transfers import Purpose
+from testbed.workloads.sync.cost import goodput
 from tests.shipped import MLFABRIC
 from tests.short_plays import short_plays
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.transfers import Purpose
-from workloads.sync.cost import goodput
 
 from .made_up import Times, run, trial
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.papers.claim import Finding, Runs, Verdict
-from analysis.papers.mlfabric.failover import FAILOVER, FED, LOST, failover
-from analysis.recorded import Accuracy, Event, Loss, Trial
+from testbed.analysis.papers.claim import Finding, Runs, Verdict
+from testbed.analysis.papers.mlfabric.failover import FAILOVER, FED, LOST, failover
+from testbed.analysis.recorded import Accuracy, Event, Loss, Trial
 
 from .made_up import Times, run, trial
 

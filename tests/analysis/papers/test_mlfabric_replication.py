@@ -8,12 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.papers.claim import Runs, Verdict
-from analysis.papers.mlfabric.plan import PLAN, PLANNED
-from analysis.papers.mlfabric.replication import COPIES, PAPERS_TIMES, REPLICA, REPLICA_TIMES, replicated, replication
-from analysis.recorded import Trial
+from testbed.analysis.papers.claim import Runs, Verdict
+from testbed.analysis.papers.mlfabric.plan import PLAN, PLANNED
+from testbed.analysis.papers.mlfabric.replication import (
+    COPIES,
+    PAPERS_TIMES,
+    REPLICA,
+    REPLICA_TIMES,
+    replicated,
+    replication,
+)
+from testbed.analysis.recorded import Trial
+from testbed.workloads.kinds.transfers import Purpose
 from tests.shipped import MLFABRIC
-from workloads.kinds.transfers import Purpose
 
 from .made_up import WORLD, Times, run, trial
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from analysis.papers.claim import Finding, Runs, Verdict
-from analysis.papers.mlfabric.sync import GAINS, LARGE, SMALL, slow_messages, sync
-from analysis.recorded import Event, LinkCount, Trial
-from topologies.build import build as build_topology
-from workloads.kinds.transfers import Purpose
+from testbed.analysis.papers.claim import Finding, Runs, Verdict
+from testbed.analysis.papers.mlfabric.sync import GAINS, LARGE, SMALL, slow_messages, sync
+from testbed.analysis.recorded import Event, LinkCount, Trial
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.kinds.transfers import Purpose
 
 from .made_up import Times, run, trial
 

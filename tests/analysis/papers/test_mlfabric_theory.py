@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.papers.mlfabric_theory import reached, stale_synchronous
-from workloads.kinds.asynchronous.ledger import most_stale
+from testbed.analysis.papers.mlfabric_theory import reached, stale_synchronous
+from testbed.workloads.kinds.asynchronous.ledger import most_stale
 
 
 @pytest.mark.parametrize("world", [2, 3, 7])

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from analysis.papers.plink_theory import ROWS, Costs, exact, table_4_1
+from testbed.analysis.papers.plink_theory import ROWS, Costs, exact, table_4_1
 
 WIDE = list(product([2, 3, 4, 8], [2, 3, 4]))
 POWERS = [(n, c) for n, c in WIDE if (n * c).bit_count() == 1]

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from analysis.papers import rina
-from analysis.papers.claim import Finding, Runs, Verdict
-from analysis.papers.rina import CHAIN, FIGURE_10, PAPER, RESNET50, VGG16, WORKERS, chain_arm
-from analysis.recorded import Run
+from testbed.analysis.papers import rina
+from testbed.analysis.papers.claim import Finding, Runs, Verdict
+from testbed.analysis.papers.rina import CHAIN, FIGURE_10, PAPER, RESNET50, VGG16, WORKERS, chain_arm
+from testbed.analysis.recorded import Run
 
 from .made_up import Times, arms, run, trial
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from analysis.dependency_chain import Overheads, rina_share, ring_members
-from analysis.occupation import to_replace
-from analysis.papers.rina_theory import PS, as_numbered, curve, figure_11, occupied, steps
-from topologies.build import build
-from topologies.model import Topology
+from testbed.analysis.dependency_chain import Overheads, rina_share, ring_members
+from testbed.analysis.occupation import to_replace
+from testbed.analysis.papers.rina_theory import PS, as_numbered, curve, figure_11, occupied, steps
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 
 FAT_TREE, DRAGONFLY = "fat_tree(k=4,routing=by_destination)", "dragonfly(a=4,g=9,h=2)"
 

@@ -12,31 +12,31 @@ import numpy as np
 import pytest
 import yaml
 
-from analysis.papers.claim import Experiment, Finding, Verdict
-from analysis.papers.topoopt import cost, hops, permutations
-from analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, OTHERS
-from analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
-from analysis.papers.topoopt.learnt import LEARNT
-from analysis.papers.topoopt.look_ahead import LOOK_AHEAD, RECONFIGURATION_S, SECOND
-from analysis.papers.topoopt.paper import PAPER
-from analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
-from analysis.papers.topoopt.predicted import EXPERIMENTS, STAYS
-from analysis.papers.topoopt.reconfigured import DARK_MS, ONESHOT, RECONFIGURED
-from analysis.papers.topoopt.reconfigured import arm as dark
-from analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
-from analysis.papers.topoopt.switched import MODELS
-from analysis.papers.topoopt.trained import DLRM
-from analysis.recorded import Accuracy, Run, Slot, Trial
+from testbed.analysis.papers.claim import Experiment, Finding, Verdict
+from testbed.analysis.papers.topoopt import cost, hops, permutations
+from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, OTHERS
+from testbed.analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
+from testbed.analysis.papers.topoopt.learnt import LEARNT
+from testbed.analysis.papers.topoopt.look_ahead import LOOK_AHEAD, RECONFIGURATION_S, SECOND
+from testbed.analysis.papers.topoopt.paper import PAPER
+from testbed.analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
+from testbed.analysis.papers.topoopt.predicted import EXPERIMENTS, STAYS
+from testbed.analysis.papers.topoopt.reconfigured import DARK_MS, ONESHOT, RECONFIGURED
+from testbed.analysis.papers.topoopt.reconfigured import arm as dark
+from testbed.analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
+from testbed.analysis.papers.topoopt.switched import MODELS
+from testbed.analysis.papers.topoopt.trained import DLRM
+from testbed.analysis.recorded import Accuracy, Run, Slot, Trial
 from testbed.base.units import rate_bps
 from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
 from testbed.experiment.expand import trials
 from testbed.spec import read
-from topologies.call import parse
-from topologies.model import Topology
-from topologies.topoopt.degrees import rings_that_fit
-from topologies.topoopt.demand import Demand, Group
-from topologies.topoopt.finder import find
-from topologies.topoopt.totient import rings as rings_of
+from testbed.topologies.call import parse
+from testbed.topologies.model import Topology
+from testbed.topologies.topoopt.degrees import rings_that_fit
+from testbed.topologies.topoopt.demand import Demand, Group
+from testbed.topologies.topoopt.finder import find
+from testbed.topologies.topoopt.totient import rings as rings_of
 
 from .made_up import Times, arms, run, trial
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report.points import apart
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.points import apart
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from analysis.recorded import Run, Slot, Trial
-from analysis.report.question import Question
-from analysis.report.questions import answered
-from analysis.verdicts import NUMBERS, numbers_of
+from testbed.analysis.recorded import Run, Slot, Trial
+from testbed.analysis.report.question import Question
+from testbed.analysis.report.questions import answered
+from testbed.analysis.verdicts import NUMBERS, numbers_of
 
 
 def with_metrics(run: Run, trial_id: str, **values: float | None) -> Run:

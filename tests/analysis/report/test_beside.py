@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from analysis.load import load
-from analysis.report import differences, write
-from analysis.report.beside import beside
+from testbed.analysis.load import load
+from testbed.analysis.report import differences, write
+from testbed.analysis.report.beside import beside
 
 from ..conftest import write_run
 

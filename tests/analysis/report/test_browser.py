@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from analysis import report
 from benchmarks.chromium import EXECUTABLE, Chromium
 from benchmarks.report_layout import FAULTS, WIDTHS_PX, faults
+from testbed.analysis import report
 from tests.analysis.conftest import schedule
 from tests.patience import until
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from analysis.recorded import Run
-from analysis.report import cells
-from analysis.report.cells import MeasuredCell
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import cells
+from testbed.analysis.report.cells import MeasuredCell
 
 from .helpers import judged, only
 

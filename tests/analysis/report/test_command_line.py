@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from analysis import report
+from testbed.analysis import report
 from testbed.cli import app
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.recorded import Run
-from analysis.report import latex
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import latex
 
 PDFLATEX = shutil.which("pdflatex")
 EVERYTHING = "\\ { } $ & # % _ ^ ~ < > | \" ' ` -- [x] * × ± µ – \u00a0 é ﬁ 漢 \n\t \u200b \\input{x} %"

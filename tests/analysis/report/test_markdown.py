@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.recorded import Run
-from analysis.report import markdown, page
-from analysis.strikes import Strikes
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import markdown, page
+from testbed.analysis.strikes import Strikes
 
 from .helpers import judged
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.recorded import RecordedCheck, Run, Trial
-from analysis.report import latex, markdown, tables, words
-from analysis.report.cells import MeasuredCell
-from analysis.verdicts import Number
+from testbed.analysis.recorded import RecordedCheck, Run, Trial
+from testbed.analysis.report import latex, markdown, tables, words
+from testbed.analysis.report.cells import MeasuredCell
+from testbed.analysis.verdicts import Number
 
 from .helpers import LATE, answer, in_trial, judged, only, with_metrics
 

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 from plotly.offline import get_plotlyjs
 
-from analysis import report
-from analysis.figures import plotly
+from testbed.analysis import report
+from testbed.analysis.figures import plotly
 from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -82,7 +82,7 @@ def test_the_same_run_gives_the_same_bytes(run_dir: Path) -> None:
     assert all((run_dir / name).read_bytes() == first[form] for form, name in report.FORMATS.items())
     assert written() == first
     again = (
-        "import sys; from pathlib import Path; from analysis import report\n"
+        "import sys; from pathlib import Path; from testbed.analysis import report\n"
         "for form in report.FORMATS: report.write(Path(sys.argv[1]), form=form)"
     )
     for name in report.FORMATS.values():

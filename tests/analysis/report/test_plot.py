@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from analysis.recorded import Run
-from analysis.report import plot
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import plot
 
 from .helpers import answer
 

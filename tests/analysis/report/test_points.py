@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from analysis.recorded import Run, Slot, Trial
-from analysis.report import cells, tables, words
-from analysis.report.points import apart, worded
+from testbed.analysis.recorded import Run, Slot, Trial
+from testbed.analysis.report import cells, tables, words
+from testbed.analysis.report.points import apart, worded
 from testbed.comparison import closing_table
 
 from .helpers import answer, only

@@ -6,7 +6,7 @@ import json
 
 import pandas as pd
 
-from analysis.report.question import Panel, Question, rounded
+from testbed.analysis.report.question import Panel, Question, rounded
 
 
 def ask(frame: pd.DataFrame) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from analysis.load import load
-from analysis.report import settings
+from testbed.analysis.load import load
+from testbed.analysis.report import settings
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 

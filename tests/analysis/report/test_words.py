@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report import words
-from analysis.report.cells import interval
-from analysis.statistics import Interval
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import words
+from testbed.analysis.report.cells import interval
+from testbed.analysis.statistics import Interval
 
 from .helpers import judged, only, sharing, with_metrics
 

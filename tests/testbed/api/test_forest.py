@@ -64,7 +64,7 @@ def test_mistakes_are_the_command_lines() -> None:
 def wrong(tmp_path: Path) -> str:
     """A scheme that leaves out h2 on the way back."""
     (tmp_path / "mine.py").write_text(
-        "import numpy as np\nfrom workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
+        "import numpy as np\nfrom testbed.workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
         "def mine(topology, tensor_sizes):\n"
         "    names = tuple(node.name for node in topology.nodes)\n"
         "    tree, short = np.array([[R, 0, 0, A]], np.int32), np.array([[R, 0, A, A]], np.int32)\n"

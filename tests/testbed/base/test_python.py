@@ -42,7 +42,7 @@ def _unsafe(source: str) -> Iterator[int]:
     [
         ("[sys.executable, '-m', 'testbed', *words]", [1]),
         ("(sys.executable, '-c', code)", [1]),
-        ("[python, '-m', 'workloads.worker']", [1]),
+        ("[python, '-m', 'testbed.workloads.worker']", [1]),
         ("[sys.executable, str(SCRIPT)]", [1]),
         ("[sys.executable, '-P', '-m', name]\n[python, '-P', '-m', 'testbed.agent']\n[sys.executable, '-I', path]", []),
         ("['mount', '-m', folder]", []),

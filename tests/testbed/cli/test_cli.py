@@ -52,7 +52,9 @@ def test_every_option_says_what_it_does() -> None:
 def test_the_harness_does_without_torch() -> None:
     """Workers and the referee need it; in the process that a user waits for it would be most of the start. SciPy's
     statistics are for comparisons, and its solver for one claim."""
-    modules = "testbed.experiment.run, testbed.comparison.gate, testbed.comparison.reproduction, analysis.report"
+    modules = (
+        "testbed.experiment.run, testbed.comparison.gate, testbed.comparison.reproduction, testbed.analysis.report"
+    )
     script = f"import sys, {modules}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
@@ -72,7 +74,7 @@ def test_a_worker_that_plays_a_profile_back_does_without_torch() -> None:
     script = "import sys\nfrom workloads import worker\nworker.prepare(torch=False)\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     modules = set(done.stdout.split())
-    assert "workloads.replay" in modules
+    assert "testbed.workloads.replay" in modules
     assert not {"torch", "pandas", "pydantic"} & modules
 
 
@@ -147,7 +149,7 @@ def test_forest_draws_its_trees(testbed: CLI, tmp_path: Path) -> None:
 
 def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "import numpy as np\nfrom workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
+        "import numpy as np\nfrom testbed.workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
         "def mine(topology, tensor_sizes):\n"
         "    names = tuple(node.name for node in topology.nodes)\n"
         "    tree, short = np.array([[R, 0, 0, A]], np.int32), np.array([[R, 0, A, A]], np.int32)\n"
@@ -181,7 +183,7 @@ def test_theory_lists_claims_and_shows_them(testbed: CLI) -> None:
 
 def test_what_a_users_file_prints_does_not_end_up_in_the_json(testbed: CLI, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from workloads.sync.schemes.ring import ring\nprint('loaded')\n"
+        "from testbed.workloads.sync.schemes.ring import ring\nprint('loaded')\n"
         "def mine(topology, tensor_sizes):\n    print('called')\n    return ring(topology, tensor_sizes)\n"
     )
     called = testbed("forest", "./mine.py:mine", "star(hosts=3)", "--json")

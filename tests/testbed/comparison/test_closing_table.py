@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.verdicts import NUMBERS
+from testbed.analysis.verdicts import NUMBERS
 from testbed.base.columns import fitted
 from testbed.comparison.closing_table import HEADER, LEFT_OUT, SETUP_MEANING, notes, table, warnings
 

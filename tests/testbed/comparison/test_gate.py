@@ -15,10 +15,10 @@ import typer
 import yaml
 from rich.console import Console
 
-from analysis.cell import Cell
-from analysis.compare import REPEATS
-from analysis.measured import Measured, Side, read
-from analysis.samples import COLUMNS
+from testbed.analysis.cell import Cell
+from testbed.analysis.compare import REPEATS
+from testbed.analysis.measured import Measured, Side, read
+from testbed.analysis.samples import COLUMNS
 from testbed.base import exits
 from testbed.base.errors import IncomparableError, OutputError, SpecError
 from testbed.comparison.gate import Gate, make_baseline

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.verdicts import NUMBERS
 from testbed import fidelity
+from testbed.analysis.verdicts import NUMBERS
 from testbed.base import exits
 from testbed.execution import job_files
 

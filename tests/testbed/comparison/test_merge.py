@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cell import Cell
-from analysis.load import load as load_run
-from analysis.report import write as write_report
+from testbed.analysis.cell import Cell
+from testbed.analysis.load import load as load_run
+from testbed.analysis.report import write as write_report
 from testbed.base.errors import OutputError, SpecError, UsageError
 from testbed.comparison.merge import merged
 from testbed.experiment.duration import expected_s
@@ -283,7 +283,7 @@ def test_merging_runs_no_code_that_a_part_names(made_up: Made, tmp_path: Path) -
 def test_parts_with_a_network_of_ones_own_are_merged(made_up: Made, tmp_path: Path) -> None:
     net = tmp_path / "net.py"
     made = "def net(rate_bps, delay_s): return star(rate_bps, delay_s, hosts=2)"
-    net.write_text(f"from topologies.star import star\n{made}\n")
+    net.write_text(f"from testbed.topologies.star import star\n{made}\n")
     own = SPEC.replace("star(hosts=3)", f"'{net}:net'").replace("200 Mbit/s", "[100 Mbit/s, 200 Mbit/s]")
     parts = parts_of(made_up, source(own), tmp_path, 2)
     assert merged(parts, tmp_path / "all", run_code=True).missing == []

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis.papers import PAPERS
-from analysis.papers.bml import LENET5, VGG19, t_f_s
-from analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
-from analysis.papers.evidence import GST, gst_s, measure
-from analysis.papers.judging import within
-from analysis.papers.page import render
-from analysis.recorded import Run
+from testbed.analysis.papers import PAPERS
+from testbed.analysis.papers.bml import LENET5, VGG19, t_f_s
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
+from testbed.analysis.papers.evidence import GST, gst_s, measure
+from testbed.analysis.papers.judging import within
+from testbed.analysis.papers.page import render
+from testbed.analysis.recorded import Run
 from testbed.base import exits
 from testbed.base.errors import MissingToolError
 from testbed.capacity.fit import enlarged

@@ -6,8 +6,8 @@ import pytest
 
 from testbed.control.background_rates import BackgroundRates
 from testbed.lab.measurements import Passed, Stream, Traffic
-from topologies.addressing import plan
-from topologies.build import build
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
 
 STAR = build("star(hosts=3)", rate_bps=10**8)
 A, B = plan(STAR).flow(0, 1)

@@ -14,8 +14,8 @@ from testbed.control import controller, registry
 from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.control.registry import Context, begun, of_kind
+from testbed.workloads.kinds.base import Kind
 from tests.patience import until
-from workloads.kinds.base import Kind
 
 
 class Counting:

@@ -15,10 +15,10 @@ from testbed.control.network_monitor import EVERY_S, LEFT, NOTICED, NetworkMonit
 from testbed.lab.base import LinkChange
 from testbed.lab.measurements import Traffic
 from testbed.perturb.conductor import Record
-from topologies.build import build
-from topologies.model import Topology
-from workloads.link_rates import NAME, Follower, told
-from workloads.sync.cost import goodput
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.link_rates import NAME, Follower, told
+from testbed.workloads.sync.cost import goodput
 
 from ..bench import Bench
 from ..fake_lab import FakeLab

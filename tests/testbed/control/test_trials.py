@@ -17,10 +17,10 @@ from testbed.control.registry import Context
 from testbed.lab.base import LinkChange
 from testbed.perturb.events import Event
 from testbed.perturb.moments import NOW
+from testbed.workloads.kinds.forest import KIND
 from tests.packages import ROOT, install, install_page, python
 from tests.testbed.bench import Bench
 from tests.testbed.records import check
-from workloads.kinds.forest import KIND
 
 pytestmark = pytest.mark.lab
 

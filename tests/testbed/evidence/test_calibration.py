@@ -7,8 +7,8 @@ import pytest
 from testbed.evidence.calibration import BURST_S, measured, plan_of
 from testbed.execution.job_files import slow_start_s
 from testbed.lab.base import LinkSettings
-from topologies.build import build
-from workloads.arrivals import SETTLE
+from testbed.topologies.build import build
+from testbed.workloads.arrivals import SETTLE
 
 FAT_TREE, OVERSUBSCRIBED = (
     "fat_tree(k=4,routing=ecmp)",

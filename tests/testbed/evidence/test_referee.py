@@ -15,7 +15,7 @@ from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.evidence import referee
 from testbed.evidence.referee import Referee, read_weights
 from testbed.files.foreign import UnfitError
-from workloads.job import Training
+from testbed.workloads.job import Training
 
 TRAINING = Training("resnet8", "digits", 2, 1, 0.01, 0.9, 1)
 
@@ -28,7 +28,7 @@ def judge() -> Iterator[Referee]:
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    from workloads.reference import reference
+    from testbed.workloads.reference import reference
 
     np.save(tmp_path / "weights.npy", reference(TRAINING, 2).weights)
     return tmp_path / "weights.npy"

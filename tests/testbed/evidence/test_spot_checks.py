@@ -16,8 +16,8 @@ from testbed.execution.so_far import SoFar
 from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.measurements import Reading
 from testbed.lab.netns import NetnsLab
+from testbed.topologies.build import build
 from tests.patience import PATIENCE_S, until
-from topologies.build import build
 
 from ..bench import Bench
 from ..fake_lab import FakeLab

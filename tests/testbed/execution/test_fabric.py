@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import dictionary, transfers
+from testbed.analysis import dictionary, transfers
 from testbed.execution.execute import Outcome
-from workloads.catalogue import tensor_sizes
-from workloads.kinds.fabric.plan import drawn_root
-from workloads.kinds.transfers import Purpose
+from testbed.workloads.catalogue import tensor_sizes
+from testbed.workloads.kinds.fabric.plan import drawn_root
+from testbed.workloads.kinds.transfers import Purpose
 
 from ..bench import Bench
 from ..records import check

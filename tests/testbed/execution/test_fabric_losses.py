@@ -15,7 +15,7 @@ from testbed.execution import supervise
 from testbed.experiment.expand import trials
 from testbed.recovery.losses import Bystander
 from testbed.spec import read
-from workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.fates import Fate
 
 from ..bench import Bench
 from ..records import check

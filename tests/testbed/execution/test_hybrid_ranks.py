@@ -16,9 +16,9 @@ from testbed.base.errors import TestbedError
 from testbed.execution.execute import _told_by_workers
 from testbed.execution.files import Files
 from testbed.execution.saved import whole
+from testbed.workloads import kinds
 from tests.workloads.kinds.hybrid.test_hybrid_kind import made
 from tests.workloads.kinds.hybrid.test_hybrid_plan import TWO
-from workloads import kinds
 
 PLAN = made("ring", TWO, {"e": [0], "a": [1], "b": "all"}, 2)
 HELD = kinds.of(PLAN).held(PLAN)

@@ -13,11 +13,11 @@ from testbed.execution.job_files import slow_start_s
 from testbed.experiment.expand import trials
 from testbed.lab.base import LinkSettings
 from testbed.spec import Source, read
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
 from testbed.trial.model import Trial
-from topologies.addressing import plan
-from topologies.build import build
-from workloads.failover import checked_in
-from workloads.job import Failover, Peer, WorkerJob
+from testbed.workloads.failover import checked_in
+from testbed.workloads.job import Failover, Peer, WorkerJob
 
 from ..conftest import SPEC
 

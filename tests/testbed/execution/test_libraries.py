@@ -13,8 +13,8 @@ import pytest
 
 from testbed.execution.so_far import SoFar
 from testbed.lab.base import LARGE_PACKET_BYTES
-from workloads.sync.connection import LAST_PACKET_BYTES
-from workloads.sync.cost import goodput
+from testbed.workloads.sync.connection import LAST_PACKET_BYTES
+from testbed.workloads.sync.cost import goodput
 
 from ..bench import Bench
 from ..conftest import SPEC, Called

@@ -11,7 +11,7 @@ import pytest
 
 from testbed.execution.log_numbers import Found
 from testbed.execution.logged import left_out, with_logged
-from workloads.kinds.ranks import Account
+from testbed.workloads.kinds.ranks import Account
 
 NAMES = ("h0", "h1")
 LOSS = {"loss": "loss ([0-9.]+)"}

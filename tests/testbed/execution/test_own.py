@@ -12,8 +12,8 @@ from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.model import Trial
+from testbed.workloads.job import Training, WorkerJob
 from tests import own
-from workloads.job import Training, WorkerJob
 
 from ..bench import Bench
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testbed.execution.predicting import rate_changes
-from workloads.kinds.asked import Change
+from testbed.workloads.kinds.asked import Change
 
 
 def event(done_s: float | None, rate_bps: dict[str, int], **more: Any) -> dict[str, Any]:

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from analysis.dictionary import faults
-from analysis.load import load as load_run
+from testbed.analysis.dictionary import faults
+from testbed.analysis.load import load as load_run
 from testbed.base.units import time_text
 from testbed.execution import programs, scripts
 from testbed.execution.files import Files
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.model import Trial
-from workloads.job import WorkerJob
-from workloads.kinds import load
-from workloads.rank_job import VARIABLE, RankJob
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds import load
+from testbed.workloads.rank_job import VARIABLE, RankJob
 
 from ..bench import Bench
 from ..conftest import Called

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.jobs import singly
-from analysis.load import load
+from testbed.analysis.jobs import singly
+from testbed.analysis.load import load
 from testbed.fidelity import lower_bound, wire
 from testbed.run_directory import stored
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis.load import load
-from analysis.report import text as report_text
 from testbed import fidelity
+from testbed.analysis.load import load
+from testbed.analysis.report import text as report_text
 from testbed.comparison import closing_table
 from testbed.comparison.merge import merged
 from testbed.experiment import progress

@@ -15,14 +15,14 @@ from testbed.experiment import built as building
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.model import Trial
-from workloads.kinds.asynchronous.plan import Asynchronous
-from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
+from testbed.workloads.kinds.asynchronous.plan import Asynchronous
+from testbed.workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
 
 from ..conftest import SPEC
 
 TWO_WAYS = """
-from topologies.model import Link, Node, Topology
-from topologies.shortest import ShortestPaths
+from testbed.topologies.model import Link, Node, Topology
+from testbed.topologies.shortest import ShortestPaths
 
 def two_ways(rate_bps, delay_s):
     nodes = [Node("h0", "host", 0), Node("h1", "host", 0), *(Node(f"s{i}", "switch", 1) for i in range(4))]
@@ -174,7 +174,9 @@ def test_a_scheme_in_a_file_makes_the_same_trial_from_wherever_the_spec_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that goes on reads its spec from the run directory, and its files from the folder that it recorded."""
-    code = "from workloads.sync.schemes.ring import ring\n\ndef my(net, tensor_sizes):\n    return ring(net, [])"
+    code = (
+        "from testbed.workloads.sync.schemes.ring import ring\n\ndef my(net, tensor_sizes):\n    return ring(net, [])"
+    )
     (tmp_path / "mine.py").write_text(code)
     text = SPEC.replace("scheme: ring", 'scheme: "./mine.py:my"')
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.cell import are_compared
+from testbed.analysis.cell import are_compared
 from testbed.base.errors import UsageError
 from testbed.experiment.order import blocks, in_order, part
 

@@ -14,9 +14,9 @@ from testbed.experiment.own_links import with_own
 from testbed.experiment.planning import plan, text
 from testbed.spec import read
 from testbed.spec.links import Links
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 from testbed.trial.model import Trial
-from topologies.build import build
-from topologies.model import Topology
 
 from ..conftest import PROFILE, SPEC
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.cell import Cell
+from testbed.analysis.cell import Cell
 from testbed.experiment.repeats import _values
 
 CELL = Cell("ring", 16)

@@ -21,8 +21,8 @@ from testbed.execution.results import COLUMNS
 from testbed.experiment.run import Experiment
 from testbed.machine.cgroups import limits
 from testbed.spec import Source
+from testbed.topologies.model import Topology
 from tests.patience import until
-from topologies.model import Topology
 
 from ..conftest import PROFILE, SPEC, Called
 from ..records import carried_what_the_forest_says

@@ -69,7 +69,7 @@ def test_a_run_with_a_failure_holds_no_secret(tmp_path: Path) -> None:
     spec = spec.replace("scheme: ring", "scheme: './mine.py:mine'")
     (tmp_path / "mine.py").write_text(
         "import os, sys\n"
-        "from workloads.sync.schemes import build\n"
+        "from testbed.workloads.sync.schemes import build\n"
         "def mine(topology, tensor_sizes):\n"
         "    return build('ring', topology, tensor_sizes)\n"
     )

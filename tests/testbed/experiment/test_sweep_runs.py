@@ -7,9 +7,9 @@ import json
 import re
 from pathlib import Path
 
-from analysis.load import load as load_run
-from analysis.report import write as write_report
-from analysis.report.points import apart
+from testbed.analysis.load import load as load_run
+from testbed.analysis.report import write as write_report
+from testbed.analysis.report.points import apart
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from analysis.verdicts import NUMBERS
 from testbed import fidelity
+from testbed.analysis.verdicts import NUMBERS
 from testbed.base.check import WHOLE_JOB, Check
 from testbed.evidence.bounds import Bounds
 from testbed.fidelity import (
@@ -34,9 +34,9 @@ from testbed.fidelity import (
 from testbed.fidelity.judgement import Error
 from testbed.machine.monitor import CpuLog
 from testbed.machine.processes import ProcessLog
-from topologies import addressing
-from topologies.build import build
-from workloads.kinds.measures import Measures
+from testbed.topologies import addressing
+from testbed.topologies.build import build
+from testbed.workloads.kinds.measures import Measures
 
 GOODPUT = 0.956
 

@@ -19,8 +19,8 @@ import pytest
 from testbed.base.errors import LabError, MissingToolError, PrivilegeError, TestbedError, UsageError
 from testbed.interactive import reach
 from testbed.lab.mininet.lab import check_installed
+from testbed.topologies.build import build
 from tests.patience import PATIENCE_S, until
-from topologies.build import build
 
 from ..conftest import SPEC, Called
 

@@ -24,7 +24,7 @@ from testbed.files.writing import opened_folder
 from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch, Program
-from topologies.build import build
+from testbed.topologies.build import build
 
 HOSTILE = Path(__file__).with_name("hostile.py")
 PYTHON = "/usr/bin/python3"

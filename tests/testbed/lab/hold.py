@@ -7,7 +7,7 @@ from itertools import permutations
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from topologies.build import build
+from testbed.topologies.build import build
 
 topology = build("bcube(n=2,k=2)", rate_bps=10**8)
 print("imported", flush=True)

@@ -6,7 +6,7 @@ from itertools import permutations
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.docker.lab import DockerLab
-from topologies.build import build
+from testbed.topologies.build import build
 
 topology = build("star(hosts=3)", rate_bps=10**8)
 lab = DockerLab()

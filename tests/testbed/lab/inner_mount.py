@@ -12,7 +12,7 @@ from pathlib import Path
 from testbed.lab.base import LinkSettings
 from testbed.lab.docker.lab import DockerLab
 from testbed.lab.netns import kernel, mounts
-from topologies.build import build
+from testbed.topologies.build import build
 
 folder = Path(sys.argv[1])
 inner = folder / "spec" / "inner"

@@ -6,7 +6,7 @@ from itertools import permutations
 
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.netns import NetnsLab
-from topologies.build import build
+from testbed.topologies.build import build
 
 topology = build("fat_tree(k=4)", rate_bps=10**8)
 with NetnsLab(every_address=True) as lab:

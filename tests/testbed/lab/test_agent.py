@@ -13,7 +13,7 @@ from testbed.base.errors import PrivilegeError
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Exit, Launch, Program
-from topologies.build import build
+from testbed.topologies.build import build
 
 from .ended import ended
 

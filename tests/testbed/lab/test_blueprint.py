@@ -10,7 +10,7 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns.blueprint import Blueprint, blueprint
-from topologies.build import build
+from testbed.topologies.build import build
 
 
 def plan(

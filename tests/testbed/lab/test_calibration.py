@@ -12,8 +12,8 @@ from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.measurements import Burst, Way
 from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.calibration import PINGS, TOGETHER_BPS, batches
+from testbed.topologies.build import build
 from tests.patience import until
-from topologies.build import build
 
 RATE_BPS = 50_000_000
 GOODPUT = 1448 / 1514

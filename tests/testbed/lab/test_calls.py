@@ -17,8 +17,8 @@ from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab, calls
 from testbed.lab.netns.calls import NUMBER, Calls, take
 from testbed.lab.programs import Program
+from testbed.topologies.build import build
 from tests.patience import PATIENCE_S, until
-from topologies.build import build
 
 from . import attack
 

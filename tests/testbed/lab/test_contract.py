@@ -22,11 +22,11 @@ from testbed.lab.choice import opener
 from testbed.lab.docker.lab import DockerLab
 from testbed.lab.measurements import Burst, Way
 from testbed.lab.programs import Launch, Program
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import goodput
 from tests.patience import PATIENCE_S, until
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.model import Topology
-from workloads.sync.cost import goodput
 
 from ..fake_lab import FakeLab
 from .conftest import Idle
@@ -400,7 +400,7 @@ from testbed.lab.programs import Launch, Program
 from testbed.lab.base import LinkSettings
 from testbed.lab.baremetal.lab import BaremetalLab
 from testbed.lab.choice import opener
-from topologies.build import build
+from testbed.topologies.build import build
 
 if __name__ == "__main__":
     topology = build("star(hosts=2)", rate_bps=10**8)

@@ -18,10 +18,10 @@ from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.measurements import Counters, Way
 from testbed.lab.netns import NetnsLab, capabilities, impairing
 from testbed.lab.netns.impairing import DELAY_LINE
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 from tests.patience import until
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.model import Topology
 
 from .conftest import Idle
 

@@ -26,10 +26,10 @@ from testbed.lab.docker.lab import AGENT, DockerLab
 from testbed.lab.docker.limits import Containers
 from testbed.lab.programs import Exit, Launch, Program
 from testbed.machine.cgroups import limits, quotas_above
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 from tests import own
 from tests.patience import until
-from topologies.build import build
-from topologies.model import Topology
 
 from ..bench import Bench
 from ..conftest import Called, testbed

@@ -23,8 +23,8 @@ from testbed.lab.base import LinkSettings
 from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns import NetnsLab, kernel
 from testbed.lab.programs import Launch, Program
+from testbed.topologies.build import build
 from tests.patience import until
-from topologies.build import build
 
 from ..conftest import PROFILE, Called, testbed
 from ..experiment.test_run import COMMAND, call

@@ -16,8 +16,8 @@ from testbed.base.errors import LabError
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab, sandbox_process
 from testbed.lab.netns.sandbox import Sandbox
+from testbed.topologies.build import build
 from tests.patience import until
-from topologies.build import build
 
 pytestmark = pytest.mark.lab
 

@@ -12,7 +12,7 @@ from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.mininet import lab as own
 from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns.impairing import NETEM
-from topologies.build import build
+from testbed.topologies.build import build
 
 pytestmark = pytest.mark.lab
 

@@ -21,9 +21,9 @@ from testbed.lab.netns import NetnsLab
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Call
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 from tests.patience import until
-from topologies.build import build
-from topologies.model import Topology
 
 from .conftest import Idle
 

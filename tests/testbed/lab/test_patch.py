@@ -14,11 +14,11 @@ from testbed.base.errors import LabError, TopologyError
 from testbed.lab.base import LinkSettings
 from testbed.lab.measurements import Counters
 from testbed.lab.netns import NetnsLab
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.circuits import matchings
-from topologies.model import Topology
-from topologies.patch_panel import repatched
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.circuits import matchings
+from testbed.topologies.model import Topology
+from testbed.topologies.patch_panel import repatched
 
 from .conftest import Idle
 

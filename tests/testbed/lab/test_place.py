@@ -7,7 +7,7 @@ import pytest
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.lab.limits import HTB, Limits
 from testbed.lab.place import Place, Prerequisite
-from topologies.build import build
+from testbed.topologies.build import build
 
 
 def test_a_lab_that_asks_for_nothing_is_ready() -> None:

@@ -12,7 +12,7 @@ from testbed.base.errors import LabError
 from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.measurements import Queues
 from testbed.lab.netns import NetnsLab
-from topologies.build import build
+from testbed.topologies.build import build
 
 pytestmark = pytest.mark.lab
 RATE_BPS = 100_000

@@ -18,9 +18,9 @@ import pytest
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from topologies import addressing, routing
-from topologies.build import build
-from topologies.model import Topology
+from testbed.topologies import addressing, routing
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 
 pytestmark = pytest.mark.lab
 

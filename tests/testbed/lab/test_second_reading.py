@@ -13,7 +13,7 @@ from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.netns import NetnsLab, second_reading
 from testbed.lab.netns.blueprint import Blueprint, blueprint
-from topologies.build import build
+from testbed.topologies.build import build
 
 RATE_BPS = 100_000_000
 STAR, RACKS = "star(hosts=2)", "spine_leaf(racks=2,hosts_per_rack=1,spines=1)"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from testbed.lab.base import LinkChange
 from testbed.perturb.capacity import capacity
 from testbed.perturb.conductor import Record, timeline
-from topologies.build import build
+from testbed.topologies.build import build
 
 STAR = build("star(hosts=3)", rate_bps=8_000)  # a byte a millisecond
 LINKS = 2 * len(STAR.links)

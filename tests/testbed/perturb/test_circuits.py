@@ -25,12 +25,12 @@ from testbed.perturb.kinds.base import Context
 from testbed.perturb.kinds.circuits import Circuits
 from testbed.perturb.patching import Patching
 from testbed.perturb.schedule import schedule
+from testbed.topologies.addressing import plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.schemes import build as build_forest
 from tests.patience import until
-from topologies.addressing import plan
-from topologies.build import build
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.schemes import build as build_forest
 
 from ..fake_lab import FakeLab
 

@@ -19,14 +19,14 @@ from testbed.perturb.circuits import Carried, State, reconfigured_cost
 from testbed.perturb.events import Reconfiguration
 from testbed.perturb.reconfiguring import Bytes, Reconfiguring, Senders, joined, wanted
 from testbed.perturb.registry import PERTURBATIONS
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.hybrid.schemes import planned
+from testbed.workloads.parallel.operators import scaled
+from testbed.workloads.parallel.strategy import read
+from testbed.workloads.sync.gate import DRAINED, ENDED, GO, HELLO, HOLD, MOVE, UNSENT, Said, beside, pack
 from tests.patience import until
 from tests.workloads.parallel.small import TABLES
-from topologies.build import build
-from topologies.model import Topology
-from workloads.kinds.hybrid.schemes import planned
-from workloads.parallel.operators import scaled
-from workloads.parallel.strategy import read
-from workloads.sync.gate import DRAINED, ENDED, GO, HELLO, HOLD, MOVE, UNSENT, Said, beside, pack
 
 from ..fake_lab import FakeLab
 

@@ -16,8 +16,8 @@ from testbed.perturb.events import START_SIGNAL, STOP_SIGNAL, Event
 from testbed.perturb.kinds.base import Context
 from testbed.perturb.schedule import schedule
 from testbed.perturb.targets import links
-from topologies.build import build
-from topologies.model import Topology
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 
 PLAIN = LinkSettings()
 STAR = build("star(hosts=4)", rate_bps=10**8)

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.base.errors import SpecError
 from testbed.perturb.stragglers import draw
-from topologies.build import build
+from testbed.topologies.build import build
 
 STAR = build("star(hosts=4)", rate_bps=10**8)
 MANY = 20_000

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.base.errors import SpecError
 from testbed.perturb import targets
-from topologies.build import build
+from testbed.topologies.build import build
 
 STAR = build("star(hosts=3)", rate_bps=10**8)
 BCUBE = build("bcube(n=2,k=2)", rate_bps=10**8)

@@ -31,16 +31,16 @@ from testbed.recovery import deaths, failover, phases
 from testbed.recovery.deaths import Course
 from testbed.recovery.failover import Coordinator
 from testbed.spec import read
+from testbed.topologies.addressing import plan
+from testbed.topologies.model import Topology
 from testbed.trial.model import Trial
+from testbed.workloads import failover as workers_failover
+from testbed.workloads import reference, training, worker
+from testbed.workloads.failover import CALL, checked_in
+from testbed.workloads.job import Training
+from testbed.workloads.reference import relative_error
+from testbed.workloads.sync.engine import Engine
 from tests import ports
-from topologies.addressing import plan
-from topologies.model import Topology
-from workloads import failover as workers_failover
-from workloads import reference, training, worker
-from workloads.failover import CALL, checked_in
-from workloads.job import Training
-from workloads.reference import relative_error
-from workloads.sync.engine import Engine
 
 SPEC = """
 name: dying

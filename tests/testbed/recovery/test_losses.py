@@ -18,7 +18,7 @@ from testbed.lab.programs import Exit, Launch
 from testbed.perturb.conductor import Record
 from testbed.recovery import losses
 from testbed.recovery.losses import Bystander, hit_s, noticed
-from topologies.build import build
+from testbed.topologies.build import build
 
 PROCESSES = {"h0": 0, "h1": 1, "h0.daemon": 0, "h1.daemon": 1, "h2": 2, "h3": 3}
 

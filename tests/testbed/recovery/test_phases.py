@@ -15,7 +15,7 @@ from testbed.recovery import phases
 from testbed.recovery.phases import Phase
 from testbed.spec import read
 from testbed.trial.job import Job
-from workloads.sync.schemes import repair
+from testbed.workloads.sync.schemes import repair
 
 from ..conftest import SPEC
 

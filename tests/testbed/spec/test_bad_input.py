@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from testbed.spec.yaml import A_SPEC
+from testbed.workloads.lda import texts
 from tests import own
-from workloads.lda import texts
 
 from ..conftest import PROFILE, SPEC, Called
 
@@ -576,7 +576,7 @@ PROFILE_CHANGES: dict[str, tuple[str, str]] = {
 WRONG = """
 import dataclasses
 import numpy as np
-from workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 
 def forest(topology, share, trees):
     names = tuple(node.name for node in topology.nodes)

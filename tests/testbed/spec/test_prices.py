@@ -8,7 +8,7 @@ import pytest
 
 from testbed.base.errors import SpecError
 from testbed.spec.prices import load
-from topologies.prices import TOPOOPT, PortPrices
+from testbed.topologies.prices import TOPOOPT, PortPrices
 
 GOOD = """\
 source: our shop, May 2026

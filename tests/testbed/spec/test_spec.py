@@ -80,7 +80,7 @@ def test_arms_that_shorten_alike_still_have_ids_of_their_own() -> None:
 def test_arms_that_shorten_alike_are_told_apart_by_their_digest(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "mine.py").write_text("from workloads.sync.schemes.ring import ring\n")
+        (tmp_path / folder / "mine.py").write_text("from testbed.workloads.sync.schemes.ring import ring\n")
     arms = ", ".join(f"{{topology: star(hosts=3), scheme: './{folder}/mine.py:ring'}}" for folder in ("a", "b"))
     found = trials(read(SPEC, "spec.yaml", tmp_path, [f"arms=[{arms}]"]))
     assert len({trial.id for trial in found}) == 2
@@ -100,7 +100,7 @@ def test_identity_is_that_of_what_the_result_depends_on(trial: Trial) -> None:
 def test_identity_sees_a_change_inside_a_users_scheme(tmp_path: Path) -> None:
     def identity(broadcast_root: int) -> str:
         (tmp_path / f"s{broadcast_root}.py").write_text(
-            "import numpy as np\nfrom workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
+            "import numpy as np\nfrom testbed.workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
             "def tree(topology, tensor_sizes):\n"
             f"    root = {broadcast_root}\n"
             "    row = np.array([[R if i == root else root for i in range(3)] + [A]], np.int32)\n"

@@ -181,7 +181,7 @@ def test_an_arm_that_is_written_on_several_lines_is_called_on_one(tmp_path: Path
 
 def test_a_users_own_parameters_say_what_they_take(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from workloads.sync.schemes.ring import ring\n"
+        "from testbed.workloads.sync.schemes.ring import ring\n"
         "def scheme(topology, tensor_sizes, depth: int = 1, groups: tuple[int, ...] = (), free=None):\n"
         "    return ring(topology, tensor_sizes)\n"
     )

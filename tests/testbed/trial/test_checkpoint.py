@@ -11,7 +11,7 @@ from testbed.execution.job_files import worker_jobs
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.model import Trial
-from workloads.checkpoint import Checkpoint
+from testbed.workloads.checkpoint import Checkpoint
 
 from ..conftest import SPEC
 

@@ -187,10 +187,10 @@ OWN = (
 
 @pytest.mark.parametrize("name", ["own/net.py", "own/tree.py", "slow.csv"])
 def test_files_that_any_spec_names_count(tmp_path: Path, name: str) -> None:
-    write(tmp_path / "own" / "net.py", "from topologies.star import star\ndef net(rate_bps, delay_s):\n")
+    write(tmp_path / "own" / "net.py", "from testbed.topologies.star import star\ndef net(rate_bps, delay_s):\n")
     with (tmp_path / "own" / "net.py").open("a") as file:
         file.write("    return star(rate_bps=rate_bps, delay_s=delay_s, hosts=5)\n")
-    write(tmp_path / "own" / "tree.py", "from workloads.sync.schemes.ring import ring\n")
+    write(tmp_path / "own" / "tree.py", "from testbed.workloads.sync.schemes.ring import ring\n")
     write(tmp_path / "slow.csv", "worker,iteration,slowdown\nh0,1,2\n")
 
     def plan() -> Trial:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from topologies.topoopt.demand import Demand, Group, demand
+from testbed.topologies.topoopt.demand import Demand, Group, demand
 
 
 def matrix(servers: int, pairs: dict[str, int]) -> NDArray[np.int64]:

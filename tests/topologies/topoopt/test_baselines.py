@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build
-from topologies.model import Topology
-from topologies.prices import TOPOOPT, bill, rate_that_costs, total
-from topologies.topoopt.baselines import baselines, equivalent_bps, fat_tree_dollars, oneshot_dollars
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.topologies.prices import TOPOOPT, bill, rate_that_costs, total
+from testbed.topologies.topoopt.baselines import baselines, equivalent_bps, fat_tree_dollars, oneshot_dollars
 
 GBPS = 10**9
 

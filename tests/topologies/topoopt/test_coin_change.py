@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
-from topologies.build import build
-from topologies.model import Topology
-from topologies.routing import routes
-from topologies.topoopt.coin_change import both_ways, coins_of, fewest, first_coins
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.topologies.routing import routes
+from testbed.topologies.topoopt.coin_change import both_ways, coins_of, fewest, first_coins
 
 
 @st.composite

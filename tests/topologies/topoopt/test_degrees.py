@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
+from testbed.topologies.laying import lay
+from testbed.topologies.topoopt.degrees import allot, allreduce_rings, allreduce_share, rings_that_fit
+from testbed.topologies.topoopt.demand import Demand, Group, demand
+from testbed.topologies.topoopt.models import candle, dlrm
+from testbed.topologies.topoopt.selection import select
+from testbed.topologies.topoopt.totient import order
 from tests.topologies.topoopt.cases import jobs
-from topologies.laying import lay
-from topologies.topoopt.degrees import allot, allreduce_rings, allreduce_share, rings_that_fit
-from topologies.topoopt.demand import Demand, Group, demand
-from topologies.topoopt.models import candle, dlrm
-from topologies.topoopt.selection import select
-from topologies.topoopt.totient import order
 
 
 def test_dlrm_of_section_2_2_has_three_rings_and_no_mp_port() -> None:

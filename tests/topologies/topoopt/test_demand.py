@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError
-from topologies.topoopt.demand import Group, demand
-from topologies.topoopt.models import candle, dlrm
+from testbed.topologies.topoopt.demand import Group, demand
+from testbed.topologies.topoopt.models import candle, dlrm
 
 ZERO = np.zeros((4, 4))
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.topologies.build import build
+from testbed.topologies.routing import routes
+from testbed.topologies.topoopt.demand import Demand, Group, demand
+from testbed.topologies.topoopt.figures import figures
+from testbed.topologies.topoopt.finder import find
+from testbed.topologies.topoopt.models import MODELS, candle, dlrm
 from tests.topologies.topoopt.cases import jobs
-from topologies.build import build
-from topologies.routing import routes
-from topologies.topoopt.demand import Demand, Group, demand
-from topologies.topoopt.figures import figures
-from topologies.topoopt.finder import find
-from topologies.topoopt.models import MODELS, candle, dlrm
 
 
 def test_dlrm_of_section_2_2_as_in_figure_9() -> None:

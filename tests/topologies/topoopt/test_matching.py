@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from testbed.topologies.topoopt.matching import heaviest, mp_circuits
 from tests.topologies.topoopt.cases import matrices, matrix
-from topologies.topoopt.matching import heaviest, mp_circuits
 
 WORKED = matrix(4, {"01": 10, "02": 6, "12": 4, "23": 3, "03": 2, "13": 1})
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import TopologyError
+from testbed.topologies.topoopt.demand import Demand
+from testbed.topologies.topoopt.finder import find
+from testbed.topologies.topoopt.mp_routes import Circuits, MpRoute, mp_routes
 from tests.topologies.topoopt.cases import jobs
-from topologies.topoopt.demand import Demand
-from topologies.topoopt.finder import find
-from topologies.topoopt.mp_routes import Circuits, MpRoute, mp_routes
 
 SQUARE = (((0, 1), (2, 3)), ((0, 2), (1, 3)))
 """Two ways from 0 to 3, over 1 and over 2."""

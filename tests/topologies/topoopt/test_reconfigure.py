@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from testbed.topologies.topoopt.reconfigure import DISCOUNTS, Discount, circuits, reconfigured
 from tests.topologies.topoopt.cases import matrices, matrix
-from topologies.topoopt.reconfigure import DISCOUNTS, Discount, circuits, reconfigured
 
 WORKED = matrix(4, {"01": 10, "02": 6, "12": 4, "23": 3, "03": 2, "13": 1})
 

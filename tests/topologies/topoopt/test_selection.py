@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.topologies.topoopt.coin_change import both_ways, fewest
+from testbed.topologies.topoopt.models import dlrm
+from testbed.topologies.topoopt.selection import by_difference, select, top_permutations
+from testbed.topologies.topoopt.totient import rings
 from tests.topologies.topoopt.cases import matrices
-from topologies.topoopt.coin_change import both_ways, fewest
-from topologies.topoopt.models import dlrm
-from topologies.topoopt.selection import by_difference, select, top_permutations
-from topologies.topoopt.totient import rings
 
 NOTHING = np.zeros((432, 432), dtype=np.int64)
 

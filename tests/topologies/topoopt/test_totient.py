@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.topoopt.totient import order, rings, totient_perms
+from testbed.topologies.topoopt.totient import order, rings, totient_perms
 
 
 def test_the_papers_twelve_servers_have_four_permutations_and_two_rings() -> None:

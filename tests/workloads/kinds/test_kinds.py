@@ -10,13 +10,13 @@ import pytest
 
 import testbed
 from testbed.base.errors import OutputError, UsageError
-from topologies.build import build as build_topology
-from workloads import kinds
-from workloads.kinds.measures import Measures
-from workloads.sync.schemes import build, build_plan
+from testbed.topologies.build import build as build_topology
+from testbed.workloads import kinds
+from testbed.workloads.kinds.measures import Measures
+from testbed.workloads.sync.schemes import build, build_plan
 
 ROOT = Path(testbed.__file__).parents[1]
-FOLDERS = tuple(f"workloads.kinds.{place.split('.')[0]}." for place in kinds.BUILT_IN.values())
+FOLDERS = tuple(f"testbed.workloads.kinds.{place.split('.')[0]}." for place in kinds.BUILT_IN.values())
 REGISTRATION = {
     "workloads/sync/schemes/registry.py": "schemes of all kinds are registered there",
     "analysis/papers/mlfabric_theory.py": "what the paper states is about that kind",

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SchemeError
-from topologies.build import build
-from topologies.part import Part
-from workloads import kinds
-from workloads.sync.schemes import build_plan
+from testbed.topologies.build import build
+from testbed.topologies.part import Part
+from testbed.workloads import kinds
+from testbed.workloads.sync.schemes import build_plan
 
 SIZES = [400, 40, 4000]
 GRADIENT_BYTES = 4.0 * sum(SIZES)

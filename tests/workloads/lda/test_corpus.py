@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
-from workloads.lda.corpus import Bags, Documents, corpus, shards
+from testbed.workloads.lda.corpus import Bags, Documents, corpus, shards
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=12), min_size=2, max_size=12)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError
-from workloads.lda import docword
-from workloads.lda.corpus import corpus
+from testbed.workloads.lda import docword
+from testbed.workloads.lda.corpus import corpus
 
 GOOD = "3\n4\n5\n1 1 2\n1 3 1\n2 4 1\n3 1 1\n3 2 7\n"
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.lda.gibbs import Floats32, Floats64, Ints, Prior, Scan, sweep
+from testbed.workloads.lda.gibbs import Floats32, Floats64, Ints, Prior, Scan, sweep
 
 PRIOR = Prior(0.3, 0.2)
 

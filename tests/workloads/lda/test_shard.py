@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import MissingToolError, SpecError
-from workloads.lda import files, likelihood, reference
-from workloads.lda.corpus import Documents
-from workloads.lda.gibbs import Prior
-from workloads.lda.shard import Shard, first_counts
-from workloads.lda.task import TopicModel
-from workloads.parts import merged
-from workloads.tasks.lda import Counts
-from workloads.updates import Step, Update
+from testbed.workloads.lda import files, likelihood, reference
+from testbed.workloads.lda.corpus import Documents
+from testbed.workloads.lda.gibbs import Prior
+from testbed.workloads.lda.shard import Shard, first_counts
+from testbed.workloads.lda.task import TopicModel
+from testbed.workloads.parts import merged
+from testbed.workloads.tasks.lda import Counts
+from testbed.workloads.updates import Step, Update
 
 from ..kinds.asynchronous.test_ledger import Trial, played
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError
+from testbed.workloads.own.formats import cifar10, mnist
 from tests import own
-from workloads.own.formats import cifar10, mnist
 
 TRAIN_IMAGES = "train-images-idx3-ubyte"
 

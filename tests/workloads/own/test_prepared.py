@@ -14,16 +14,16 @@ import pytest
 import torch
 
 from testbed.base.errors import MissingToolError, SpecError
+from testbed.topologies.load import no_code
+from testbed.workloads.accelerated import DeviceReplica, replica_on
+from testbed.workloads.catalogue import entry, tensor_sizes
+from testbed.workloads.job import Training
+from testbed.workloads.own.data import MOST_TESTED
+from testbed.workloads.own.prepared import Prepared, prepare
+from testbed.workloads.reference import allowed, judged, reference
+from testbed.workloads.training import Replica, first_weights
 from tests import own, packages
 from tests.patience import until
-from topologies.load import no_code
-from workloads.accelerated import DeviceReplica, replica_on
-from workloads.catalogue import entry, tensor_sizes
-from workloads.job import Training
-from workloads.own.data import MOST_TESTED
-from workloads.own.prepared import Prepared, prepare
-from workloads.reference import allowed, judged, reference
-from workloads.training import Replica, first_weights
 
 WORLD = 3
 JOB = Training("./net.py:Net", "./data.py:load", batch=4, iterations=4, learning_rate=0.05, momentum=0.9, seed=3)
@@ -201,7 +201,7 @@ child = os.fork()
 open(f"pid-{os.getpid()}", "w").close()
 time.sleep(600)
 """
-PREPARES = "import sys; from pathlib import Path; from workloads.own.prepared import prepare\n"
+PREPARES = "import sys; from pathlib import Path; from testbed.workloads.own.prepared import prepare\n"
 PREPARES += "try:\n    prepare(Path(), './mine.py:Net', None, 1)\nexcept KeyboardInterrupt:\n    sys.exit(130)\n"
 
 
@@ -262,7 +262,7 @@ def test_torchvisions_models(tmp_path: Path) -> None:
     (tmp_path / "torchvision" / "__init__.py").touch()
     (tmp_path / "torchvision" / "models.py").write_text(TORCHVISION)
     code = (
-        "import sys; from pathlib import Path; from workloads.own.prepared import prepare\n"
+        "import sys; from pathlib import Path; from testbed.workloads.own.prepared import prepare\n"
         "print(prepare(Path(sys.argv[1]), sys.argv[2], './data.py:load', 1).sizes())"
     )
     done = packages.python(tmp_path, "-c", code, str(tmp_path), "torchvision.resnet18(num_classes=3)")

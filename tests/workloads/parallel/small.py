@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.parallel.operators import Model, Operator, model
+from testbed.workloads.parallel.operators import Model, Operator, model
 
 MB = 1_000_000
 

@@ -9,11 +9,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from testbed.base.errors import SpecError
+from testbed.workloads.models import model as trained
+from testbed.workloads.parallel.models import NAMES, operators_of
+from testbed.workloads.parallel.operators import Model, Operator, cut, model
+from testbed.workloads.profiles import profile
 from tests.workloads.parallel.small import CHAIN, TABLES
-from workloads.models import model as trained
-from workloads.parallel.models import NAMES, operators_of
-from workloads.parallel.operators import Model, Operator, cut, model
-from workloads.profiles import profile
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 
 from testbed.base.errors import SpecError
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.topologies.topoopt.finder import find
+from testbed.workloads.parallel.models import operators_of
+from testbed.workloads.parallel.network import Network, of_found
+from testbed.workloads.parallel.operators import Model, Operator, model
+from testbed.workloads.parallel.prediction import Machine, iteration_s, predict
+from testbed.workloads.parallel.strategy import Strategy, data_parallel, demand_of, fitting, gradients, mp_bytes, read
 from tests.workloads.parallel.small import CHAIN, MB, TABLES
 from tests.workloads.parallel.test_strategy import strategies
-from topologies.build import build
-from topologies.model import Topology
-from topologies.topoopt.finder import find
-from workloads.parallel.models import operators_of
-from workloads.parallel.network import Network, of_found
-from workloads.parallel.operators import Model, Operator, model
-from workloads.parallel.prediction import Machine, iteration_s, predict
-from workloads.parallel.strategy import Strategy, data_parallel, demand_of, fitting, gradients, mp_bytes, read
 
 GBPS = 10**9
 SLOW = Machine(flop_per_s=1e9, chunk_bytes=1000)

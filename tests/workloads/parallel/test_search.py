@@ -10,14 +10,14 @@ from itertools import pairwise, product
 import pytest
 
 from testbed.base.errors import SpecError
+from testbed.topologies.build import build
+from testbed.topologies.topoopt.finder import find
+from testbed.workloads.parallel.alternating import Effort, Planned, Planner, _Alternations, alternate, search_on
+from testbed.workloads.parallel.network import Network, of_found
+from testbed.workloads.parallel.prediction import Machine, predict
+from testbed.workloads.parallel.search import Cost, Walk, choices, search
+from testbed.workloads.parallel.strategy import Strategy, data_parallel, fitting, held_bytes, is_silent
 from tests.workloads.parallel.small import CHAIN, MB, TABLES
-from topologies.build import build
-from topologies.topoopt.finder import find
-from workloads.parallel.alternating import Effort, Planned, Planner, _Alternations, alternate, search_on
-from workloads.parallel.network import Network, of_found
-from workloads.parallel.prediction import Machine, predict
-from workloads.parallel.search import Cost, Walk, choices, search
-from workloads.parallel.strategy import Strategy, data_parallel, fitting, held_bytes, is_silent
 
 SEEDS, MUST_MEET = 20, 19
 ON_GIGABIT = partial(of_found, rate_bps=10**9)

@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
-from tests.workloads.parallel.small import CHAIN, MB, TABLES
-from topologies.topoopt import models as transfers
-from topologies.topoopt.demand import Demand
-from workloads.parallel.models import operators_of
-from workloads.parallel.operators import Model
-from workloads.parallel.search import choices
-from workloads.parallel.strategy import (
+from testbed.topologies.topoopt import models as transfers
+from testbed.topologies.topoopt.demand import Demand
+from testbed.workloads.parallel.models import operators_of
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.search import choices
+from testbed.workloads.parallel.strategy import (
     Strategy,
     check_fits,
     data_parallel,
@@ -32,6 +31,7 @@ from workloads.parallel.strategy import (
     read,
     text,
 )
+from tests.workloads.parallel.small import CHAIN, MB, TABLES
 
 MIB = 2**20
 OF_2_2: dict[str, object] = {"e0": [0], "e1": [3], "e2": [8], "e3": [13], "rest": "all"}

@@ -7,9 +7,9 @@ from math import prod
 import pytest
 
 from testbed.base.errors import SpecError
-from workloads.profiles import Profile, profile, profiles
-from workloads.profiles.convnets import IMAGE
-from workloads.profiles.layers import Layers, pool
+from testbed.workloads.profiles import Profile, profile, profiles
+from testbed.workloads.profiles.convnets import IMAGE
+from testbed.workloads.profiles.layers import Layers, pool
 
 MIB = 2**20
 

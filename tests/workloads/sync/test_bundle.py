@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import WorkerError
-from topologies.model import Topology
-from workloads.job import Peer
-from workloads.sync.bundle import bundles
-from workloads.sync.chunks import cut
-from workloads.sync.engine import Engine
-from workloads.sync.schemes import build
-from workloads.sync.transport import connect_all
+from testbed.topologies.model import Topology
+from testbed.workloads.job import Peer
+from testbed.workloads.sync.bundle import bundles
+from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.transport import connect_all
 
 from ... import ports
 

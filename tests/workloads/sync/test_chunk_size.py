@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build as build_topology
-from workloads.sync.chunk_size import CHUNK_BYTES, SMALL_BYTES, shortened, suiting
-from workloads.sync.schemes import build
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.sync.chunk_size import CHUNK_BYTES, SMALL_BYTES, shortened, suiting
+from testbed.workloads.sync.schemes import build
 
 LEAST, MOST = CHUNK_BYTES
 RACKS = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)"

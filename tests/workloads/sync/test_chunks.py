@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError, SpecError
-from workloads.sync.chunks import cut
-from workloads.sync.forest import Forest
+from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.forest import Forest
 
 
 def forest_of(share: list[int], aligned: bool = False) -> Forest:

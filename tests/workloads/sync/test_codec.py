@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import OutputError
-from topologies.model import Topology
-from workloads import kinds
-from workloads.kinds import load, save
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.kinds import load, save
+from testbed.workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 

@@ -21,16 +21,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.job import Gated
-from workloads.sync import compiled
-from workloads.sync.chunks import cut
-from workloads.sync.compiled import CompiledEngine, engine
-from workloads.sync.engine import Engine
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
-from workloads.sync.steps import Jitter
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads.job import Gated
+from testbed.workloads.sync import compiled
+from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.compiled import CompiledEngine, engine
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.steps import Jitter
 
 FLOATS = 60
 MARGIN = 1000
@@ -78,7 +78,7 @@ def test_several_connections_with_a_neighbour_are_for_python(ring: Forest) -> No
 
 def test_without_it_python_does_all(topology: Callable[..., Topology], no_library: pytest.MonkeyPatch) -> None:
     one = build("ring", topology("star(hosts=1)"), [])
-    no_library.setattr(compiled, "LIBRARY", "workloads.sync.no_such_module")
+    no_library.setattr(compiled, "LIBRARY", "testbed.workloads.sync.no_such_module")
     assert alone(one).mover == "python"
     with pytest.raises(WorkerError, match=r"workloads\.sync\.no_such_module is not installed") as caught:
         CompiledEngine(0, one, cut(one, 8, [(0, 8)], 64), {}, np.zeros(8, np.float32))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workloads.sync.connection import HEADER_BYTES, Connection
+from testbed.workloads.sync.connection import HEADER_BYTES, Connection
 
 Pair = tuple[socket.socket, socket.socket]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from topologies.model import Topology
-from workloads.sync.cost import Releases, Shaper, cost, depth, goodput
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import Releases, Shaper, cost, depth, goodput
+from testbed.workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 GRADIENT_BYTES = 12.5e6

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.draw import svg
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.draw import svg
+from testbed.workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 SVG = "{http://www.w3.org/2000/svg}"

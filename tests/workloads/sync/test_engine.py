@@ -21,15 +21,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
-from topologies.model import Topology
-from workloads.job import Peer
-from workloads.sync.chunks import ChunkTable, cut
-from workloads.sync.compiled import CompiledEngine
-from workloads.sync.connection import LAST_PACKET_BYTES
-from workloads.sync.engine import Engine
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
-from workloads.sync.transport import connect
+from testbed.topologies.model import Topology
+from testbed.workloads.job import Peer
+from testbed.workloads.sync.chunks import ChunkTable, cut
+from testbed.workloads.sync.compiled import CompiledEngine
+from testbed.workloads.sync.connection import LAST_PACKET_BYTES
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.transport import connect
 
 Build = Callable[..., Topology]
 OnEveryNode = Callable[..., dict[int, object]]

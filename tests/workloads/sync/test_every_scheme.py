@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError
-from topologies.build import build as build_topology
-from topologies.ina import mark
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.flows import flows
-from workloads.sync.forest import ABSENT, ROOT, Forest
-from workloads.sync.schemes import build, schemes
-from workloads.sync.verify import verify
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.ina import mark
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.flows import flows
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.schemes import build, schemes
+from testbed.workloads.sync.verify import verify
 
 MPI_ALGORITHMS = ["default", "basic_linear", "nonoverlapping", "recursive_doubling"]
 MPI_ALGORITHMS += ["ring", "segmented_ring", "rabenseifner"]

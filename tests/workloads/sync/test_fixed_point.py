@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from testbed.base.errors import WorkerError
-from workloads.sync import fixed_point
-from workloads.sync.fixed_point import LOWEST, Scales, add, decode, encode, exponent
-from workloads.sync.forest import FixedPoint
+from testbed.workloads.sync import fixed_point
+from testbed.workloads.sync.fixed_point import LOWEST, Scales, add, decode, encode, exponent
+from testbed.workloads.sync.forest import FixedPoint
 
 FLOATS = st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False)
 VECTORS = arrays(np.float32, st.integers(1, 20), elements=FLOATS)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from topologies.model import Topology
-from workloads.sync.flows import flows, neighbours, pairs
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.flows import flows, neighbours, pairs
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
 
 
 def test_two_servers_of_unequal_tensors(topology: Callable[..., Topology]) -> None:

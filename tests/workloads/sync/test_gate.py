@@ -14,11 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.patience import PATIENCE_S, until
-from tests.tcp import is_reset
-from workloads.job import Gated
-from workloads.sync.connection import HEADER_BYTES, LOOK_S, Connection, LostError
-from workloads.sync.gate import (
+from testbed.workloads.job import Gated
+from testbed.workloads.sync.connection import HEADER_BYTES, LOOK_S, Connection, LostError
+from testbed.workloads.sync.gate import (
     DRAINED,
     ENDED,
     GO,
@@ -35,7 +33,9 @@ from workloads.sync.gate import (
     pack,
     unpack,
 )
-from workloads.sync.tcp_info import unacknowledged_bytes
+from testbed.workloads.sync.tcp_info import unacknowledged_bytes
+from tests.patience import PATIENCE_S, until
+from tests.tcp import is_reset
 
 NODES = 3
 SOME = Said(UNSENT, 1, np.array([5, 0, 2**40]), np.array([6, 0, 2**41]), np.array([True, False, False]))

@@ -12,19 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.kinds import named
-from workloads.replay import Values
-from workloads.sync.chunks import cut
-from workloads.sync.cost import Releases, cost
-from workloads.sync.engine import Engine
-from workloads.sync.flows import flows, neighbours
-from workloads.sync.forest import ABSENT, FixedPoint, Forest
-from workloads.sync.groups import summed, together
-from workloads.sync.plan import barrier_classes, plan
-from workloads.sync.schemes import build
-from workloads.sync.trees import rings
-from workloads.sync.verify import verify
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds import named
+from testbed.workloads.replay import Values
+from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.cost import Releases, cost
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.flows import flows, neighbours
+from testbed.workloads.sync.forest import ABSENT, FixedPoint, Forest
+from testbed.workloads.sync.groups import summed, together
+from testbed.workloads.sync.plan import barrier_classes, plan
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.trees import rings
+from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 OnEveryNode = Callable[..., dict[int, object]]

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import WorkerError
-from topologies.model import Topology
-from workloads.sync.chunks import ChunkTable, cut
-from workloads.sync.engine import Engine
-from workloads.sync.flows import pairs
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
-from workloads.sync.verify import verify
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.chunks import ChunkTable, cut
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.flows import pairs
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 OnEveryNode = Callable[..., dict[int, object]]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.sync.slots import Slots, Windows, places
+from testbed.workloads.sync.slots import Slots, Windows, places
 
 KLASS = st.lists(st.integers(0, 3), min_size=1, max_size=60)
 

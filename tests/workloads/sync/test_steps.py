@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from topologies.build import build as build_topology
-from workloads.sync.forest import ABSENT
-from workloads.sync.schemes import build
-from workloads.sync.steps import Jitter, are_even, idle_steps, steps
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.sync.forest import ABSENT
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.steps import Jitter, are_even, idle_steps, steps
 
 
 def count(scheme: str, topology: str = "star(hosts=8)") -> int:

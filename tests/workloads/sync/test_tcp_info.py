@@ -8,9 +8,9 @@ import time
 import pytest
 
 from testbed.base.errors import WorkerError
+from testbed.workloads.sync.cost import goodput
+from testbed.workloads.sync.tcp_info import HEADERS_BYTES, Sent, room_bytes, sent, unacknowledged_bytes
 from tests.patience import until
-from workloads.sync.cost import goodput
-from workloads.sync.tcp_info import HEADERS_BYTES, Sent, room_bytes, sent, unacknowledged_bytes
 
 
 def test_both_ends_of_a_connection_are_counted() -> None:

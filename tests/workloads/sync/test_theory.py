@@ -9,10 +9,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from topologies.model import Topology
-from workloads.sync.cost import Cost, cost
-from workloads.sync.forest import ROOT
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import Cost, cost
+from testbed.workloads.sync.forest import ROOT
+from testbed.workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 RATE_BPS = 10**9

@@ -11,12 +11,12 @@ from contextlib import suppress
 import pytest
 
 from testbed.base.errors import NeighbourError, PrivilegeError, TrialTimeoutError, WorkerError
+from testbed.topologies.model import Topology
+from testbed.workloads.job import Peer
+from testbed.workloads.sync.reception import MOST_SILENT
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.transport import connect
 from tests import ports
-from topologies.model import Topology
-from workloads.job import Peer
-from workloads.sync.reception import MOST_SILENT
-from workloads.sync.schemes import build
-from workloads.sync.transport import connect
 
 NAMES = ["h0", "h1", "h2", "s0"]
 PORTS = ports.blocks(1)
@@ -159,7 +159,7 @@ def test_a_connection_that_comes_and_goes_is_named() -> None:
 
 
 def test_silent_strangers_are_kept_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workloads.sync.reception.SILENT_S", 0.1)
+    monkeypatch.setattr("testbed.workloads.sync.reception.SILENT_S", 0.1)
     port = next(PORTS)
     met: list[dict[int, socket.socket]] = []
     node = threading.Thread(target=lambda: met.append(connect(1, [h0(port)], NAMES, "reno", 20.0)))

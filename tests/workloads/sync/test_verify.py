@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError, TopologyError
-from topologies.build import build as build_topology
-from topologies.model import Path, Topology
-from workloads.sync.forest import FixedPoint, Forest
-from workloads.sync.schemes import build
-from workloads.sync.verify import verify
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Path, Topology
+from testbed.workloads.sync.forest import FixedPoint, Forest
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 RandomForest = Callable[[int, int, int, int], Forest]

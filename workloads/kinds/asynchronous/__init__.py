@@ -1,5 +1,5 @@
 """A parameter server that waits for nobody, or not for long."""
 
-from workloads.kinds.asynchronous.kind import KIND
+from testbed.workloads.kinds.asynchronous.kind import KIND
 
 __all__ = ["KIND"]

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.asynchronous.ledger import FIX, disagreement, problem
-from workloads.kinds.asynchronous.plan import replicas, servers, staleness
-from workloads.sync.forest import Forest
-from workloads.updates import Update
+from testbed.workloads.kinds.asynchronous.ledger import FIX, disagreement, problem
+from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.updates import Update
 
 
 def orders(plan: Forest, done: Sequence[Mapping[str, Any]], iterations: int) -> list[list[Update]]:

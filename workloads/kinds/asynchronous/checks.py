@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pandas as pd
 
 from testbed.base.check import LOWER_BOUND, Check
-from workloads.kinds.asynchronous.kind import STALENESS
-from workloads.kinds.asynchronous.ledger import most_stale
-from workloads.kinds.asynchronous.measures import UpdatesMeasures
-from workloads.kinds.asynchronous.plan import staleness
-from workloads.kinds.base import Evidence
+from testbed.workloads.kinds.asynchronous.kind import STALENESS
+from testbed.workloads.kinds.asynchronous.ledger import most_stale
+from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
+from testbed.workloads.kinds.asynchronous.plan import staleness
+from testbed.workloads.kinds.base import Evidence
 
 FASTER = 0.03
 """Most by which updates are faster than the links' rates allow: moments are those of processes that may be woken a

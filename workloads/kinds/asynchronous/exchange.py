@@ -1,7 +1,7 @@
 """Messages between an asynchronous trial's processes: what all of them send and take alike.
 
-A message (:mod:`workloads.sync.framed`) has nothing besides its kind, a note, or all floats of a part of a gradient or
-of weights.
+A message (:mod:`testbed.workloads.sync.framed`) has nothing besides its kind, a note, or all floats of a part of a
+gradient or of weights.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
-from workloads.sync.connection import Connection
-from workloads.sync.forest import Forest
-from workloads.sync.framed import Framed
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.framed import Framed
 
 BARRIER, NOTE, FLOATS, GOES_ON, ENDS, KEPT = range(6)
 """Kinds. ``KEPT``: a replica has an update."""

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.base.check import About, Check
 from testbed.base.errors import SpecError
-from topologies.model import Topology
-from workloads.job import LARGEST
-from workloads.kinds.asynchronous import plan as updates
-from workloads.kinds.asynchronous.notes import NOTES
-from workloads.kinds.asynchronous.plan import Asynchronous
-from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
-from workloads.kinds.forest.kind import ForestKind
-from workloads.parts import merged
-from workloads.sync.cost import Cost, Releases, Shaper
-from workloads.sync.forest import Forest
-from workloads.sync.verify import verify
+from testbed.topologies.model import Topology
+from testbed.workloads.job import LARGEST
+from testbed.workloads.kinds.asynchronous import plan as updates
+from testbed.workloads.kinds.asynchronous.notes import NOTES
+from testbed.workloads.kinds.asynchronous.plan import Asynchronous
+from testbed.workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
+from testbed.workloads.kinds.forest.kind import ForestKind
+from testbed.workloads.parts import merged
+from testbed.workloads.sync.cost import Cost, Releases, Shaper
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.verify import verify
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads.job import WorkerJob
-    from workloads.kinds.measures import Measures
-    from workloads.sync.session import Session
-    from workloads.tasks.base import Participant
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.kinds.measures import Measures
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
 
 STALENESS = About(
     "staleness",
@@ -125,15 +125,15 @@ class AsynchronousKind(ForestKind):
         return float(iterations * max(workers / (1 / alone_s).sum(), cost.round_s() / shaper.goodput))
 
     def prepare(self) -> None:
-        import_module("workloads.kinds.asynchronous.node")
+        import_module("testbed.workloads.kinds.asynchronous.node")
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from workloads.kinds.asynchronous.node import join
+        from testbed.workloads.kinds.asynchronous.node import join
 
         return join(job, plan, part)
 
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        from workloads.kinds.asynchronous import account
+        from testbed.workloads.kinds.asynchronous import account
 
         orders = account.orders(plan, done, iterations)
         samples = account.attribute(samples, orders)
@@ -143,13 +143,13 @@ class AsynchronousKind(ForestKind):
         return updates.cost(plan, topology, gradient_bytes, told.updates)
 
     def judge(self, seen: Evidence) -> Iterable[Check]:
-        from workloads.kinds.asynchronous import checks
+        from testbed.workloads.kinds.asynchronous import checks
 
         return checks.judge(seen)
 
     @cached_property
     def measures(self) -> Measures:
-        from workloads.kinds.asynchronous.measures import UpdatesMeasures
+        from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
 
         return UpdatesMeasures()
 

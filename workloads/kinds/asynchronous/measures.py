@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from workloads.kinds.measures import TRAINING, Measures, Windows, differences
+from testbed.workloads.kinds.measures import TRAINING, Measures, Windows, differences
 
 
 class UpdatesMeasures(Measures):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads import tasks
-from workloads.checkpoint import Keeper
-from workloads.job import WorkerJob
-from workloads.kinds.asynchronous.parameter_server import Client, Server
-from workloads.kinds.asynchronous.plan import replicas, servers
-from workloads.kinds.asynchronous.replica import Replica
-from workloads.parts import spans
-from workloads.sync import transport
-from workloads.sync.forest import Forest
+from testbed.workloads import tasks
+from testbed.workloads.checkpoint import Keeper
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
+from testbed.workloads.kinds.asynchronous.plan import replicas, servers
+from testbed.workloads.kinds.asynchronous.replica import Replica
+from testbed.workloads.parts import spans
+from testbed.workloads.sync import transport
+from testbed.workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
-    from workloads.tasks.base import Participant
+    from testbed.workloads.tasks.base import Participant
 
 
 def join(job: WorkerJob, forest: Forest, part: Participant | None) -> Client | Server | Replica:

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
-from workloads.sync.flows import Flows, flows
-from workloads.sync.forest import ABSENT, ROOT, Forest
-from workloads.sync.verify import refusal
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost_of_flows
+from testbed.workloads.sync.flows import Flows, flows
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.verify import refusal
 
 Steps = tuple[tuple[float, float], ...]
 """What must be sent one after the other: of each step its bytes, and the rate (bit/s) at which they go."""
@@ -22,9 +22,9 @@ Steps = tuple[tuple[float, float], ...]
 @dataclass(frozen=True)
 class Asynchronous:
     """Nobody waits for a sum: the root changes its weights by each gradient as it comes, and gives that worker the
-    newest ones back (:mod:`workloads.kinds.asynchronous.parameter_server`). The trees then say who sends what to whom,
-    and as much as a synchronisation takes is what as many updates as there are workers take. Each class is the part of
-    the weights that its root has.
+    newest ones back (:mod:`testbed.workloads.kinds.asynchronous.parameter_server`). The trees then say who sends what
+    to whom, and as much as a synchronisation takes is what as many updates as there are workers take. Each class is the
+    part of the weights that its root has.
 
     Attributes:
         staleness: how many iterations a worker may be ahead of the slowest one (SSP); None for any number.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.kinds.asynchronous.exchange import (
+from testbed.workloads.kinds.asynchronous.exchange import (
     BARRIER,
     CALLED,
     FLOATS,
@@ -24,14 +24,14 @@ from workloads.kinds.asynchronous.exchange import (
     Floats,
     rounds,
 )
-from workloads.kinds.asynchronous.plan import servers
-from workloads.sync.connection import Connection
-from workloads.sync.forest import Forest
-from workloads.sync.framed import NoBuckets
+from testbed.workloads.kinds.asynchronous.plan import servers
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.framed import NoBuckets
 
 
 class Replica(NoBuckets, Exchange):
-    """A replica; a :class:`workloads.sync.session.Session`.
+    """A replica; a :class:`testbed.workloads.sync.session.Session`.
 
     Attributes:
         kept: (rank, iteration) of the updates that it has, in their order.

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads import parts
-from workloads.kinds.asynchronous.plan import Asynchronous
-from workloads.sync.forest import ABSENT, ROOT, Forest
-from workloads.sync.trees import over
+from testbed.topologies.model import Topology
+from testbed.workloads import parts
+from testbed.workloads.kinds.asynchronous.plan import Asynchronous
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.trees import over
 
 Replicated = Literal["none", "chain"]
 

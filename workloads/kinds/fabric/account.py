@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.base import Told
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.feeding_account import Feeding
-from workloads.kinds.fabric.journal_lines import FIX, Line, lines
-from workloads.kinds.fabric.losses_account import NOBODY, Losses
-from workloads.kinds.fabric.plan import Fabric, Sent
-from workloads.kinds.fabric.replication_account import Replicated, replicated, until, with_behind
-from workloads.kinds.fabric.takeover_account import TakenOver, taken_over
-from workloads.kinds.transfers import Carried, Purpose
-from workloads.updates import Step, Update
+from testbed.workloads.kinds.base import Told
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.feeding_account import Feeding
+from testbed.workloads.kinds.fabric.journal_lines import FIX, Line, lines
+from testbed.workloads.kinds.fabric.losses_account import NOBODY, Losses
+from testbed.workloads.kinds.fabric.plan import Fabric, Sent
+from testbed.workloads.kinds.fabric.replication_account import Replicated, replicated, until, with_behind
+from testbed.workloads.kinds.fabric.takeover_account import TakenOver, taken_over
+from testbed.workloads.kinds.transfers import Carried, Purpose
+from testbed.workloads.updates import Step, Update
 
 
 class Moved(NamedTuple):

@@ -2,7 +2,7 @@
 
 A program runs on every host, and each process takes a role: workers, a server, a scheduler::
 
-    from workloads.kinds.fabric import api
+    from testbed.workloads.kinds.fabric import api
 
     params = api.Params(floats=len(weights), updates=100, rate_bps=100e6, delay_bound=8)
     match api.role(params):
@@ -38,18 +38,18 @@ from types import TracebackType
 import numpy as np
 
 from testbed.base.errors import SpecError, WorkerError
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes import own_daemon, replica, server
-from workloads.kinds.fabric.processes.exchange import Floats, check_floats, check_room
-from workloads.kinds.fabric.processes.holder import Apply, Holder
-from workloads.kinds.fabric.processes.meeting import Place
-from workloads.kinds.fabric.processes.own_daemon import Job
-from workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.kinds.fabric.processes.worker import Worker
-from workloads.kinds.fabric.program import Params, name_of, register, role
-from workloads.kinds.fabric_sync.processes import SumsServer
-from workloads.link_rates import Follower
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.processes import own_daemon, replica, server
+from testbed.workloads.kinds.fabric.processes.exchange import Floats, check_floats, check_room
+from testbed.workloads.kinds.fabric.processes.holder import Apply, Holder
+from testbed.workloads.kinds.fabric.processes.meeting import Place
+from testbed.workloads.kinds.fabric.processes.own_daemon import Job
+from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.kinds.fabric.processes.worker import Worker
+from testbed.workloads.kinds.fabric.program import Params, name_of, register, role
+from testbed.workloads.kinds.fabric_sync.processes import SumsServer
+from testbed.workloads.link_rates import Follower
 
 __all__ = [
     "Params",

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pandas as pd
 
 from testbed.base.check import Check
-from workloads.kinds.asynchronous.checks import judge_staleness, judge_updates, whole
-from workloads.kinds.asynchronous.ledger import most_stale
-from workloads.kinds.base import Evidence
-from workloads.kinds.fabric.kind import DIVERGENCE
-from workloads.kinds.fabric.measures import APPLIED
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.scheduling.divergence import most_within
+from testbed.workloads.kinds.asynchronous.checks import judge_staleness, judge_updates, whole
+from testbed.workloads.kinds.asynchronous.ledger import most_stale
+from testbed.workloads.kinds.base import Evidence
+from testbed.workloads.kinds.fabric.kind import DIVERGENCE
+from testbed.workloads.kinds.fabric.measures import APPLIED
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.scheduling.divergence import most_within
 
 
 def judge(seen: Evidence) -> Iterator[Check]:

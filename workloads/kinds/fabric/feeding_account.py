@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from workloads.kinds.fabric.journal_lines import Line
-from workloads.kinds.fabric.losses_account import Came, arrivals
-from workloads.kinds.fabric.plan import Fabric, Sent
-from workloads.kinds.fabric.replication_account import counted, other
+from testbed.workloads.kinds.fabric.journal_lines import Line
+from testbed.workloads.kinds.fabric.losses_account import Came, arrivals
+from testbed.workloads.kinds.fabric.plan import Fabric, Sent
+from testbed.workloads.kinds.fabric.replication_account import counted, other
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,27 @@ from itertools import groupby
 
 import numpy as np
 
-from workloads.kinds.asked import Change, Demand
-from workloads.kinds.fabric.fates import Entry
-from workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.planner import Planner
-from workloads.kinds.fabric.planning.traffic import Leg
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.played_rates import RealRates, later
-from workloads.kinds.fabric.processes.messages import Commit, Dropped, Gather, Give, Note, Order, Pass, Send, SendSums
-from workloads.kinds.fabric.scheduling.network import Network
-from workloads.kinds.fabric.sums import Share
+from testbed.workloads.kinds.asked import Change, Demand
+from testbed.workloads.kinds.fabric.fates import Entry
+from testbed.workloads.kinds.fabric.journal import Copy, Journal, Step, Unit
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.planning.planner import Planner
+from testbed.workloads.kinds.fabric.planning.traffic import Leg
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.played_rates import RealRates, later
+from testbed.workloads.kinds.fabric.processes.messages import (
+    Commit,
+    Dropped,
+    Gather,
+    Give,
+    Note,
+    Order,
+    Pass,
+    Send,
+    SendSums,
+)
+from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.sums import Share
 
 NORM = 1.0
 """Of each update, where nothing is told: how far one changes the weights is not known without computing it."""

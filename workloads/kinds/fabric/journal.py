@@ -11,8 +11,8 @@ they come.
 A *version* is how many updates the weights contain.
 
 Where there is a replica, a unit is applied once the replica has so many updates that the weights do not get further
-apart than they may (:class:`~workloads.kinds.fabric.scheduling.divergence.Lead`). The replica has a journal, too
-(:class:`Copy`): it follows what the server has decided.
+apart than they may (:class:`~testbed.workloads.kinds.fabric.scheduling.divergence.Lead`). The replica has a journal,
+too (:class:`Copy`): it follows what the server has decided.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from workloads.kinds.fabric import sums
-from workloads.kinds.fabric.fates import Entry, Fate
-from workloads.kinds.fabric.scheduling.divergence import Lead
+from testbed.workloads.kinds.fabric import sums
+from testbed.workloads.kinds.fabric.fates import Entry, Fate
+from testbed.workloads.kinds.fabric.scheduling.divergence import Lead
 
 Rates = Callable[[int, int], float]
 """From the version that an update changes, and the one that it was computed on, what it counts."""

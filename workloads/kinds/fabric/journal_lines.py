@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.fabric.fates import Fate
-from workloads.updates import Update
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.updates import Update
 
 FIX = "report it: the protocol is broken"
 

@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError, SpecError
-from topologies.model import Topology
-from workloads.job import LARGEST
-from workloads.kinds.base import Asked, Demand, Evidence, Floats, Kind, Refusal, Told
-from workloads.kinds.fabric import plan as plans
-from workloads.kinds.fabric.notes import NOTES
-from workloads.kinds.fabric.plan import Fabric
-from workloads.sync import codec
-from workloads.sync.cost import Cost, Shaper
+from testbed.topologies.model import Topology
+from testbed.workloads.job import LARGEST
+from testbed.workloads.kinds.base import Asked, Demand, Evidence, Floats, Kind, Refusal, Told
+from testbed.workloads.kinds.fabric import plan as plans
+from testbed.workloads.kinds.fabric.notes import NOTES
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.sync import codec
+from testbed.workloads.sync.cost import Cost, Shaper
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads.job import WorkerJob
-    from workloads.kinds.measures import Measures
-    from workloads.sync.session import Session
-    from workloads.tasks.base import Participant
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.kinds.measures import Measures
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
 
 MOST_EXACT = 2**24
 """Whole numbers up to this are exact in float32."""
@@ -139,12 +139,12 @@ class FabricKind(Kind[Fabric]):
         return float(iterations * workers / (1 / alone_s).sum())
 
     def likely_jct_s(self, plan: Fabric, demand: Demand) -> float | None:
-        from workloads.kinds.fabric import ideal
+        from testbed.workloads.kinds.fabric import ideal
 
         return ideal.likely_jct_s(plan, demand, makes_sums=self.sums_together)
 
     def predicted(self, plan: Fabric, demand: Demand) -> Mapping[str, float]:
-        from workloads.kinds.fabric import ideal
+        from testbed.workloads.kinds.fabric import ideal
 
         return ideal.predicted(plan, demand, makes_sums=self.sums_together)
 
@@ -204,17 +204,17 @@ class FabricKind(Kind[Fabric]):
     # On a node
 
     def prepare(self) -> None:
-        import_module("workloads.kinds.fabric.processes.node")
+        import_module("testbed.workloads.kinds.fabric.processes.node")
 
     def join(self, job: WorkerJob, plan: Fabric, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from workloads.kinds.fabric.processes.node import join
+        from testbed.workloads.kinds.fabric.processes.node import join
 
         return join(job, plan, part, self.sums_together)
 
     # Afterwards
 
     def told(self, plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        from workloads.kinds.fabric import account
+        from testbed.workloads.kinds.fabric import account
 
         return account.told(plan, samples, done, iterations)
 
@@ -223,13 +223,13 @@ class FabricKind(Kind[Fabric]):
         return self.cost_of(told.moved, plan, topology, gradient_bytes)
 
     def judge(self, seen: Evidence) -> Iterable[Check]:
-        from workloads.kinds.fabric import checks
+        from testbed.workloads.kinds.fabric import checks
 
         return checks.judge(seen)
 
     @cached_property
     def measures(self) -> Measures:
-        from workloads.kinds.fabric.measures import ScheduledMeasures
+        from testbed.workloads.kinds.fabric.measures import ScheduledMeasures
 
         return ScheduledMeasures()
 

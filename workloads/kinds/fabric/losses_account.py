@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal_lines import Line
-from workloads.kinds.fabric.plan import Fabric, Sent
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal_lines import Line
+from testbed.workloads.kinds.fabric.plan import Fabric, Sent
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from workloads.kinds.asynchronous.measures import UpdatesMeasures
-from workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
+from testbed.workloads.kinds.fabric.fates import Fate
 
 APPLIED = [int(fate) for fate in Fate if fate.is_applied]
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Link, Node, Path, Topology
-from workloads.kinds.asynchronous.plan import Steps, UpdatesCost
-from workloads.kinds.fabric.rates import RateSettings, rule
-from workloads.kinds.fabric.scheduling.divergence import Lead
-from workloads.kinds.fabric.scheduling.network import only_path
-from workloads.parts import up_to
-from workloads.sync.cost import cost_of_flows
-from workloads.sync.flows import Flows
+from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.workloads.kinds.asynchronous.plan import Steps, UpdatesCost
+from testbed.workloads.kinds.fabric.rates import RateSettings, rule
+from testbed.workloads.kinds.fabric.scheduling.divergence import Lead
+from testbed.workloads.kinds.fabric.scheduling.network import only_path
+from testbed.workloads.parts import up_to
+from testbed.workloads.sync.cost import cost_of_flows
+from testbed.workloads.sync.flows import Flows
 
 Sent = tuple[int, int, float]
 """From node, to node, and bytes."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from workloads.kinds.asked import Change
-from workloads.kinds.fabric.scheduling.model import Transfer
+from testbed.workloads.kinds.asked import Change
+from testbed.workloads.kinds.fabric.scheduling.model import Transfer
 
 ROUNDING = 1e-6
 """Of a transfer's bytes, what may be missing at its planned end."""

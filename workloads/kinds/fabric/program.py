@@ -10,13 +10,20 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from testbed.base.errors import SpecError
-from topologies.star import star
-from workloads.job import Peer
-from workloads.kinds.fabric.fields import convert, number
-from workloads.kinds.fabric.plan import Fabric, Options, check_delay_bound, check_divergence, check_times, fabric
-from workloads.kinds.fabric.processes.meeting import Place, meet
-from workloads.kinds.fabric.processes.own_daemon import Job
-from workloads.sync.tcp_info import congestion_control
+from testbed.topologies.star import star
+from testbed.workloads.job import Peer
+from testbed.workloads.kinds.fabric.fields import convert, number
+from testbed.workloads.kinds.fabric.plan import (
+    Fabric,
+    Options,
+    check_delay_bound,
+    check_divergence,
+    check_times,
+    fabric,
+)
+from testbed.workloads.kinds.fabric.processes.meeting import Place, meet
+from testbed.workloads.kinds.fabric.processes.own_daemon import Job
+from testbed.workloads.sync.tcp_info import congestion_control
 
 Role = Literal["worker", "server", "replica", "scheduler"]
 _ORDER: tuple[Role, ...] = ("worker", "server", "replica", "scheduler")

@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.kinds.fabric.distance import apart
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal_lines import Line
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.scheduling.divergence import most_within
-from workloads.kinds.fabric.sums import rates
-from workloads.updates import Update
+from testbed.workloads.kinds.fabric.distance import apart
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal_lines import Line
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.scheduling.divergence import most_within
+from testbed.workloads.kinds.fabric.sums import rates
+from testbed.workloads.updates import Update
 
 MOST_APART = 1e-4
 """Of the weights' norm. A replica sums other updates together than the server, so its roundings are others. Trained

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal_lines import FIX, Line, lines
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.replication_account import Replicated, counted, other, until
-from workloads.updates import Step, Update
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal_lines import FIX, Line, lines
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.replication_account import Replicated, counted, other, until
+from testbed.workloads.updates import Step, Update
 
 
 @dataclass(frozen=True)

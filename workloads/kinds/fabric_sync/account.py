@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.base import Told
-from workloads.kinds.fabric.account import carried, misplaced, moved, on_our_clock, other_order, took
-from workloads.kinds.fabric.journal_lines import FIX, Line, lines
-from workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.base import Told
+from testbed.workloads.kinds.fabric.account import carried, misplaced, moved, on_our_clock, other_order, took
+from testbed.workloads.kinds.fabric.journal_lines import FIX, Line, lines
+from testbed.workloads.kinds.fabric.plan import Fabric
 
 
 def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.base.check import Check
 from testbed.base.errors import SpecError
-from topologies.model import Topology
-from workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
-from workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
-from workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
-from workloads.kinds.fabric_sync import plan as plans
-from workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
-from workloads.sync.cost import Cost, Shaper
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
+from testbed.workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
+from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
+from testbed.workloads.kinds.fabric_sync import plan as plans
+from testbed.workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
+from testbed.workloads.sync.cost import Cost, Shaper
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads.kinds.measures import Measures
+    from testbed.workloads.kinds.measures import Measures
 
 
 class SynchronousKind(FabricKind):
@@ -76,7 +76,7 @@ class SynchronousKind(FabricKind):
         return cost.least_jct_s(pace_s, shaper)
 
     def told(self, plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        from workloads.kinds.fabric_sync import account
+        from testbed.workloads.kinds.fabric_sync import account
 
         return account.told(plan, samples, done, iterations)
 
@@ -85,7 +85,7 @@ class SynchronousKind(FabricKind):
 
     @cached_property
     def measures(self) -> Measures:
-        from workloads.kinds.measures import Measures
+        from testbed.workloads.kinds.measures import Measures
 
         return Measures()
 

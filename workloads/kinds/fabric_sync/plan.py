@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from topologies.model import Topology
-from workloads.kinds.asynchronous.plan import UpdatesCost
-from workloads.kinds.base import Floats
-from workloads.kinds.fabric import plan as plans
-from workloads.kinds.fabric.plan import Fabric, Sent
-from workloads.sync.cost import IDEAL, Shaper
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.asynchronous.plan import UpdatesCost
+from testbed.workloads.kinds.base import Floats
+from testbed.workloads.kinds.fabric import plan as plans
+from testbed.workloads.kinds.fabric.plan import Fabric, Sent
+from testbed.workloads.sync.cost import IDEAL, Shaper
 
 
 @dataclass(frozen=True)

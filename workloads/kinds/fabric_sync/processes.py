@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.fabric.journal import Step
-from workloads.kinds.fabric.journal_lines import FIX
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.client import Client
-from workloads.kinds.fabric.processes.daemon import Daemon
-from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.messages import Decided, Give, Gradient, Note, Order, Weights
-from workloads.kinds.fabric.processes.server import Server, State
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.sync.connection import Connection
-from workloads.sync.session import Model
+from testbed.workloads.kinds.fabric.journal import Step
+from testbed.workloads.kinds.fabric.journal_lines import FIX
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.client import Client
+from testbed.workloads.kinds.fabric.processes.daemon import Daemon
+from testbed.workloads.kinds.fabric.processes.exchange import Floats
+from testbed.workloads.kinds.fabric.processes.messages import Decided, Give, Gradient, Note, Order, Weights
+from testbed.workloads.kinds.fabric.processes.server import Server, State
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.session import Model
 
 
 class SumsClient(Client):

@@ -1,5 +1,5 @@
 """Synchronous schemes, along the trees of a forest that our engine runs."""
 
-from workloads.kinds.forest.kind import KIND
+from testbed.workloads.kinds.forest.kind import KIND
 
 __all__ = ["KIND"]

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.base.errors import SpecError
-from topologies.model import Topology
-from topologies.part import Part
-from workloads.job import LARGEST, Replay
-from workloads.kinds.base import Asked, Floats, KindOfForests, Told, Tool
-from workloads.kinds.script.plan import scripted
-from workloads.sync import compiled
-from workloads.sync.chunk_size import shortened
-from workloads.sync.chunks import cut
-from workloads.sync.cost import Cost, Releases, Shaper, cost
-from workloads.sync.fixed_point import furthest, least_scale, sum_error
-from workloads.sync.forest import Forest, placed
-from workloads.sync.verify import verify
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
+from testbed.workloads.job import LARGEST, Replay
+from testbed.workloads.kinds.base import Asked, Floats, KindOfForests, Told, Tool
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.sync import compiled
+from testbed.workloads.sync.chunk_size import shortened
+from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.cost import Cost, Releases, Shaper, cost
+from testbed.workloads.sync.fixed_point import furthest, least_scale, sum_error
+from testbed.workloads.sync.forest import Forest, placed
+from testbed.workloads.sync.verify import verify
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads.buckets import Gradient
-    from workloads.job import WorkerJob
-    from workloads.replay import Values
-    from workloads.sync.session import Session
-    from workloads.tasks.base import Participant
+    from testbed.workloads.buckets import Gradient
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.replay import Values
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
 
 MOST_ROUNDED = 1e-3 * LARGEST
 """By how much fixed point may change a sum of a profile's values, which are whole numbers up to ``LARGEST``."""
@@ -76,12 +76,12 @@ class ForestKind(KindOfForests):
             _check_whole(plan, asked.largest)
 
     def goes_on(self, plan: Forest) -> bool:
-        from workloads.sync.schemes import repairable  # which imports the schemes of all kinds
+        from testbed.workloads.sync.schemes import repairable  # which imports the schemes of all kinds
 
         return repairable(plan.scheme)
 
     def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
-        from workloads.sync.schemes import repair
+        from testbed.workloads.sync.schemes import repair
 
         found = repair(plan.scheme, topology, tensor_sizes, dead)
         self.verify(found, topology)
@@ -118,17 +118,17 @@ class ForestKind(KindOfForests):
         return 0.0 if plan.fixed is None else sum_error(plan.fixed, len(plan.workers), norms, floats, chunk_bytes)
 
     def prepare(self) -> None:
-        import_module("workloads.kinds.forest.node")
+        import_module("testbed.workloads.kinds.forest.node")
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from workloads.kinds.forest.node import join
+        from testbed.workloads.kinds.forest.node import join
 
         return join(job, plan, part, called_off)
 
     def values(self, job: WorkerJob, rank: int) -> Values:
-        from workloads.kinds import load
-        from workloads.replay import Values
-        from workloads.sync.groups import summed
+        from testbed.workloads.kinds import load
+        from testbed.workloads.replay import Values
+        from testbed.workloads.sync.groups import summed
 
         plan = load(Path(job.forest))
         assert isinstance(plan, Forest)

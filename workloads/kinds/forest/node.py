@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workloads.job import WorkerJob
-from workloads.sync import chunks, transport
-from workloads.sync.compiled import engine
-from workloads.sync.engine import Engine
-from workloads.sync.forest import Forest
-from workloads.sync.steps import Jitter
-from workloads.sync.sums import UNSENT_BYTES
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.sync import chunks, transport
+from testbed.workloads.sync.compiled import engine
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.steps import Jitter
+from testbed.workloads.sync.sums import UNSENT_BYTES
 
 if TYPE_CHECKING:
-    from workloads.tasks.base import Participant
+    from testbed.workloads.tasks.base import Participant
 
 
 def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Engine:
-    """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect_all`.
+    """Meet the neighbours; ``called_off`` is as in :func:`testbed.workloads.sync.transport.connect_all`.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.

@@ -1,5 +1,5 @@
 """Hybrid training: operators are held by some servers each, so outputs and gradients of outputs move, and sums."""
 
-from workloads.kinds.hybrid.kind import KIND
+from testbed.workloads.kinds.hybrid.kind import KIND
 
 __all__ = ["KIND"]

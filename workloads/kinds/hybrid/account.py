@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.base import Told
-from workloads.kinds.evidence import Exchanged
-from workloads.kinds.hybrid.plan import Plan
+from testbed.workloads.kinds.base import Told
+from testbed.workloads.kinds.evidence import Exchanged
+from testbed.workloads.kinds.hybrid.plan import Plan
 
 WAITS = ("mp_wait_forward_s", "mp_wait_backward_s")
 """By phase, for how long a server had nothing to compute in an iteration for want of messages."""

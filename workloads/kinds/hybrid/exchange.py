@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.kinds.hybrid.program.cut import Phase
-from workloads.sync.bundle import Sockets
-from workloads.sync.chunks import CHUNK_BITS, ChunkTable
-from workloads.sync.connection import Connection
-from workloads.sync.engine import Engine
-from workloads.sync.forest import Forest
-from workloads.sync.gate import NOTHING
+from testbed.workloads.kinds.hybrid.program.cut import Phase
+from testbed.workloads.sync.bundle import Sockets
+from testbed.workloads.sync.chunks import CHUNK_BITS, ChunkTable
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.engine import Engine
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.gate import NOTHING
 
 Floats = NDArray[np.float32]
 _NUMBER = (1 << CHUNK_BITS) - 1

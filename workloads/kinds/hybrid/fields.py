@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from workloads.kinds.hybrid.plan import Plan
-from workloads.kinds.hybrid.program.cut import messages
-from workloads.kinds.hybrid.program.layout import layout
-from workloads.parallel.operators import Model, Operator
-from workloads.parallel.strategy import Strategy
-from workloads.sync.forest import Forest
+from testbed.workloads.kinds.hybrid.plan import Plan
+from testbed.workloads.kinds.hybrid.program.cut import messages
+from testbed.workloads.kinds.hybrid.program.layout import layout
+from testbed.workloads.parallel.operators import Model, Operator
+from testbed.workloads.parallel.strategy import Strategy
+from testbed.workloads.sync.forest import Forest
 
 
 def of(plan: Plan) -> dict[str, Any]:

@@ -12,31 +12,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError, WorkerError
-from topologies.model import Topology
-from topologies.part import Part
-from workloads.job import Replay
-from workloads.kinds.base import Asked, Floats, Kind, Refusal, Stage, Told
-from workloads.kinds.forest.kind import KIND as FOREST
-from workloads.kinds.hybrid import fields
-from workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
-from workloads.kinds.hybrid.program.layout import collected, held_floats
-from workloads.kinds.hybrid.program.pace import flop_per_s
-from workloads.parallel.network import Network
-from workloads.parallel.operators import FLOAT_BYTES
-from workloads.parallel.prediction import Machine, Prediction, predict, stages
-from workloads.parallel.strategy import text
-from workloads.sync import codec
-from workloads.sync.cost import Cost, Releases, Shaper
-from workloads.sync.forest import placed
-from workloads.sync.verify import check_form
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
+from testbed.workloads.job import Replay
+from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Stage, Told
+from testbed.workloads.kinds.forest.kind import KIND as FOREST
+from testbed.workloads.kinds.hybrid import fields
+from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
+from testbed.workloads.kinds.hybrid.program.layout import collected, held_floats
+from testbed.workloads.kinds.hybrid.program.pace import flop_per_s
+from testbed.workloads.parallel.network import Network
+from testbed.workloads.parallel.operators import FLOAT_BYTES
+from testbed.workloads.parallel.prediction import Machine, Prediction, predict, stages
+from testbed.workloads.parallel.strategy import text
+from testbed.workloads.sync import codec
+from testbed.workloads.sync.cost import Cost, Releases, Shaper
+from testbed.workloads.sync.forest import placed
+from testbed.workloads.sync.verify import check_form
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads.buckets import Gradient
-    from workloads.job import WorkerJob
-    from workloads.sync.session import Session
-    from workloads.tasks.base import Participant
+    from testbed.workloads.buckets import Gradient
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
 
 
 MOMENT_S = 1e-6
@@ -152,19 +152,19 @@ class HybridKind(Kind[Plan]):
     # On a node
 
     def prepare(self) -> None:
-        import_module("workloads.kinds.hybrid.worker")
+        import_module("testbed.workloads.kinds.hybrid.worker")
 
     def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
-        from workloads.kinds.hybrid.worker import Replayer
+        from testbed.workloads.kinds.hybrid.worker import Replayer
 
         if isinstance(job.training, Replay):
             return Replayer(job, rank)
-        from workloads.kinds.hybrid.trainer import Trainer  # which needs PyTorch
+        from testbed.workloads.kinds.hybrid.trainer import Trainer  # which needs PyTorch
 
         return Trainer(job)
 
     def join(self, job: WorkerJob, plan: Plan, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from workloads.kinds.hybrid.worker import Part, join
+        from testbed.workloads.kinds.hybrid.worker import Part, join
 
         assert isinstance(part, Part)  # each server is a worker
         return join(job, plan, part, called_off)
@@ -172,7 +172,7 @@ class HybridKind(Kind[Plan]):
     # Afterwards
 
     def told(self, plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        from workloads.kinds.hybrid import account
+        from testbed.workloads.kinds.hybrid import account
 
         return account.told(plan, samples, done, iterations)
 

@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
-from topologies.model import Topology
-from workloads.kinds.hybrid.program.cut import Message, messages, steps
-from workloads.kinds.hybrid.program.layout import Layout, layout
-from workloads.kinds.hybrid.program.pace import step_s
-from workloads.parallel.network import Network
-from workloads.parallel.operators import FLOAT_BYTES, Model
-from workloads.parallel.strategy import Holders, Strategy, text
-from workloads.sync.cost import IDEAL, Cost, Shaper, cost_of
-from workloads.sync.flows import Flows, added, flows, partial_sums
-from workloads.sync.flows import pairs as forest_pairs
-from workloads.sync.forest import Forest
-from workloads.sync.groups import together
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.hybrid.program.cut import Message, messages, steps
+from testbed.workloads.kinds.hybrid.program.layout import Layout, layout
+from testbed.workloads.kinds.hybrid.program.pace import step_s
+from testbed.workloads.parallel.network import Network
+from testbed.workloads.parallel.operators import FLOAT_BYTES, Model
+from testbed.workloads.parallel.strategy import Holders, Strategy, text
+from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost_of
+from testbed.workloads.sync.flows import Flows, added, flows, partial_sums
+from testbed.workloads.sync.flows import pairs as forest_pairs
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.groups import together
 
 Rings = Mapping[Holders, Sequence[Sequence[int]]]
 """By members of an AllReduce group, the orders in which its rings pass them, which have equal parts of the gradient."""

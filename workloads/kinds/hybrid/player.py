@@ -1,6 +1,7 @@
 """One server's iterations, played at a pace: its passes when what they need is there, then the AllReduces.
 
-Passes follow an ideal clock (:mod:`workloads.kinds.hybrid.program.pace`). While a pass takes its time, messages move.
+Passes follow an ideal clock (:mod:`testbed.workloads.kinds.hybrid.program.pace`). While a pass takes its time, messages
+move.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from workloads.job import Compute
-from workloads.kinds.hybrid.exchange import ExchangeEngine
-from workloads.kinds.hybrid.plan import Plan
-from workloads.kinds.hybrid.program.agenda import Agenda
-from workloads.kinds.hybrid.program.cut import Phase, Step, steps
-from workloads.kinds.hybrid.program.pace import Clock
+from testbed.workloads.job import Compute
+from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine
+from testbed.workloads.kinds.hybrid.plan import Plan
+from testbed.workloads.kinds.hybrid.program.agenda import Agenda
+from testbed.workloads.kinds.hybrid.program.cut import Phase, Step, steps
+from testbed.workloads.kinds.hybrid.program.pace import Clock
 
 
 class Work(Protocol):

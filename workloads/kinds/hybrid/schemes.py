@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from testbed.base.errors import SchemeError, SpecError
-from topologies.call import parse
-from topologies.model import Topology
-from topologies.parameters import bind
-from workloads.kinds.hybrid.plan import Plan, Rings, plan
-from workloads.parallel.operators import Model
-from workloads.parallel.strategy import Holders, Strategy, gradients
-from workloads.sync.schemes import names_of, parameters_named
-from workloads.sync.trees import along
+from testbed.topologies.call import parse
+from testbed.topologies.model import Topology
+from testbed.topologies.parameters import bind
+from testbed.workloads.kinds.hybrid.plan import Plan, Rings, plan
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.strategy import Holders, Strategy, gradients
+from testbed.workloads.sync.schemes import names_of, parameters_named
+from testbed.workloads.sync.trees import along
 
 TAKEN = ("ring", "multi_ring")
 _FIX = "write scheme: ring, or multi_ring(strides=[1,3]), or multi_ring(permutations=[[0,1,2],[0,2]])"

@@ -2,20 +2,20 @@
 
 Each server sketches its own gradients of the operators that it shares with others. The sum of a group is sketched by
 the group's first server. So the sketches of all own gradients add up to those of all sums, as where each worker has the
-whole gradient (:mod:`workloads.sketch`).
+whole gradient (:mod:`testbed.workloads.sketch`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workloads import training
-from workloads.job import Training
-from workloads.kinds.hybrid.exchange import Floats
-from workloads.kinds.hybrid.plan import Plan
-from workloads.kinds.hybrid.program.cut import Step
-from workloads.kinds.hybrid.program.server import Server
-from workloads.sketch import Sketch
+from testbed.workloads import training
+from testbed.workloads.job import Training
+from testbed.workloads.kinds.hybrid.exchange import Floats
+from testbed.workloads.kinds.hybrid.plan import Plan
+from testbed.workloads.kinds.hybrid.program.cut import Step
+from testbed.workloads.kinds.hybrid.program.server import Server
+from testbed.workloads.sketch import Sketch
 
 Sketches = dict[int, list[float]]
 
@@ -106,7 +106,7 @@ class Trained:
         self._server.descend(place)
 
     def saved(self) -> Floats:
-        """The weights that it holds, see :func:`workloads.kinds.hybrid.program.layout.saved`."""
+        """The weights that it holds, see :func:`testbed.workloads.kinds.hybrid.program.layout.saved`."""
         return self._server.saved()
 
     def _look_at_sum(self, iteration: int) -> None:

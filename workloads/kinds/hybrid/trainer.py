@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from workloads.job import Training, WorkerJob
-from workloads.kinds.hybrid.exchange import Floats
-from workloads.kinds.hybrid.trained import Trained
-from workloads.kinds.hybrid.worker import Part, plan_of
+from testbed.workloads.job import Training, WorkerJob
+from testbed.workloads.kinds.hybrid.exchange import Floats
+from testbed.workloads.kinds.hybrid.trained import Trained
+from testbed.workloads.kinds.hybrid.worker import Part, plan_of
 
 
 class Trainer(Part):

@@ -1,7 +1,7 @@
 """Messages of known values: what is sent is made, and what arrives is checked, element by element.
 
-As in :mod:`workloads.replay` they are pieces of one random sequence, which begin at another place for each message and
-each iteration, so that what is left over from another one is wrong in about fifteen of sixteen elements.
+As in :mod:`testbed.workloads.replay` they are pieces of one random sequence, which begin at another place for each
+message and each iteration, so that what is left over from another one is wrong in about fifteen of sixteen elements.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from workloads.job import LARGEST
-from workloads.kinds.hybrid.exchange import Buffers, Floats
-from workloads.kinds.hybrid.program.cut import Message, Step
-from workloads.parallel.operators import FLOAT_BYTES
-from workloads.replay import PERIOD, Values
+from testbed.workloads.job import LARGEST
+from testbed.workloads.kinds.hybrid.exchange import Buffers, Floats
+from testbed.workloads.kinds.hybrid.program.cut import Message, Step
+from testbed.workloads.parallel.operators import FLOAT_BYTES
+from testbed.workloads.replay import PERIOD, Values
 
 
 class MessageValues:

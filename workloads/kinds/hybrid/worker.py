@@ -9,18 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads import kinds
-from workloads.compute import Computed
-from workloads.job import Replay, WorkerJob
-from workloads.kinds.hybrid.exchange import Buffers, ExchangeEngine
-from workloads.kinds.hybrid.plan import Plan
-from workloads.kinds.hybrid.player import Player, Work
-from workloads.kinds.hybrid.values import KnownValues, MessageValues
-from workloads.replay import Values
-from workloads.sync import chunks, transport
-from workloads.sync.groups import summed
-from workloads.sync.session import Session
-from workloads.tasks.base import Floats, Notes, Participant, Release
+from testbed.workloads import kinds
+from testbed.workloads.compute import Computed
+from testbed.workloads.job import Replay, WorkerJob
+from testbed.workloads.kinds.hybrid.exchange import Buffers, ExchangeEngine
+from testbed.workloads.kinds.hybrid.plan import Plan
+from testbed.workloads.kinds.hybrid.player import Player, Work
+from testbed.workloads.kinds.hybrid.values import KnownValues, MessageValues
+from testbed.workloads.replay import Values
+from testbed.workloads.sync import chunks, transport
+from testbed.workloads.sync.groups import summed
+from testbed.workloads.sync.session import Session
+from testbed.workloads.tasks.base import Floats, Notes, Participant, Release
 
 
 def plan_of(job: WorkerJob) -> Plan:
@@ -105,7 +105,7 @@ class Replayer(Part):
 
 
 def join(job: WorkerJob, plan: Plan, part: Part, called_off: Callable[[], None]) -> ExchangeEngine:
-    """Meet the neighbours; ``called_off`` is as in :func:`workloads.sync.transport.connect_all`.
+    """Meet the neighbours; ``called_off`` is as in :func:`testbed.workloads.sync.transport.connect_all`.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.

@@ -1,5 +1,5 @@
 """Other people's libraries in place of our engine, unchanged."""
 
-from workloads.kinds.library.kind import KIND
+from testbed.workloads.kinds.library.kind import KIND
 
 __all__ = ["KIND"]

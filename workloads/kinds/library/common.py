@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
-from workloads.sync.chunks import ChunkTable
-from workloads.sync.session import Session
+from testbed.workloads.sync.chunks import ChunkTable
+from testbed.workloads.sync.session import Session
 
 _SIOCGIFADDR = 0x8915
 _CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")

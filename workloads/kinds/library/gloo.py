@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
 from testbed.base.errors import WorkerError
-from workloads.job import WorkerJob
-from workloads.kinds.library.common import LibrarySession, bucket_spans, interface_of
-from workloads.kinds.library.plan import Library
-from workloads.sync.chunks import ChunkTable
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds.library.common import LibrarySession, bucket_spans, interface_of
+from testbed.workloads.kinds.library.plan import Library
+from testbed.workloads.sync.chunks import ChunkTable
 
 
 class Gloo(LibrarySession):
-    """A rank of a process group (see :class:`workloads.sync.session.Session`). Gloo works in threads of its
+    """A rank of a process group (see :class:`testbed.workloads.sync.session.Session`). Gloo works in threads of its
     own, so buckets are on their way while the backward pass goes on."""
 
     def __init__(self, job: WorkerJob, library: Library, table: ChunkTable, gradient: NDArray[np.float32]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from testbed.base.errors import MissingToolError
-from workloads.kinds.base import Tool
-from workloads.kinds.library.plan import Library
+from testbed.workloads.kinds.base import Tool
+from testbed.workloads.kinds.library.plan import Library
 
 OPENMPI = (
     Tool("mpirun", "the scheme openmpi", "sudo apt-get install openmpi-bin"),

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from testbed.base.errors import SchemeError, SpecError
-from topologies.model import Topology
-from workloads.kinds.base import Asked, Refusal
-from workloads.kinds.forest.kind import ForestKind, own_order
-from workloads.kinds.library import installed
-from workloads.kinds.library.plan import Library, library_of
-from workloads.kinds.script.plan import scripted
-from workloads.sync.forest import Forest
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.base import Asked, Refusal
+from testbed.workloads.kinds.forest.kind import ForestKind, own_order
+from testbed.workloads.kinds.library import installed
+from testbed.workloads.kinds.library.plan import Library, library_of
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
-    from workloads.job import WorkerJob
-    from workloads.sync.session import Session
-    from workloads.tasks.base import Participant
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
 
 MEETING_PORT = 9_500
 """Where rank 0 listens, if the library wants that: beside the ports of :mod:`testbed.execution.job_files`."""
@@ -97,7 +97,7 @@ class LibraryKind(ForestKind):
         return library.name if library.polls else ""
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
-        from workloads.kinds.library.node import join
+        from testbed.workloads.kinds.library.node import join
 
         return super().join(job, plan, part, called_off) if part is None else join(job, plan, part)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads.job import WorkerJob
-from workloads.kinds.library.plan import library_of
-from workloads.sync import chunks
-from workloads.sync.forest import Forest
-from workloads.sync.session import Session
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds.library.plan import library_of
+from testbed.workloads.sync import chunks
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.session import Session
 
 if TYPE_CHECKING:
-    from workloads.tasks.base import Participant
+    from testbed.workloads.tasks.base import Participant
 
 
 def join(job: WorkerJob, forest: Forest, part: Participant) -> Session:
@@ -23,9 +23,9 @@ def join(job: WorkerJob, forest: Forest, part: Participant) -> Session:
     library = library_of(forest)
     table = chunks.cut(forest, job.buckets[-1][1], job.buckets, job.chunk_bytes)
     if library.name == "gloo":
-        from workloads.kinds.library.gloo import Gloo
+        from testbed.workloads.kinds.library.gloo import Gloo
 
         return Gloo(job, library, table, part.gradient)
-    from workloads.kinds.library.openmpi import OpenMpi
+    from testbed.workloads.kinds.library.openmpi import OpenMpi
 
     return OpenMpi(job, library, table, part.gradient)

@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
-from workloads.job import Meeting, WorkerJob
-from workloads.kinds.library.common import LibrarySession, bucket_spans, interface_of
-from workloads.kinds.library.handover import MEETING_PLACE
-from workloads.kinds.library.plan import Library
-from workloads.sync.chunks import ChunkTable
+from testbed.workloads.job import Meeting, WorkerJob
+from testbed.workloads.kinds.library.common import LibrarySession, bucket_spans, interface_of
+from testbed.workloads.kinds.library.handover import MEETING_PLACE
+from testbed.workloads.kinds.library.plan import Library
+from testbed.workloads.sync.chunks import ChunkTable
 
 HANDOVER = Path(__file__).with_name("handover.py")
 _RETRY_S = 0.1
@@ -43,7 +43,7 @@ _END_S = 20.0
 
 
 class OpenMpi(LibrarySession):
-    """A rank of MPI_COMM_WORLD (see :class:`workloads.sync.session.Session`). ``MPI_Allreduce`` blocks, so
+    """A rank of MPI_COMM_WORLD (see :class:`testbed.workloads.sync.session.Session`). ``MPI_Allreduce`` blocks, so
     :meth:`start` returns when the bucket's sum is there. Nothing limits how long it waits for a rank that hangs; the
     harness notices that nothing is written."""
 

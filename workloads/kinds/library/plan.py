@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from workloads.sync.forest import Forest
+from testbed.workloads.sync.forest import Forest
 
 
 @dataclass(frozen=True)

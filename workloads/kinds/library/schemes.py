@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Literal
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.kinds.library.plan import Library
-from workloads.sync.forest import Forest
-from workloads.sync.schemes.halving_doubling import halving_doubling
-from workloads.sync.schemes.ps import ps
-from workloads.sync.schemes.reference import cheapest, one_nic
-from workloads.sync.schemes.ring import ring
-from workloads.sync.trees import chains, over
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.library.plan import Library
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes.halving_doubling import halving_doubling
+from testbed.workloads.sync.schemes.ps import ps
+from testbed.workloads.sync.schemes.reference import cheapest, one_nic
+from testbed.workloads.sync.schemes.ring import ring
+from testbed.workloads.sync.trees import chains, over
 
 
 def gloo(

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workloads.kinds.script.kind import KIND
+    from testbed.workloads.kinds.script.kind import KIND
 else:
 
     def __getattr__(name: str) -> Any:
         if name != "KIND":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from workloads.kinds.script.kind import KIND
+        from testbed.workloads.kinds.script.kind import KIND
 
         return KIND
 

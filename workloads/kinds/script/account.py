@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from topologies.model import Topology
-from workloads.kinds.ranks import PAIRED, Account, Call, RankRows
-from workloads.kinds.script.beginning import begins_s, connect_s
-from workloads.kinds.script.plan import library_of
-from workloads.kinds.script.rounds import Round, gradients, rounds
-from workloads.kinds.script.ways import DIRECT, Ways
-from workloads.sync.cost import IDEAL, Cost, Shaper, cost
-from workloads.sync.forest import Forest
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.ranks import PAIRED, Account, Call, RankRows
+from testbed.workloads.kinds.script.beginning import begins_s, connect_s
+from testbed.workloads.kinds.script.plan import library_of
+from testbed.workloads.kinds.script.rounds import Round, gradients, rounds
+from testbed.workloads.kinds.script.ways import DIRECT, Ways
+from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost
+from testbed.workloads.sync.forest import Forest
 
 LEAST_S = 1e-9
 """No collective takes less: a rate needs a time."""

@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from workloads.kinds.ranks import PAIRED, Call, RankRows
-from workloads.kinds.script.rounds import Round
+from testbed.workloads.kinds.ranks import PAIRED, Call, RankRows
+from testbed.workloads.kinds.script.rounds import Round
 
 
 def begins_s(ranks: Sequence[RankRows], rounds: Sequence[Sequence[Round]], ends_s: Sequence[Sequence[float]]) -> float:

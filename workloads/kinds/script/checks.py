@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from testbed.base.check import About, Check
 from testbed.base.listing import shortened
-from workloads.kinds.evidence import Evidence
-from workloads.kinds.ranks import Failed
+from testbed.workloads.kinds.evidence import Evidence
+from testbed.workloads.kinds.ranks import Failed
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from topologies.model import Topology
-from workloads.kinds.base import KindOfForests, Refusal
-from workloads.kinds.script.themselves import Themselves, command, free
-from workloads.sync.cost import Cost
-from workloads.sync.forest import Forest
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.base import KindOfForests, Refusal
+from testbed.workloads.kinds.script.themselves import Themselves, command, free
+from testbed.workloads.sync.cost import Cost
+from testbed.workloads.sync.forest import Forest
 
 _COMPUTES = Refusal(
     "a command computes by itself, and testbed cannot slow it down from within", "slow its host down with kind: hog"

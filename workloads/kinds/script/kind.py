@@ -7,22 +7,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.check import Check
-from topologies.model import Topology
-from workloads.kinds.base import Asked, Evidence, Refusal, Told
-from workloads.kinds.forest.kind import ForestKind
-from workloads.kinds.script import checks
-from workloads.kinds.script.plan import Scripted, library_of
-from workloads.sync.cost import Cost, Shaper
-from workloads.sync.forest import Forest
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.base import Asked, Evidence, Refusal, Told
+from testbed.workloads.kinds.forest.kind import ForestKind
+from testbed.workloads.kinds.script import checks
+from testbed.workloads.kinds.script.plan import Scripted, library_of
+from testbed.workloads.sync.cost import Cost, Shaper
+from testbed.workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workloads.job import WorkerJob
-    from workloads.kinds.measures import Measures
-    from workloads.kinds.ranks import Account, RankRows
-    from workloads.sync.session import Session
-    from workloads.tasks.base import Participant
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.kinds.measures import Measures
+    from testbed.workloads.kinds.ranks import Account, RankRows
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
 
 _COMPUTES = Refusal(
     "a script computes by itself, and testbed cannot slow it down from within", "slow its host down with kind: hog"
@@ -92,13 +92,13 @@ class ScriptKind(ForestKind):
     def account(
         self, plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper
     ) -> Account:
-        from workloads.kinds.script.account import account
+        from testbed.workloads.kinds.script.account import account
 
         return account(plan, topology, ranks, warmup, shaper)
 
     @cached_property
     def measures(self) -> Measures:
-        from workloads.kinds.script.measures import ScriptMeasures
+        from testbed.workloads.kinds.script.measures import ScriptMeasures
 
         return ScriptMeasures()
 
@@ -115,13 +115,13 @@ class ScriptKind(ForestKind):
         raise NotImplementedError  # nobody asks, as it does not go on
 
     def wrap(self) -> None:
-        from workloads.kinds.script.backend.initialise import wrap
+        from testbed.workloads.kinds.script.backend.initialise import wrap
 
         wrap()
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         assert part is None  # ranks are not workers of ours
-        from workloads.kinds.script.engine.server import join
+        from testbed.workloads.kinds.script.engine.server import join
 
         session: Session = join(job, plan, called_off)
         return session

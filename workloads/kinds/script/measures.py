@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from workloads.kinds.measures import Measures
+from testbed.workloads.kinds.measures import Measures
 
 
 class ScriptMeasures(Measures):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from testbed.base.errors import SchemeError
-from workloads.sync.forest import Forest
+from testbed.workloads.sync.forest import Forest
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
-from workloads.kinds.ranks import Call, RankRows
+from testbed.workloads.kinds.ranks import Call, RankRows
 
 SCALAR_BYTES = 64
 """A sum of at most so many bytes is a loss or a count that a script adds up over ranks, unless all its sums are."""

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from topologies.model import Topology
-from workloads.sync.cost import Cost
-from workloads.sync.forest import Forest
-from workloads.sync.schemes.reference import one_nic
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import Cost
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes.reference import one_nic
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.model import Topology
-from workloads.kinds.ranks import Call
-from workloads.kinds.script.collectives import calls as on_the_wire
-from workloads.kinds.script.collectives.calls import What
-from workloads.kinds.script.collectives.shapes import fewer
-from workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide, trees
-from workloads.sync.flows import flows
-from workloads.sync.forest import Forest
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.ranks import Call
+from testbed.workloads.kinds.script.collectives import calls as on_the_wire
+from testbed.workloads.kinds.script.collectives.calls import What
+from testbed.workloads.kinds.script.collectives.shapes import fewer
+from testbed.workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide, trees
+from testbed.workloads.sync.flows import flows
+from testbed.workloads.sync.forest import Forest
 
 DIRECT = frozenset({"send", "recv", "gather", "scatter", "all_to_all"})
 """Collectives that go from rank to rank. Their size is that of all parts of a rank together, its own included."""

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from testbed.base.errors import SchemeError
-from topologies.call import Call, parse
-from topologies.load import is_in_file, load_function, users_code
-from topologies.model import Topology
-from topologies.parameters import Parameter, bind, did_you_mean, parameters_of
-from workloads.plan import Plan
-from workloads.sync.forest import Forest
-from workloads.sync.schemes.registry import REPAIRS, SCHEMES, Scheme
+from testbed.topologies.call import Call, parse
+from testbed.topologies.load import is_in_file, load_function, users_code
+from testbed.topologies.model import Topology
+from testbed.topologies.parameters import Parameter, bind, did_you_mean, parameters_of
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes.registry import REPAIRS, SCHEMES, Scheme
 
 EXAMPLE = "ps(place=chunk)"
 _Integer = TypeVar("_Integer", np.int32, np.int64)
@@ -79,7 +79,7 @@ def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> F
 def build_plan(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> Plan:
     """Build the plan of a scheme on a topology; ``tensor_sizes`` are in floats, in the model's order.
 
-    The plan is as its function made it: :func:`workloads.kinds.verify` says whether it is right.
+    The plan is as its function made it: :func:`testbed.workloads.kinds.verify` says whether it is right.
 
     Raises:
         SpecError: the expression cannot be read.
@@ -135,7 +135,7 @@ def _build_from_file(call: Call, topology: Topology, tensor_sizes: Sequence[int]
     if not isinstance(forest, Forest):
         raise SchemeError(
             f"{call.name} returned {type(forest).__name__}, not a Forest",
-            fix="end the function with: return workloads.sync.forest.Forest(...)",
+            fix="end the function with: return testbed.workloads.sync.forest.Forest(...)",
         )
     return _in_our_types(replace(forest, scheme=str(call)))
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
-from workloads.sync.schemes.ps import colocated_servers
-from workloads.sync.trees import DEFAULT_SCALE, DEFAULT_SLOTS, over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
+from testbed.workloads.sync.schemes.ps import colocated_servers
+from testbed.workloads.sync.trees import DEFAULT_SCALE, DEFAULT_SLOTS, over
 
 
 def atp(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from testbed.base.errors import SchemeError
 from testbed.base.listing import shortened
-from topologies.model import Topology
-from workloads.sync.forest import Forest
-from workloads.sync.trees import digit_trees, over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.trees import digit_trees, over
 
 
 def bcube(topology: Topology, tensor_sizes: Sequence[int], *, base: int = 2) -> Forest:

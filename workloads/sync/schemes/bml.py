@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.forest import Forest
-from workloads.sync.trees import digit_trees, over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.trees import digit_trees, over
 
 
 def bml(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.cost import depth
-from workloads.sync.forest import ROOT, Forest
-from workloads.sync.trees import along, over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import depth
+from testbed.workloads.sync.forest import ROOT, Forest
+from testbed.workloads.sync.trees import along, over
 
 
 def double_binary_tree(topology: Topology, tensor_sizes: Sequence[int], *, strides: tuple[int, ...] = (1,)) -> Forest:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topologies.model import Topology
-from workloads.sync.forest import Forest
-from workloads.sync.trees import chains, over, racks
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.trees import chains, over, racks
 
 
 def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from topologies.model import Topology
-from workloads.sync.forest import Forest, Parents
-from workloads.sync.trees import digit_trees, over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import Forest, Parents
+from testbed.workloads.sync.trees import digit_trees, over
 
 
 def halving_doubling(

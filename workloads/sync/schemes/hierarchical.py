@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.forest import Forest
-from workloads.sync.trees import digit_trees, over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.trees import digit_trees, over
 
 
 def hierarchical(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:

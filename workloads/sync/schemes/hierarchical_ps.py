@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, Forest
-from workloads.sync.trees import chains, over, racks
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.trees import chains, over, racks
 
 _WINDOW = 4
 """Chunks of a class that a worker has on the way. A rack's server hears its workers and the other servers on one link.

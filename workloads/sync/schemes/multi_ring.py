@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.forest import Forest
-from workloads.sync.groups import check_members, together
-from workloads.sync.trees import along, rings
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.groups import check_members, together
+from testbed.workloads.sync.trees import along, rings
 
 
 def multi_ring(

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, Forest
-from workloads.sync.trees import over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.trees import over
 
 _WINDOW = 16
 """Chunks of a server's share that a worker has on the way: more than the two or three that keep the links full. Without

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.forest import Forest
-from workloads.sync.schemes.ring import ring
-from workloads.sync.schemes.two_level import two_level
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes.ring import ring
+from testbed.workloads.sync.schemes.two_level import two_level
 
 
 def cheapest(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.kinds.asynchronous.schemes import async_ps, ssp
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
-from workloads.kinds.fabric.schemes.mlfabric_s import mlfabric_s
-from workloads.kinds.fabric.schemes.mlfabric_ssp import mlfabric_ssp
-from workloads.kinds.library.schemes import gloo, openmpi
-from workloads.plan import Plan
-from workloads.sync.forest import Forest
-from workloads.sync.schemes.atp import atp
-from workloads.sync.schemes.bcube import bcube
-from workloads.sync.schemes.bml import bml
-from workloads.sync.schemes.double_binary_tree import double_binary_tree
-from workloads.sync.schemes.h_ar import h_ar
-from workloads.sync.schemes.halving_doubling import halving_doubling
-from workloads.sync.schemes.hierarchical import hierarchical
-from workloads.sync.schemes.hierarchical_ps import hierarchical_ps
-from workloads.sync.schemes.multi_ring import multi_ring
-from workloads.sync.schemes.ps import ps
-from workloads.sync.schemes.rina import rina, rina_without
-from workloads.sync.schemes.ring import ring
-from workloads.sync.schemes.switchml import switchml
-from workloads.sync.schemes.tree import tree
-from workloads.sync.schemes.two_level import two_level
+from testbed.workloads.kinds.asynchronous.schemes import async_ps, ssp
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.workloads.kinds.fabric.schemes.mlfabric_s import mlfabric_s
+from testbed.workloads.kinds.fabric.schemes.mlfabric_ssp import mlfabric_ssp
+from testbed.workloads.kinds.library.schemes import gloo, openmpi
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes.atp import atp
+from testbed.workloads.sync.schemes.bcube import bcube
+from testbed.workloads.sync.schemes.bml import bml
+from testbed.workloads.sync.schemes.double_binary_tree import double_binary_tree
+from testbed.workloads.sync.schemes.h_ar import h_ar
+from testbed.workloads.sync.schemes.halving_doubling import halving_doubling
+from testbed.workloads.sync.schemes.hierarchical import hierarchical
+from testbed.workloads.sync.schemes.hierarchical_ps import hierarchical_ps
+from testbed.workloads.sync.schemes.multi_ring import multi_ring
+from testbed.workloads.sync.schemes.ps import ps
+from testbed.workloads.sync.schemes.rina import rina, rina_without
+from testbed.workloads.sync.schemes.ring import ring
+from testbed.workloads.sync.schemes.switchml import switchml
+from testbed.workloads.sync.schemes.tree import tree
+from testbed.workloads.sync.schemes.two_level import two_level
 
 Scheme = Callable[..., Plan]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
-from workloads.sync.trees import DEFAULT_SCALE, DEFAULT_SLOTS, over, racks
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
+from testbed.workloads.sync.trees import DEFAULT_SCALE, DEFAULT_SLOTS, over, racks
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topologies.model import Topology
-from workloads.sync.forest import Forest
-from workloads.sync.groups import check_members, together
-from workloads.sync.trees import rings
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.groups import check_members, together
+from testbed.workloads.sync.trees import rings
 
 
 def ring(topology: Topology, tensor_sizes: Sequence[int], *, members: tuple[tuple[int, ...], ...] = ()) -> Forest:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
-from workloads.sync.trees import DEFAULT_SLOTS, over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest
+from testbed.workloads.sync.trees import DEFAULT_SLOTS, over
 
 
 def switchml(topology: Topology, tensor_sizes: Sequence[int], *, slots: int = DEFAULT_SLOTS) -> Forest:

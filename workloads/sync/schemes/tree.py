@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.cost import depth
-from workloads.sync.forest import ROOT, Forest
-from workloads.sync.trees import over
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import depth
+from testbed.workloads.sync.forest import ROOT, Forest
+from testbed.workloads.sync.trees import over
 
 
 def tree(topology: Topology, tensor_sizes: Sequence[int], *, fanout: int = 2) -> Forest:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topologies.model import Topology
-from workloads.sync.forest import ROOT, Forest
-from workloads.sync.trees import over, partition, racks
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.forest import ROOT, Forest
+from testbed.workloads.sync.trees import over, partition, racks
 
 
 def two_level(topology: Topology, tensor_sizes: Sequence[int], *, groups: tuple[tuple[int, ...], ...] = ()) -> Forest:

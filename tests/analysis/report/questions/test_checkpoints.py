@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report.cells import study
-from analysis.report.questions import checkpoints
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.cells import study
+from testbed.analysis.report.questions import checkpoints
 from testbed.base.errors import OutputError
 
 from ..helpers import answer

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.recorded import Run
-from analysis.report import latex, markdown, tables, words
-from analysis.report.questions import answered
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import latex, markdown, tables, words
+from testbed.analysis.report.questions import answered
 
 from ..helpers import answer, judged, only, with_metrics
 

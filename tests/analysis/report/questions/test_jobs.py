@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from analysis.load import load
-from analysis.recorded import Run, Slot, Trial
-from analysis.report import plot
-from analysis.report.beside import beside
-from analysis.report.cells import study
-from analysis.report.question import Question
-from analysis.report.questions import jobs as asked
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run, Slot, Trial
+from testbed.analysis.report import plot
+from testbed.analysis.report.beside import beside
+from testbed.analysis.report.cells import study
+from testbed.analysis.report.question import Question
+from testbed.analysis.report.questions import jobs as asked
 from testbed.base.errors import OutputError
 
 from ..helpers import answer, judged

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from analysis.recorded import Run, Trial
-from analysis.report import tables
-from analysis.report.questions import answered, learning
+from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.report import tables
+from testbed.analysis.report.questions import answered, learning
 
 from ..helpers import answer, only
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report.cells import study
-from analysis.report.questions import learning_curves
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.cells import study
+from testbed.analysis.report.questions import learning_curves
 
 from ..helpers import answer, only
 

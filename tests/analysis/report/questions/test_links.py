@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.recorded import LinkCount, Run
-from analysis.report.questions import links
+from testbed.analysis.recorded import LinkCount, Run
+from testbed.analysis.report.questions import links
 
 from ..helpers import answer, only, sharing
 

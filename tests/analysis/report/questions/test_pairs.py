@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report import words
-from analysis.report.question import rounded
-from analysis.report.questions import answered, pairs
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import words
+from testbed.analysis.report.question import rounded
+from testbed.analysis.report.questions import answered, pairs
 
 from ..helpers import answer
 

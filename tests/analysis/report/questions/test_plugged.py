@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis import report
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report.questions import BUILT_IN, answered
+from testbed.analysis import report
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.questions import BUILT_IN, answered
 from testbed.base.errors import UsageError
 from testbed.base.plugins import plugged
 

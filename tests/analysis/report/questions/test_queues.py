@@ -8,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import report
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report.beside import beside
-from analysis.report.questions import answered, queues
+from testbed.analysis import report
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.beside import beside
+from testbed.analysis.report.questions import answered, queues
 
 from ..helpers import answer, sharing
 

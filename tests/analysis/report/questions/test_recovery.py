@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.recorded import Loss, Run
-from analysis.report import page
-from analysis.report.cells import study
-from analysis.report.questions import recovery
+from testbed.analysis.recorded import Loss, Run
+from testbed.analysis.report import page
+from testbed.analysis.report.cells import study
+from testbed.analysis.report.questions import recovery
 
 from ..helpers import answer, only
 

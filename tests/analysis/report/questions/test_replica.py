@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report import page
-from analysis.report.cells import study
-from analysis.report.questions import replica
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import page
+from testbed.analysis.report.cells import study
+from testbed.analysis.report.questions import replica
 
 from ..helpers import answer, with_metrics
 

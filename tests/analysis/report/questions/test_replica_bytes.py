@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.recorded import Run
-from analysis.report import page
-from analysis.report.cells import study
-from analysis.report.questions import replica_bytes
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import page
+from testbed.analysis.report.cells import study
+from testbed.analysis.report.questions import replica_bytes
 
 from ..helpers import answer, only, with_metrics
 

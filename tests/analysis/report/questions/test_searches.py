@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report import words
-from analysis.report.questions import answered
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import words
+from testbed.analysis.report.questions import answered
 from testbed.base.errors import OutputError
 
 from ..helpers import answer

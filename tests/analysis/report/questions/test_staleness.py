@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import metrics
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report import page, tables
-from analysis.report.points import apart
-from analysis.report.questions import answered
+from testbed.analysis import metrics
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import page, tables
+from testbed.analysis.report.points import apart
+from testbed.analysis.report.questions import answered
 
 from ..helpers import answer
 
@@ -106,7 +106,7 @@ def test_the_loss_is_told_by_rounds(stale: Run) -> None:
 
 def test_events_are_drawn_over_rounds(stale: Run) -> None:
     (trial,) = [one for one in stale.trials if one.id == "bml-b16"]
-    from analysis.recorded import Event
+    from testbed.analysis.recorded import Event
 
     happened = replace(trial, events=(Event("rate", "h0", 1.0, 1.0, 1.0),))
     run = replace(stale, trials=tuple(happened if one is trial else one for one in stale.trials))

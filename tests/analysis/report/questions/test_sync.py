@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.recorded import Run, Trial
-from analysis.report.questions import answered, sync
+from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.report.questions import answered, sync
 
 from ..helpers import answer, only, with_metrics
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis import metrics
-from analysis.recorded import Event, Loss, Recovery, Run, Trial
-from analysis.report.questions import answered, timeline
+from testbed.analysis import metrics
+from testbed.analysis.recorded import Event, Loss, Recovery, Run, Trial
+from testbed.analysis.report.questions import answered, timeline
 
 from ..helpers import answer, only
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.load import load
-from analysis.packed import packed
-from analysis.recorded import Run
-from analysis.report.beside import beside
-from analysis.report.cells import study
-from analysis.report.question import Question
-from analysis.report.questions import transfers
+from testbed.analysis.load import load
+from testbed.analysis.packed import packed
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.beside import beside
+from testbed.analysis.report.cells import study
+from testbed.analysis.report.question import Question
+from testbed.analysis.report.questions import transfers
 
 
 def ask(run: Run) -> Question:

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import report
-from analysis.load import load
-from analysis.recorded import Run
-from analysis.report.cells import study
-from analysis.report.question import Question
-from analysis.report.questions import transfers, updates
+from testbed.analysis import report
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report.cells import study
+from testbed.analysis.report.question import Question
+from testbed.analysis.report.questions import transfers, updates
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 SLOW = {"kind": "rate", "what": "h1 at 20 Mbit/s", "begun_s": 3.0, "done_s": 3.0}

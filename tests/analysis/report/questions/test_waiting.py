@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis import metrics
-from analysis.recorded import Run
+from testbed.analysis import metrics
+from testbed.analysis.recorded import Run
 
 from ..helpers import answer, only
 

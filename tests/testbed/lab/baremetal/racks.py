@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topologies.model import Link, Node, Path, Topology
+from testbed.topologies.model import Link, Node, Path, Topology
 
 
 def _nodes(hosts: int) -> tuple[Node, ...]:

@@ -22,8 +22,8 @@ from testbed.lab.baremetal.host_requests import HostRequests
 from testbed.lab.baremetal.inventory import Host
 from testbed.lab.baremetal.playbook import PLAYBOOKS
 from testbed.lab.measurements import Passed, Stream
+from testbed.topologies.build import build
 from tests.patience import PATIENCE_S, until
-from topologies.build import build
 
 MAC = "02:00:00:00:00:01"
 HELLO = '{"id": 0, "result": {"kernel": "6", "python": "3", "cores": 2, "root": true, "pid": 7}}'

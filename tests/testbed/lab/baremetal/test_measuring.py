@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.lab.baremetal.measuring import remarks
-from workloads.sync.cost import goodput
+from testbed.workloads.sync.cost import goodput
 
 GBIT = 10**9
 

@@ -14,11 +14,11 @@ from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
 from testbed.lab.baremetal.wanted import Wanted
 from testbed.lab.base import LinkSettings
 from testbed.spec.links import Links
-from topologies import addressing
-from topologies.build import build
-from topologies.model import Topology
-from workloads.sync.flows import pairs
-from workloads.sync.schemes import build as forest
+from testbed.topologies import addressing
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.flows import pairs
+from testbed.workloads.sync.schemes import build as forest
 
 MBIT = 10**6
 

@@ -12,9 +12,9 @@ from testbed.base.errors import SpecError
 from testbed.lab.baremetal import crossings, network
 from testbed.lab.baremetal.inventory import Host, Inventory, InventoryNic
 from testbed.lab.base import LinkSettings
-from topologies import addressing
-from topologies.build import build
-from topologies.model import Topology
+from testbed.topologies import addressing
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
 
 MBIT = 10**6
 TWO_RACKS = "spine_leaf(racks=2,hosts_per_rack=2,spines=1,oversubscription=2)"

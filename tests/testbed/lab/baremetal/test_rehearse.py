@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from analysis.load import load
+from testbed.analysis.load import load
 from testbed.base.errors import PrivilegeError
 from testbed.fidelity import link_rate
 from testbed.lab.baremetal import rehearse
 from testbed.lab.baremetal.rehearsal import CLOCK_STEP_S, SUDOER, Rehearsal
 from testbed.lab.baremetal.snapshot import Snapshot
+from testbed.workloads.sync.cost import goodput
 from tests.patience import until
 from tests.testbed.records import check
-from workloads.sync.cost import goodput
 
 from .conftest import as_sudoer, run, skip_without_hosts
 from .test_racks import MBIT, TWO_RACKS

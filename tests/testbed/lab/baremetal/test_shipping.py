@@ -8,8 +8,8 @@ from pathlib import Path
 from testbed.lab.baremetal.inventory import Host, InventoryNic
 from testbed.lab.baremetal.shipping import Site, launching
 from testbed.lab.programs import Launch, Program
-from workloads.job import Peer
-from workloads.rank_job import VARIABLE, RankJob
+from testbed.workloads.job import Peer
+from testbed.workloads.rank_job import VARIABLE, RankJob
 
 
 def test_a_ranks_file_is_sent_with_the_plan_and_names_what_is_there(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from testbed.base.errors import WorkerError
 from testbed.experiment.expand import trials
 from testbed.spec import read
 from testbed.trial.model import Trial
-from workloads.kinds.asynchronous.account import attribute, orders, updates_a_round
-from workloads.kinds.base import Told
-from workloads.parts import merged
-from workloads.sync.forest import Forest
-from workloads.updates import Update
+from testbed.workloads.kinds.asynchronous.account import attribute, orders, updates_a_round
+from testbed.workloads.kinds.base import Told
+from testbed.workloads.parts import merged
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.updates import Update
 
 from ....testbed.conftest import SPEC
 

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from testbed.fidelity import run_queue
-from workloads.kinds.asynchronous.checks import judge_staleness, judge_updates
-from workloads.kinds.asynchronous.measures import UpdatesMeasures
+from testbed.workloads.kinds.asynchronous.checks import judge_staleness, judge_updates
+from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
 
 
 def updates(gst_s: float, held_s: float = 0.0, wait_s: float = 0.0) -> pd.DataFrame:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.asynchronous.ledger import Allotment, Ledger, disagreement, most_stale, problem, staleness
-from workloads.parts import merged, spans, versions
-from workloads.updates import Update
+from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger, disagreement, most_stale, problem, staleness
+from testbed.workloads.parts import merged, spans, versions
+from testbed.workloads.updates import Update
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import NeighbourError, TrialTimeoutError, WorkerError
-from topologies.model import Topology
-from workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
-from workloads.kinds.asynchronous.parameter_server import Client, Server
-from workloads.kinds.asynchronous.plan import servers
-from workloads.kinds.asynchronous.plan import staleness as allowed
-from workloads.kinds.asynchronous.replica import Replica
-from workloads.parts import Span, spans
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
+from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
+from testbed.workloads.kinds.asynchronous.plan import servers
+from testbed.workloads.kinds.asynchronous.plan import staleness as allowed
+from testbed.workloads.kinds.asynchronous.replica import Replica
+from testbed.workloads.parts import Span, spans
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
 
 Run = Callable[..., dict[int, Any]]
 FLOATS = 50_000

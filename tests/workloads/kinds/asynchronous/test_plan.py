@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads import kinds
-from workloads.kinds import verify
-from workloads.kinds.asynchronous.plan import Asynchronous, cost, replicas, servers
-from workloads.sync.cost import Shaper
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.kinds import verify
+from testbed.workloads.kinds.asynchronous.plan import Asynchronous, cost, replicas, servers
+from testbed.workloads.sync.cost import Shaper
+from testbed.workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 GRADIENT_BYTES = 10**8

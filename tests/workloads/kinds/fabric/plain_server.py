@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from workloads.kinds.asynchronous.ledger import Allotment, Ledger
-from workloads.kinds.fabric.ideal import Pace
+from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
+from testbed.workloads.kinds.fabric.ideal import Pace
 
 Number: TypeAlias = tuple[int, int]
 """A rank and its iteration."""

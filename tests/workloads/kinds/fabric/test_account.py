@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 from testbed.base.errors import WorkerError
-from topologies.build import build as build_topology
-from workloads.kinds.fabric.account import Moved, carried, misplaced, timed, told
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.losses_account import Losses
-from workloads.kinds.fabric.measures import ScheduledMeasures
-from workloads.kinds.fabric.plan import Fabric, Options, fabric
-from workloads.kinds.transfers import Carried, Purpose
-from workloads.updates import Step, Update
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.kinds.fabric.account import Moved, carried, misplaced, timed, told
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.losses_account import Losses
+from testbed.workloads.kinds.fabric.measures import ScheduledMeasures
+from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
+from testbed.workloads.kinds.transfers import Carried, Purpose
+from testbed.workloads.updates import Step, Update
 
 DIRECT, SUM, DROPPED, LATE, LOST = (int(fate) for fate in Fate)
 ALONE = [[1.0, 1.0]]
@@ -71,7 +71,7 @@ def account(journal: list[list[Any]] = JOURNAL, **changes: Any) -> Any:
 @pytest.fixture(autouse=True)
 def five(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the trial had five updates: iterations times workers cannot be odd, and a short journal is readable."""
-    from workloads.kinds.fabric import account as module
+    from testbed.workloads.kinds.fabric import account as module
 
     right = module.problem
     monkeypatch.setattr(module, "problem", lambda journal, plan, _updates, *rest: right(journal, plan, 5, *rest))

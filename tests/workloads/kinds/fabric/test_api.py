@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError, TestbedError, WorkerError
+from testbed.workloads.kinds.fabric import api, program
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.processes import own_daemon
+from testbed.workloads.kinds.fabric.processes.meeting import meet
 from tests import ports
 from tests.patience import PATIENCE_S, until
-from workloads.kinds.fabric import api, program
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.processes import own_daemon
-from workloads.kinds.fabric.processes.meeting import meet
 
 PARAMS = api.Params(floats=5, updates=6, rate_bps=1e9, aggregators=0, window_s=0.0, timeout_s=PATIENCE_S)
 Part = Callable[[api.Params, api.Place], Any]
@@ -366,7 +366,7 @@ def test_roles_are_by_rank() -> None:
 DYING = """
 import sys, time
 from pathlib import Path
-from workloads.kinds.fabric import api
+from testbed.workloads.kinds.fabric import api
 made = []
 params = api.Params(floats=5, updates=6, rate_bps=1e9, timeout_s=60)
 worker = api.register_as_worker(params, api.Place(0, 3, "127.0.0.1", int(sys.argv[1])))

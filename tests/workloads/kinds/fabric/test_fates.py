@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.kinds.fabric.fates import Fate, Learnt, learn
+from testbed.workloads.kinds.fabric.fates import Fate, Learnt, learn
 
 DIRECT, SUM, DROPPED, LATE, LOST = (int(fate) for fate in Fate)
 ENTRIES = [(0, DIRECT), (4, DROPPED), (2, SUM), (1, SUM), (5, LATE)]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from topologies.build import build
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.feeding_account import Feeding
-from workloads.kinds.fabric.journal_lines import lines
-from workloads.kinds.fabric.replication_account import counted, other
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.feeding_account import Feeding
+from testbed.workloads.kinds.fabric.journal_lines import lines
+from testbed.workloads.kinds.fabric.replication_account import counted, other
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 
 DIRECT, SUM, DROPPED, *_ = (int(fate) for fate in Fate)
 ALONE = [[1.0, 1.0]]

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies.build import build
-from workloads.kinds.asked import Change, Demand
-from workloads.kinds.fabric.account import lines, order, problem
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.ideal import MOST_UPDATES, Run, predicted, run
-from workloads.kinds.fabric.plan import Fabric, Options, fabric
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.scheduling import divergence
-from workloads.kinds.fabric.sums import rates
+from testbed.topologies.build import build
+from testbed.workloads.kinds.asked import Change, Demand
+from testbed.workloads.kinds.fabric.account import lines, order, problem
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.ideal import MOST_UPDATES, Run, predicted, run
+from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.scheduling import divergence
+from testbed.workloads.kinds.fabric.sums import rates
 
 from .plain_server import played
 

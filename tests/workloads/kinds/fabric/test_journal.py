@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal import Copy, Journal, Unit
-from workloads.kinds.fabric.scheduling.divergence import Lead
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal import Copy, Journal, Unit
+from testbed.workloads.kinds.fabric.scheduling.divergence import Lead
 
 
 def alone(number: int, version: int = 0) -> Unit:

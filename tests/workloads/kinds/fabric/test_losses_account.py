@@ -5,13 +5,13 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from topologies.build import build
-from workloads.kinds.fabric import account
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal_lines import Line
-from workloads.kinds.fabric.losses_account import NOBODY, Came, Leg, Losses
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
-from workloads.updates import Update
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric import account
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal_lines import Line
+from testbed.workloads.kinds.fabric.losses_account import NOBODY, Came, Leg, Losses
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.workloads.updates import Update
 
 PLAN = mlfabric_a(build("star(hosts=4)", rate_bps=10**9), [1], aggregators=1)
 """Two workers, h0 and h1; h2 is the server, and h3 the scheduler."""

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import SchemeError
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads import kinds
-from workloads.kinds.fabric.plan import Fabric
-from workloads.sync.schemes import build, build_plan
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.sync.schemes import build, build_plan
 
 STAR = "star(hosts=7)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.base.errors import SchemeError
-from workloads.kinds.fabric.rates import RateSettings, rule
+from testbed.workloads.kinds.fabric.rates import RateSettings, rule
 
 ASKED = RateSettings(learning_rate=0.1, c=2, delay_bound=4)
 

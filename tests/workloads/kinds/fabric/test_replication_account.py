@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from topologies.build import build
-from workloads.kinds.fabric.checks import judge_divergence
-from workloads.kinds.fabric.distance import apart, lines
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal_lines import lines as journal_lines
-from workloads.kinds.fabric.plan import Fabric, Options, fabric
-from workloads.kinds.fabric.replication_account import Replicated, replicated, with_behind
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.checks import judge_divergence
+from testbed.workloads.kinds.fabric.distance import apart, lines
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal_lines import lines as journal_lines
+from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
+from testbed.workloads.kinds.fabric.replication_account import Replicated, replicated, with_behind
 
 DIRECT, SUM, DROPPED, LATE, _ = (int(fate) for fate in Fate)
 ALONE = [[1.0, 1.0]]

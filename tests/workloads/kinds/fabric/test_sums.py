@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.job import Training
-from workloads.kinds.fabric.sums import Sums, history, rates, shares
-from workloads.training import descend, descend_together
+from testbed.workloads.job import Training
+from testbed.workloads.kinds.fabric.sums import Sums, history, rates, shares
+from testbed.workloads.training import descend, descend_together
 
 FLOATS, WORLD = 7, 3
 

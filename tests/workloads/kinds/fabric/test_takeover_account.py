@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import WorkerError
-from topologies.build import build
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.plan import Fabric, Options, fabric
-from workloads.kinds.fabric.takeover_account import TakenOver, taken_over
-from workloads.updates import Step, Update
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
+from testbed.workloads.kinds.fabric.takeover_account import TakenOver, taken_over
+from testbed.workloads.updates import Step, Update
 
 DIRECT, SUM, DROPPED, LATE, _ = (int(fate) for fate in Fate)
 ALONE = [[1.0, 1.0]]

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from testbed.base.errors import SchemeError, WorkerError
-from topologies.build import build as build_topology
-from workloads import kinds
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric_sync.account import told
-from workloads.kinds.fabric_sync.plan import Synchronous
-from workloads.kinds.transfers import Purpose
-from workloads.sync.schemes import build_plan
+from testbed.topologies.build import build as build_topology
+from testbed.workloads import kinds
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric_sync.account import told
+from testbed.workloads.kinds.fabric_sync.plan import Synchronous
+from testbed.workloads.kinds.transfers import Purpose
+from testbed.workloads.sync.schemes import build_plan
 
 DIRECT, SUM, LATE = int(Fate.DIRECT), int(Fate.AGGREGATED), int(Fate.LATE)
 ALONE = [[1.0, 0.0]]

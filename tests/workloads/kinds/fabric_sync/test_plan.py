@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies.build import build
-from topologies.model import Topology
-from workloads.kinds.fabric.ideal import run
-from workloads.kinds.fabric.plan import Options, unsummed
-from workloads.kinds.fabric.plan import fabric as made
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric_sync.plan import SumsCost, cost_of
-from workloads.sync.cost import IDEAL
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.ideal import run
+from testbed.workloads.kinds.fabric.plan import Options, unsummed
+from testbed.workloads.kinds.fabric.plan import fabric as made
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric_sync.plan import SumsCost, cost_of
+from testbed.workloads.sync.cost import IDEAL
 
 Root = Literal["server", "random"]
 SIZE_BYTES, BPS = 1_000_000, 8_000_000

@@ -10,12 +10,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from topologies.model import Topology
-from workloads.job import WorkerJob
-from workloads.kinds.forest import node
-from workloads.sync import transport
-from workloads.sync.schemes import build
-from workloads.sync.sums import UNSENT_BYTES
+from testbed.topologies.model import Topology
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds.forest import node
+from testbed.workloads.sync import transport
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.sums import UNSENT_BYTES
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 
 from testbed.base.errors import SpecError, WorkerError
+from testbed.topologies.build import build
+from testbed.workloads import kinds
+from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan
+from testbed.workloads.kinds.hybrid.schemes import planned
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.strategy import Strategy, read
+from testbed.workloads.sync.cost import Shaper
 from tests.workloads.kinds.hybrid.test_hybrid_plan import SMALL, TWO
-from topologies.build import build
-from workloads import kinds
-from workloads.kinds.hybrid.plan import HybridCost, Plan
-from workloads.kinds.hybrid.schemes import planned
-from workloads.parallel.operators import Model
-from workloads.parallel.strategy import Strategy, read
-from workloads.sync.cost import Shaper
 
 star = partial(build, rate_bps=8 * 10**6)
 """A megabyte a second."""

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import SpecError
+from testbed.topologies.build import build
+from testbed.topologies.part import Part
+from testbed.topologies.topoopt.finder import find
+from testbed.workloads import kinds
+from testbed.workloads.kinds.hybrid.plan import Plan, ReconfiguredCost, plan
+from testbed.workloads.parallel.network import Network, of_found
+from testbed.workloads.parallel.operators import Model, Operator, model, scaled
+from testbed.workloads.parallel.prediction import Machine, predict
+from testbed.workloads.parallel.strategy import Strategy, demand_of, gradients, read
+from testbed.workloads.sync.cost import IDEAL, Shaper
+from testbed.workloads.sync.verify import verify
 from tests.workloads.parallel.small import CHAIN, TABLES
 from tests.workloads.parallel.test_strategy import strategies
-from topologies.build import build
-from topologies.part import Part
-from topologies.topoopt.finder import find
-from workloads import kinds
-from workloads.kinds.hybrid.plan import Plan, ReconfiguredCost, plan
-from workloads.parallel.network import Network, of_found
-from workloads.parallel.operators import Model, Operator, model, scaled
-from workloads.parallel.prediction import Machine, predict
-from workloads.parallel.strategy import Strategy, demand_of, gradients, read
-from workloads.sync.cost import IDEAL, Shaper
-from workloads.sync.verify import verify
 
 SMALL = scaled(TABLES, 1000)
 star = partial(build, rate_bps=10**9)

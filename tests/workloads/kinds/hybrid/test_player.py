@@ -11,20 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
+from testbed.topologies.model import Topology
+from testbed.workloads.job import Compute
+from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine
+from testbed.workloads.kinds.hybrid.plan import Plan, plan
+from testbed.workloads.kinds.hybrid.player import Played, Player
+from testbed.workloads.kinds.hybrid.values import KnownValues, MessageValues
+from testbed.workloads.parallel.operators import Model, Operator, model
+from testbed.workloads.parallel.strategy import Strategy, read
+from testbed.workloads.replay import Values
+from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.gate import NOTHING
+from testbed.workloads.sync.groups import summed
+from testbed.workloads.sync.schemes import build
 from tests.workloads.kinds.hybrid.test_hybrid_plan import SMALL
-from topologies.model import Topology
-from workloads.job import Compute
-from workloads.kinds.hybrid.exchange import ExchangeEngine
-from workloads.kinds.hybrid.plan import Plan, plan
-from workloads.kinds.hybrid.player import Played, Player
-from workloads.kinds.hybrid.values import KnownValues, MessageValues
-from workloads.parallel.operators import Model, Operator, model
-from workloads.parallel.strategy import Strategy, read
-from workloads.replay import Values
-from workloads.sync.chunks import cut
-from workloads.sync.gate import NOTHING
-from workloads.sync.groups import summed
-from workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 OnEveryNode = Callable[..., dict[int, object]]

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from testbed.evidence.sum_check import compared
+from testbed.topologies.model import Topology
+from testbed.workloads.job import Compute, Training
+from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine, Floats
+from testbed.workloads.kinds.hybrid.plan import Plan, plan
+from testbed.workloads.kinds.hybrid.player import Player
+from testbed.workloads.kinds.hybrid.program.layout import collected
+from testbed.workloads.kinds.hybrid.trained import Sketches, Trained
+from testbed.workloads.parallel.strategy import read
+from testbed.workloads.reference import judged
+from testbed.workloads.sync.chunks import cut
+from testbed.workloads.sync.schemes import build
 from tests.workloads.kinds.hybrid.program.in_process import operators, task
-from topologies.model import Topology
-from workloads.job import Compute, Training
-from workloads.kinds.hybrid.exchange import ExchangeEngine, Floats
-from workloads.kinds.hybrid.plan import Plan, plan
-from workloads.kinds.hybrid.player import Player
-from workloads.kinds.hybrid.program.layout import collected
-from workloads.kinds.hybrid.trained import Sketches, Trained
-from workloads.parallel.strategy import read
-from workloads.reference import judged
-from workloads.sync.chunks import cut
-from workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 OnEveryNode = Callable[..., dict[int, object]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from topologies.model import Topology
-from workloads import kinds
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import MissingToolError, SchemeError
-from topologies.model import Topology
-from workloads.kinds import cost, verify
-from workloads.kinds.base import Tool
-from workloads.kinds.library import installed
-from workloads.kinds.library import openmpi as mpi
-from workloads.kinds.library.plan import Library, library_of
-from workloads.sync.schemes import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds import cost, verify
+from testbed.workloads.kinds.base import Tool
+from testbed.workloads.kinds.library import installed
+from testbed.workloads.kinds.library import openmpi as mpi
+from testbed.workloads.kinds.library.plan import Library, library_of
+from testbed.workloads.sync.schemes import build
 
 Build = Callable[..., Topology]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from workloads.kinds.ranks import Call, RankRows
+from testbed.workloads.kinds.ranks import Call, RankRows
 
 
 def call(sequence: int, nbytes: int, asked_s: float, took_s: float = 0.1, **changes: object) -> Call:

@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 
 from testbed.base.check import ALL
+from testbed.topologies.build import build
+from testbed.workloads.kinds.ranks import Account, Call, Compared, Failed, Logged, RankRows
+from testbed.workloads.kinds.script import checks
+from testbed.workloads.kinds.script.account import account, allowed, bus_factor, collectives, covered_s
+from testbed.workloads.kinds.script.measures import ScriptMeasures
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build as build_forest
 from tests.workloads.kinds.script.made import call, ranks, sums
-from topologies.build import build
-from workloads.kinds.ranks import Account, Call, Compared, Failed, Logged, RankRows
-from workloads.kinds.script import checks
-from workloads.kinds.script.account import account, allowed, bus_factor, collectives, covered_s
-from workloads.kinds.script.measures import ScriptMeasures
-from workloads.kinds.script.plan import scripted
-from workloads.sync.cost import cost
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build as build_forest
 
 TOPOLOGY = build("star(hosts=2)", rate_bps=8_000_000, delay_s=0.0)
 PLAN = scripted(build_forest("ring", TOPOLOGY, [1]))

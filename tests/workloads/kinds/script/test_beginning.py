@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from analysis import metrics
+from testbed.analysis import metrics
+from testbed.topologies.build import build
+from testbed.workloads.kinds.ranks import Account, Call, Logged, RankRows
+from testbed.workloads.kinds.script.account import account
+from testbed.workloads.kinds.script.beginning import connect_s
+from testbed.workloads.kinds.script.measures import ScriptMeasures
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.sync.schemes import build as build_forest
 from tests.workloads.kinds.script.made import call
-from topologies.build import build
-from workloads.kinds.ranks import Account, Call, Logged, RankRows
-from workloads.kinds.script.account import account
-from workloads.kinds.script.beginning import connect_s
-from workloads.kinds.script.measures import ScriptMeasures
-from workloads.kinds.script.plan import scripted
-from workloads.sync.schemes import build as build_forest
 
 TOPOLOGY = build("star(hosts=2)", rate_bps=8_000_000, delay_s=0.0)
 PLAN = scripted(build_forest("ring", TOPOLOGY, [1]))

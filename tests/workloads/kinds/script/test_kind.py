@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import SchemeError
-from topologies.build import build
-from topologies.model import Topology
-from workloads import kinds
-from workloads.kinds.script.plan import Scripted, library_of, scripted
-from workloads.sync import codec
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build_plan
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads import kinds
+from testbed.workloads.kinds.script.plan import Scripted, library_of, scripted
+from testbed.workloads.sync import codec
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build_plan
 
 RATE_BPS = 10**9
 NETWORKS = {

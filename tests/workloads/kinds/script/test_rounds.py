@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.workloads.kinds.script.rounds import period, rounds
 from tests.workloads.kinds.script.made import call, ranks, sums
-from workloads.kinds.script.rounds import period, rounds
 
 
 def sizes(found: list[list[tuple[object, ...]]]) -> list[list[int]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from testbed.topologies.build import build
+from testbed.workloads.kinds.ranks import Call
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.kinds.script.ways import Ways
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.schemes import build as build_forest
 from tests.workloads.kinds.script.made import call
-from topologies.build import build
-from workloads.kinds.ranks import Call
-from workloads.kinds.script.plan import scripted
-from workloads.kinds.script.ways import Ways
-from workloads.sync.cost import cost
-from workloads.sync.schemes import build as build_forest
 
 STAR = build("star(hosts=4)", rate_bps=10**9, delay_s=0.0)
 RING = scripted(build_forest("ring", STAR, [1]))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.flows import flows
-from workloads.sync.schemes import build
-from workloads.sync.verify import verify
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.flows import flows
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from topologies.model import Topology
-from workloads.sync.schemes.bml import bml
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.schemes.bml import bml
 
 Build = Callable[..., Topology]
 

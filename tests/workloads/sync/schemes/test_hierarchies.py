@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.forest import ROOT, Forest
-from workloads.sync.schemes import build
-from workloads.sync.verify import verify
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.forest import ROOT, Forest
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 TWO_RACKS = "spine_leaf(racks=2,hosts_per_rack=3,spines=1)"

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.cost import cost
-from workloads.sync.forest import ROOT
-from workloads.sync.schemes import build
-from workloads.sync.schemes.ps import longest_first, ps
-from workloads.sync.verify import verify
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.forest import ROOT
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.schemes.ps import longest_first, ps
+from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 

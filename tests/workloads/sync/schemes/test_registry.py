@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.sync.schemes import build, schemes
-from workloads.sync.verify import verify
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.schemes import build, schemes
+from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 
@@ -31,7 +31,7 @@ PAPERS = (
 
 MINE = """
 import numpy as np
-from workloads.sync.forest import Forest
+from testbed.workloads.sync.forest import Forest
 
 def chain(topology, tensor_sizes, first=0):
     hosts, size = topology.host_count, len(topology.nodes)
@@ -146,7 +146,7 @@ def test_a_users_wrong_forest_is_refused_by_the_verifier(topology: Build, tmp_pa
 
 LISTS = """
 import numpy as np
-from workloads.sync.forest import Forest
+from testbed.workloads.sync.forest import Forest
 
 def lists(topology, tensor_sizes, share=1, parent=1):
     names = [node.name for node in topology.nodes]

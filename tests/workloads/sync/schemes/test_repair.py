@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.sync.flows import pairs
-from workloads.sync.forest import ABSENT, Forest
-from workloads.sync.schemes import build, repair, repairable
-from workloads.sync.verify import verify
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.flows import pairs
+from testbed.workloads.sync.forest import ABSENT, Forest
+from testbed.workloads.sync.schemes import build, repair, repairable
+from testbed.workloads.sync.verify import verify
 
 Build = Callable[..., Topology]
 EIGHT = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=[leaf0,leaf1])"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from topologies.model import Topology
-from workloads.sync.flows import pairs
-from workloads.sync.schemes.ring import ring
+from testbed.topologies.model import Topology
+from testbed.workloads.sync.flows import pairs
+from testbed.workloads.sync.schemes.ring import ring
 
 
 def test_class_c_is_summed_along_the_ring_to_c_and_goes_around_once_more(topology: Callable[..., Topology]) -> None:

@@ -2,7 +2,7 @@
 
 An update is behind from when its way to the server is settled until that to the replica is. A batch sends the replica
 what the bound needs, and what is there in time anyway; the others wait for the next one
-(:mod:`~workloads.kinds.fabric.scheduling.replication`). Once nothing is left to compute, all of it goes.
+(:mod:`~testbed.workloads.kinds.fabric.scheduling.replication`). Once nothing is left to compute, all of it goes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from workloads.kinds.fabric.plan import Options
-from workloads.kinds.fabric.planning.settled import Unit, units
-from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
-from workloads.kinds.fabric.scheduling.divergence import changes
-from workloads.kinds.fabric.scheduling.model import Replication, Update, Way
-from workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.plan import Options
+from testbed.workloads.kinds.fabric.planning.settled import Unit, units
+from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
+from testbed.workloads.kinds.fabric.scheduling.divergence import changes
+from testbed.workloads.kinds.fabric.scheduling.model import Replication, Update, Way
+from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 
 class Copying:

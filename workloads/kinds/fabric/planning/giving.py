@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from workloads.kinds.fabric.scheduling.model import Transfer, Way
+from testbed.workloads.kinds.fabric.scheduling.model import Transfer, Way
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """What the scheduler decides: which update goes where, when and how fast, and who gets weights. Pure logic, no I/O.
 
-Updates that become ready within a window are planned together (:mod:`~workloads.kinds.fabric.scheduling.batch`). A plan
-is told to daemons piece by piece, each piece when it is due. Once the first transfer of an update or of a group is
-told, its way is settled, and so are those of all before it in the order of updates. All else is planned again with the
-next batch, keeps its place in the order, and may get another way. Of what is settled, a transfer that has not begun may
-still get another time, for something before it may be late (:mod:`.traffic`). So no plan is ever called back. The
-server is told the order of updates as their ways are settled.
+Updates that become ready within a window are planned together
+(:mod:`~testbed.workloads.kinds.fabric.scheduling.batch`). A plan is told to daemons piece by piece, each piece when it
+is due. Once the first transfer of an update or of a group is told, its way is settled, and so are those of all before
+it in the order of updates. All else is planned again with the next batch, keeps its place in the order, and may get
+another way. Of what is settled, a transfer that has not begun may still get another time, for something before it may
+be late (:mod:`.traffic`). So no plan is ever called back. The server is told the order of updates as their ways are
+settled.
 
 An update waits while a link on its way carries nothing. Its place in the order goes to others, so it is dropped once
 its delay bound does not let it wait any longer.
@@ -30,16 +31,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.kinds.fabric.fates import Entry, Fate
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.commits import Commits
-from workloads.kinds.fabric.planning.copying import Copying
-from workloads.kinds.fabric.planning.giving import Branch, branches
-from workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
-from workloads.kinds.fabric.planning.traffic import EXACT_S, Leg, Traffic, fastest_bps
-from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.messages import (
+from testbed.workloads.kinds.fabric.fates import Entry, Fate
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.planning.commits import Commits
+from testbed.workloads.kinds.fabric.planning.copying import Copying
+from testbed.workloads.kinds.fabric.planning.giving import Branch, branches
+from testbed.workloads.kinds.fabric.planning.settled import Piece, Settled, Unit, units
+from testbed.workloads.kinds.fabric.planning.traffic import EXACT_S, Leg, Traffic, fastest_bps
+from testbed.workloads.kinds.fabric.planning.turns import Given, Turn, Turns
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.processes.messages import (
     Commit,
     Disband,
     Dropped,
@@ -55,12 +56,12 @@ from workloads.kinds.fabric.processes.messages import (
     SendSums,
     recipients_of,
 )
-from workloads.kinds.fabric.scheduling.batch import schedule
-from workloads.kinds.fabric.scheduling.distribution import Request, distribute
-from workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Replication, Transfer, Update
-from workloads.kinds.fabric.scheduling.network import Load
-from workloads.kinds.fabric.sums import shares
-from workloads.parts import spans
+from testbed.workloads.kinds.fabric.scheduling.batch import schedule
+from testbed.workloads.kinds.fabric.scheduling.distribution import Request, distribute
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Replication, Transfer, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Load
+from testbed.workloads.kinds.fabric.sums import shares
+from testbed.workloads.parts import spans
 
 LEAD_S = 0.01
 """How long before it is due a piece of a plan is told: more than a note takes that waits behind data on a link."""

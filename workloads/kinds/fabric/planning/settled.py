@@ -8,9 +8,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from workloads.kinds.fabric.planning.traffic import Leg, leg
-from workloads.kinds.fabric.scheduling.model import Group, Transfer, Way
-from workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.workloads.kinds.fabric.planning.traffic import Leg, leg
+from testbed.workloads.kinds.fabric.scheduling.model import Group, Transfer, Way
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workloads.kinds.fabric.fates import Entry
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.messages import Dropped, Joined, Note, Order, Serve
+from testbed.workloads.kinds.fabric.fates import Entry
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.messages import Dropped, Joined, Note, Order, Serve
 
 
 class Takeover:

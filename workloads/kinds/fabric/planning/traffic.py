@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.messages import NEAR_S
-from workloads.kinds.fabric.scheduling.model import Transfer
-from workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.messages import NEAR_S
+from testbed.workloads.kinds.fabric.scheduling.model import Transfer
+from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 LATE = 0.3
 """What a transfer that is not there when it was expected is thought to need still, as a share of its time."""

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workloads.kinds.fabric.fates import Fate, Learnt
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.kinds.fabric.processes.worker import Worker
-from workloads.sync.session import Model
+from testbed.workloads.kinds.fabric.fates import Fate, Learnt
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Floats
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.kinds.fabric.processes.worker import Worker
+from testbed.workloads.sync.session import Model
 
 if TYPE_CHECKING:
-    from workloads.tasks.base import Participant
+    from testbed.workloads.tasks.base import Participant
 
 
 class Client(Worker):
-    """A :class:`workloads.sync.session.Session`: an iteration is ``start``, when the gradient is complete, then
+    """A :class:`testbed.workloads.sync.session.Session`: an iteration is ``start``, when the gradient is complete, then
     ``wait``, until newer weights are in the participant's weights. Its gradient does not change in between.
 
     Attributes:
         seen: of the last update: its number ``update`` among all that was decided, the ``version`` it was computed on,
-            its ``staleness``, its ``fate`` (:mod:`~workloads.kinds.fabric.fates`), and how long its weights were held
-            back, ``held_s``.
+            its ``staleness``, its ``fate`` (:mod:`~testbed.workloads.kinds.fabric.fates`), and how long its weights
+            were held back, ``held_s``.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.kinds.fabric.processes.messages import NEAR_S
+from testbed.workloads.kinds.fabric.processes.messages import NEAR_S
 
 
 class Coming:

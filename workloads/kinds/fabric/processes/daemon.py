@@ -17,10 +17,10 @@ from socket import socket
 import numpy as np
 
 from testbed.base.errors import NeighbourError, WorkerError
-from workloads.kinds.fabric.fates import Entry, Fate
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek
-from workloads.kinds.fabric.processes.messages import (
+from testbed.workloads.kinds.fabric.fates import Entry, Fate
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek
+from testbed.workloads.kinds.fabric.processes.messages import (
     Back,
     Disband,
     End,
@@ -40,12 +40,12 @@ from workloads.kinds.fabric.processes.messages import (
     SendSums,
     Weights,
 )
-from workloads.kinds.fabric.processes.passing import Passing
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.kinds.fabric.sums import Sums
-from workloads.parts import spans
-from workloads.sync.connection import Connection
-from workloads.sync.framed import NoBuckets
+from testbed.workloads.kinds.fabric.processes.passing import Passing
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.kinds.fabric.sums import Sums
+from testbed.workloads.parts import spans
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.framed import NoBuckets
 
 
 class _Group:
@@ -73,8 +73,8 @@ class Daemon(NoBuckets, Exchange):
         loss_s: float | None = None,
         seek: Seek | None = None,
     ) -> None:
-        """``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`; ``seek`` finds a server that is started again, where
-        one is."""
+        """``loss_s`` is as :attr:`testbed.workloads.job.WorkerJob.loss_s`; ``seek`` finds a server that is started
+        again, where one is."""
         names = dict(enumerate(plan.nodes))
         super().__init__(f"{names[node]}.daemon", names, {**sockets, node: worker})
         self._plan, self._node, self._memory, self._momentum = plan, node, memory, momentum

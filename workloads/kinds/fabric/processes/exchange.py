@@ -1,8 +1,8 @@
 """Notes and floats over connections: what every process of a trial that MLfabric schedules does the same way.
 
-A message (:mod:`workloads.sync.framed`) has a note (:mod:`.messages`), or floats, which follow the note that announces
-them. Every process of the trial meets in the scheduler: a barrier is a message to it, and one back when everybody's is
-there.
+A message (:mod:`testbed.workloads.sync.framed`) has a note (:mod:`.messages`), or floats, which follow the note that
+announces them. Every process of the trial meets in the scheduler: a barrier is a message to it, and one back when
+everybody's is there.
 
 What a process is to do later (a transfer that begins in 20 ms) waits in a queue by time.
 
@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import NeighbourError, SpecError, WorkerError
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.clock import Clock
-from workloads.kinds.fabric.processes.coming import Coming
-from workloads.kinds.fabric.processes.messages import (
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.clock import Clock
+from testbed.workloads.kinds.fabric.processes.coming import Coming
+from testbed.workloads.kinds.fabric.processes.messages import (
     LONGEST_BYTES,
     Arrived,
     Give,
@@ -44,9 +44,9 @@ from workloads.kinds.fabric.processes.messages import (
     decode,
     encode,
 )
-from workloads.sync.connection import HEADER_BYTES, Connection, LostError, lost
-from workloads.sync.framed import Framed
-from workloads.sync.tcp_info import Sent, sent
+from testbed.workloads.sync.connection import HEADER_BYTES, Connection, LostError, lost
+from testbed.workloads.sync.framed import Framed
+from testbed.workloads.sync.tcp_info import Sent, sent
 
 _BARRIER, _NOTE, _FLOATS, _ALIVE = range(4)
 _SIGNS = 8

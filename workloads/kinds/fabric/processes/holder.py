@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from workloads.kinds.fabric.distance import lines
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal import Journal, Rates, Step, Unit
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Exchange, Floats
-from workloads.kinds.fabric.processes.messages import Gradient, Note
-from workloads.sync.connection import Connection
-from workloads.sync.framed import NoBuckets
+from testbed.workloads.kinds.fabric.distance import lines
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal import Journal, Rates, Step, Unit
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange, Floats
+from testbed.workloads.kinds.fabric.processes.messages import Gradient, Note
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.framed import NoBuckets
 
 Apply = Callable[[Floats, bool, int], None]
 """Changes the weights by floats: by one update, or, if they are sums, by so many."""

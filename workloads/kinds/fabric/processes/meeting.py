@@ -20,8 +20,8 @@ from operator import itemgetter
 from typing import Any, Self
 
 from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
-from workloads.kinds.fabric.fields import convert
-from workloads.sync.transport import dial
+from testbed.workloads.kinds.fabric.fields import convert
+from testbed.workloads.sync.transport import dial
 
 MOST_BYTES = 4096
 """Of what a process says."""

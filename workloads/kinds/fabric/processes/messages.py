@@ -71,7 +71,7 @@ class Gather:
     Attributes:
         members: numbers of the updates, in their order.
         shares: what each counts in the sum for the weights, and in that for the velocity
-            (:mod:`~workloads.kinds.fabric.sums`).
+            (:mod:`~testbed.workloads.kinds.fabric.sums`).
         target: the server.
         shard: as in :class:`Send`.
     """

@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workloads import checkpoint, tasks
-from workloads.checkpoint import Keeper
-from workloads.job import WorkerJob
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes import shared
-from workloads.kinds.fabric.processes.client import Client
-from workloads.kinds.fabric.processes.daemon import Daemon
-from workloads.kinds.fabric.processes.exchange import Seek
-from workloads.kinds.fabric.processes.holder import Apply
-from workloads.kinds.fabric.processes.replica import Replica
-from workloads.kinds.fabric.processes.replicated import Replicated
-from workloads.kinds.fabric.processes.returned import Returned, Saved
-from workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
-from workloads.kinds.fabric.processes.server import Server
-from workloads.kinds.fabric.processes.survivor import Survival, Survivor
-from workloads.kinds.fabric.sums import history
-from workloads.kinds.fabric_sync.processes import RootDaemon, SumsClient, SumsServer
-from workloads.link_rates import NAME, Follower
-from workloads.parts import Span, spans
-from workloads.sync import transport
+from testbed.workloads import checkpoint, tasks
+from testbed.workloads.checkpoint import Keeper
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.processes import shared
+from testbed.workloads.kinds.fabric.processes.client import Client
+from testbed.workloads.kinds.fabric.processes.daemon import Daemon
+from testbed.workloads.kinds.fabric.processes.exchange import Seek
+from testbed.workloads.kinds.fabric.processes.holder import Apply
+from testbed.workloads.kinds.fabric.processes.replica import Replica
+from testbed.workloads.kinds.fabric.processes.replicated import Replicated
+from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
+from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
+from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
+from testbed.workloads.kinds.fabric.sums import history
+from testbed.workloads.kinds.fabric_sync.processes import RootDaemon, SumsClient, SumsServer
+from testbed.workloads.link_rates import NAME, Follower
+from testbed.workloads.parts import Span, spans
+from testbed.workloads.sync import transport
 
 if TYPE_CHECKING:
-    from workloads.kinds.fabric.processes.exchange import Floats
-    from workloads.tasks.base import Participant
+    from testbed.workloads.kinds.fabric.processes.exchange import Floats
+    from testbed.workloads.tasks.base import Participant
 
 
 def join(

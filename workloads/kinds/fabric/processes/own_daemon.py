@@ -1,6 +1,7 @@
 """The daemon of a program's worker: its child process, which ends with it.
 
-Usage: ``python -P -m workloads.kinds.fabric.processes.own_daemon PARENT``, with a :class:`Job` on its standard input.
+Usage: ``python -P -m testbed.workloads.kinds.fabric.processes.own_daemon PARENT``, with a :class:`Job` on its standard
+input.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from typing import Any
 
 from testbed.base.errors import TestbedError, TrialTimeoutError, WorkerError
 from testbed.base.python import module_command
-from workloads.job import Peer
-from workloads.kinds.fabric import plan as plans
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.daemon import Daemon
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.lifeline import end_with
-from workloads.sync import transport
-from workloads.sync.reception import WAIT_LONGER
-from workloads.sync.session import Session
+from testbed.workloads.job import Peer
+from testbed.workloads.kinds.fabric import plan as plans
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.daemon import Daemon
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.lifeline import end_with
+from testbed.workloads.sync import transport
+from testbed.workloads.sync.reception import WAIT_LONGER
+from testbed.workloads.sync.session import Session
 
 
 @dataclass(frozen=True)

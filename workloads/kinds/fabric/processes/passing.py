@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.messages import Pass, Weights
+from testbed.workloads.kinds.fabric.processes.exchange import Floats
+from testbed.workloads.kinds.fabric.processes.messages import Pass, Weights
 
 Send = Callable[[int, Weights, Floats, float], None]
 """Sends weights to a node, at most so fast (bit/s)."""

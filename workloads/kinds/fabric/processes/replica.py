@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from testbed.base.errors import NeighbourError
-from workloads.kinds.fabric.journal import Copy, Rates, Step
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.holder import Apply
-from workloads.kinds.fabric.processes.messages import (
+from testbed.workloads.kinds.fabric.journal import Copy, Rates, Step
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Floats
+from testbed.workloads.kinds.fabric.processes.holder import Apply
+from testbed.workloads.kinds.fabric.processes.messages import (
     Decided,
     End,
     Give,
@@ -39,8 +39,8 @@ from workloads.kinds.fabric.processes.messages import (
     Snapshot,
     recipients_of,
 )
-from workloads.kinds.fabric.processes.server import Server
-from workloads.sync.connection import Connection
+from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.sync.connection import Connection
 
 
 class Replica(Server):
@@ -57,8 +57,8 @@ class Replica(Server):
         loss_s: float | None = None,
         arrays: Sequence[Floats] = (),
     ) -> None:
-        """As :class:`.server.Server`; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`, and ``arrays`` as in
-        :class:`.replicated.Replicated`."""
+        """As :class:`.server.Server`; ``loss_s`` is as :attr:`testbed.workloads.job.WorkerJob.loss_s`, and ``arrays``
+        as in :class:`.replicated.Replicated`."""
         assert plan.replica is not None
         super().__init__(plan, plan.replica, sockets, held, rates)
         self.journal = Copy()

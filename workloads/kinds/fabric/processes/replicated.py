@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from workloads.kinds.fabric.journal import Rates, Step
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.holder import Apply, line
-from workloads.kinds.fabric.processes.messages import End, Gone, Gradient, Held, Note, Order, Snapshot
-from workloads.kinds.fabric.processes.survivor import Survival, Survivor
-from workloads.sync.connection import Connection
+from testbed.workloads.kinds.fabric.journal import Rates, Step
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Floats
+from testbed.workloads.kinds.fabric.processes.holder import Apply, line
+from testbed.workloads.kinds.fabric.processes.messages import End, Gone, Gradient, Held, Note, Order, Snapshot
+from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
+from testbed.workloads.sync.connection import Connection
 
 
 class Replicated(Survivor):

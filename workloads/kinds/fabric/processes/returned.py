@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.base.errors import WorkerError
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal import Step, Unit
-from workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
-from workloads.kinds.fabric.processes.survivor import Loss, Survivor
-from workloads.sync.connection import Connection
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal import Step, Unit
+from testbed.workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
+from testbed.workloads.kinds.fabric.processes.survivor import Loss, Survivor
+from testbed.workloads.sync.connection import Connection
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from socket import IPPROTO_TCP, TCP_MAXSEG, socket
 from typing import Any
 
 from testbed.base.errors import NeighbourError, WorkerError
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.planner import Command, Planner
-from workloads.kinds.fabric.planning.takeover import Takeover
-from workloads.kinds.fabric.planning.traffic import Leg
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek, check_left
-from workloads.kinds.fabric.processes.messages import (
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.planning.planner import Command, Planner
+from testbed.workloads.kinds.fabric.planning.takeover import Takeover
+from testbed.workloads.kinds.fabric.planning.traffic import Leg
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek, check_left
+from testbed.workloads.kinds.fabric.processes.messages import (
     NEAR_S,
     Arrived,
     Back,
@@ -31,11 +31,11 @@ from workloads.kinds.fabric.processes.messages import (
     Renewed,
     Resume,
 )
-from workloads.link_rates import Follower
-from workloads.sync.connection import Connection
-from workloads.sync.cost import goodput
-from workloads.sync.framed import NoBuckets
-from workloads.sync.tcp_info import HEADERS_BYTES
+from testbed.workloads.link_rates import Follower
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.cost import goodput
+from testbed.workloads.sync.framed import NoBuckets
+from testbed.workloads.sync.tcp_info import HEADERS_BYTES
 
 LAST_S = 0.002
 """So much later than its receiver thinks a transfer ends, in the median: a link of 50 Mbit/s takes as long for a large
@@ -45,7 +45,7 @@ LOOK_S = 0.02
 
 
 class Scheduler(NoBuckets, Exchange):
-    """Runs a :class:`~workloads.kinds.fabric.planning.planner.Planner`."""
+    """Runs a :class:`~testbed.workloads.kinds.fabric.planning.planner.Planner`."""
 
     def __init__(
         self,
@@ -56,8 +56,9 @@ class Scheduler(NoBuckets, Exchange):
         loss_s: float | None = None,
         seek: Seek | None = None,
     ) -> None:
-        """``rates`` says what the network monitor sees; ``loss_s`` is as :attr:`workloads.job.WorkerJob.loss_s`, and
-        ``seek`` finds a server that is started again, where one is."""
+        """``rates`` says what the network monitor sees; ``loss_s`` is as
+        :attr:`testbed.workloads.job.WorkerJob.loss_s`, and ``seek`` finds a server that is started again, where one
+        is."""
         super().__init__(plan.nodes[plan.scheduler], dict(enumerate(plan.nodes)), sockets)
         self._plan = plan
         self._planner, self._updates = Planner(plan, work, hears_nears=True), work.updates

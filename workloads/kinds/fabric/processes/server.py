@@ -6,7 +6,8 @@ tells the server how many updates it has, and the server goes no further ahead o
 
 One of several servers has a shard of the weights. It applies its shard of an update when the scheduler says that all
 shards are there. What it is told, all servers are told in the same order, so each version has the same updates on all
-of them (:mod:`~workloads.kinds.fabric.planning.commits`). Only the first one tells the scheduler what it decided.
+of them (:mod:`~testbed.workloads.kinds.fabric.planning.commits`). Only the first one tells the scheduler what it
+decided.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from dataclasses import dataclass
 from socket import socket
 from typing import Any
 
-from workloads.checkpoint import Keeper
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal import Journal, Rates, Step
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.holder import Apply, Holder
-from workloads.kinds.fabric.processes.messages import (
+from testbed.workloads.checkpoint import Keeper
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal import Journal, Rates, Step
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Floats
+from testbed.workloads.kinds.fabric.processes.holder import Apply, Holder
+from testbed.workloads.kinds.fabric.processes.messages import (
     Commit,
     Decided,
     Dropped,
@@ -35,7 +36,7 @@ from workloads.kinds.fabric.processes.messages import (
     Weights,
     recipients_of,
 )
-from workloads.sync.connection import Connection
+from testbed.workloads.sync.connection import Connection
 
 
 @dataclass(frozen=True)

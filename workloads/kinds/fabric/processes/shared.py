@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
-from workloads.sync.transport import dial
+from testbed.workloads.sync.transport import dial
 
 Floats = NDArray[np.float32]
 _FLOAT_BYTES = 4

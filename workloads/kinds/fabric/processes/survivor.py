@@ -17,14 +17,14 @@ from functools import partial
 from socket import socket
 from typing import Any
 
-from workloads.kinds.fabric.journal import Rates, Step
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.planning.turns import Given, Turns
-from workloads.kinds.fabric.processes.exchange import Floats, check_left
-from workloads.kinds.fabric.processes.holder import Apply
-from workloads.kinds.fabric.processes.messages import Dropped, End, Give, Gone, Gradient, Note, recipients_of
-from workloads.kinds.fabric.processes.server import Server
-from workloads.sync.connection import Connection
+from testbed.workloads.kinds.fabric.journal import Rates, Step
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.planning.turns import Given, Turns
+from testbed.workloads.kinds.fabric.processes.exchange import Floats, check_left
+from testbed.workloads.kinds.fabric.processes.holder import Apply
+from testbed.workloads.kinds.fabric.processes.messages import Dropped, End, Give, Gone, Gradient, Note, recipients_of
+from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.sync.connection import Connection
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ class Survivor(Server):
         yield from super().serve(buckets, done, total, silence_s)
 
     def said(self) -> dict[str, Any]:
-        """As :meth:`.server.Server.said`. Of losses, what :meth:`workloads.kinds.base.Kind.survives` asks for, and how
-        many entries the journal had; and what was sent as far as the server knows, if nobody else can tell: updates by
-        their source, and weights."""
+        """As :meth:`.server.Server.said`. Of losses, what :meth:`testbed.workloads.kinds.base.Kind.survives` asks for,
+        and how many entries the journal had; and what was sent as far as the server knows, if nobody else can tell:
+        updates by their source, and weights."""
         if not self._losses:
             return super().said()
         now_s = time.monotonic()

@@ -1,7 +1,7 @@
 """A worker's side of MLfabric: it pushes an update to the daemon on its host, and gets weights from there.
 
 This is the paper's interface (Table 1). Workers of a trial (:mod:`.client`) and programs of one's own
-(:mod:`~workloads.kinds.fabric.api`) use the same.
+(:mod:`~testbed.workloads.kinds.fabric.api`) use the same.
 
 While the daemon sends, the update is in shared memory, so the worker's own array may change.
 """
@@ -15,15 +15,15 @@ from socket import socket
 import numpy as np
 
 from testbed.base.errors import SpecError
-from workloads.kinds.fabric import fates
-from workloads.kinds.fabric.fates import Learnt
-from workloads.kinds.fabric.fields import shown
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Exchange, Floats, check_floats, check_room
-from workloads.kinds.fabric.processes.messages import Given, Note, Push
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.sync.connection import Connection
-from workloads.sync.framed import NoBuckets
+from testbed.workloads.kinds.fabric import fates
+from testbed.workloads.kinds.fabric.fates import Learnt
+from testbed.workloads.kinds.fabric.fields import shown
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange, Floats, check_floats, check_room
+from testbed.workloads.kinds.fabric.processes.messages import Given, Note, Push
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.framed import NoBuckets
 
 
 class Worker(NoBuckets, Exchange):
@@ -33,7 +33,8 @@ class Worker(NoBuckets, Exchange):
         server: the name of the server.
         goes_on: whether there is another update to push.
         version: how many updates the weights contain that came last.
-        fate: what became of the last update (:class:`~workloads.kinds.fabric.fates.Fate`); None before the first one.
+        fate: what became of the last update (:class:`~testbed.workloads.kinds.fabric.fates.Fate`); None before the
+            first one.
     """
 
     leaves_sums = False

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workloads.kinds.fabric.scheduling import components
-from workloads.kinds.fabric.scheduling.cases import Cases, Cuts
-from workloads.kinds.fabric.scheduling.model import Group, Transfer, Update, Way
-from workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.workloads.kinds.fabric.scheduling import components
+from testbed.workloads.kinds.fabric.scheduling.cases import Cases, Cuts
+from testbed.workloads.kinds.fabric.scheduling.model import Group, Transfer, Update, Way
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
-from workloads.kinds.fabric.scheduling.model import Batch, Schedule
-from workloads.kinds.fabric.scheduling.network import Network
-from workloads.kinds.fabric.scheduling.ordering import order
-from workloads.kinds.fabric.scheduling.replication import replicate
+from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Schedule
+from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.ordering import order
+from testbed.workloads.kinds.fabric.scheduling.replication import replicate
 
 
 def schedule(batch: Batch, network: Network) -> Schedule:

@@ -2,7 +2,7 @@
 
 There are as many cases as updates, and each plans as many transfers, so this is where the scheduler's time goes. What
 is left out does not change the answer, which tests hold against that of trying every case on a
-:class:`~workloads.kinds.fabric.scheduling.network.Network`:
+:class:`~testbed.workloads.kinds.fabric.scheduling.network.Network`:
 
 - A case needs no paths, loads and transfers as objects, only the moments at which transfers end.
 - A link that never limits a transfer is left out (:mod:`.limits`).
@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-from workloads.kinds.fabric.scheduling.limits import Funnel, Limits
-from workloads.kinds.fabric.scheduling.model import Update
-from workloads.kinds.fabric.scheduling.network import Network
-from workloads.kinds.fabric.scheduling.residual import TICK_S, Residual, flow, less, moment, send
+from testbed.workloads.kinds.fabric.scheduling.limits import Funnel, Limits
+from testbed.workloads.kinds.fabric.scheduling.model import Update
+from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.residual import TICK_S, Residual, flow, less, moment, send
 
 Cuts = tuple[int, ...]
 """The index of the first update of each group, in the order of aggregators."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workloads.kinds.fabric.scheduling.model import Transfer, Update
-from workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.workloads.kinds.fabric.scheduling.model import Transfer, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 
 def reserve(update: Update, targets: Sequence[int], network: Network, is_replica: bool = False) -> list[Transfer]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workloads.kinds.fabric.scheduling.aggregation import Destination, grouped
-from workloads.kinds.fabric.scheduling.model import Batch, Group, Transfer, Update, Way
-from workloads.kinds.fabric.scheduling.network import Load, Network
-from workloads.kinds.fabric.scheduling.ordering import order
+from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, grouped
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Group, Transfer, Update, Way
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.workloads.kinds.fabric.scheduling.ordering import order
 
 
 @dataclass(frozen=True)

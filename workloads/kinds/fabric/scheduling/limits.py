@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from workloads.kinds.fabric.scheduling.network import Network
-from workloads.kinds.fabric.scheduling.residual import covers
+from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.residual import covers
 
 NO_LINK = -1
 """Before the first link of a path, and behind its last."""

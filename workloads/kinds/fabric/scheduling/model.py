@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
-from workloads.kinds.fabric.scheduling.residual import TICK_S
+from testbed.workloads.kinds.fabric.scheduling.residual import TICK_S
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads.kinds.fabric.scheduling.model import Rates, Transfer
-from workloads.kinds.fabric.scheduling.residual import Flow, Residual, flow, less, merged
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.scheduling.model import Rates, Transfer
+from testbed.workloads.kinds.fabric.scheduling.residual import Flow, Residual, flow, less, merged
 
 
 @dataclass(frozen=True, slots=True)

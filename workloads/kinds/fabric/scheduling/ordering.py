@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from workloads.kinds.fabric.scheduling.components import end_s, reserve
-from workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
-from workloads.kinds.fabric.scheduling.network import Network
-from workloads.kinds.fabric.scheduling.picking import Found, picker
-from workloads.kinds.fabric.scheduling.residual import moment
+from testbed.workloads.kinds.fabric.scheduling.components import end_s, reserve
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.picking import Found, picker
+from testbed.workloads.kinds.fabric.scheduling.residual import moment
 
 
 @dataclass(frozen=True)

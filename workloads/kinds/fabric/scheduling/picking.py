@@ -22,10 +22,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.kinds.fabric.scheduling import components
-from workloads.kinds.fabric.scheduling.model import Update
-from workloads.kinds.fabric.scheduling.network import Network, Outlet
-from workloads.kinds.fabric.scheduling.residual import TICK_S, TICKS, Residual, moment, when
+from testbed.workloads.kinds.fabric.scheduling import components
+from testbed.workloads.kinds.fabric.scheduling.model import Update
+from testbed.workloads.kinds.fabric.scheduling.network import Network, Outlet
+from testbed.workloads.kinds.fabric.scheduling.residual import TICK_S, TICKS, Residual, moment, when
 
 MANY, MANY_PARTS = 50, 10
 """From so many updates on, of one component or of several, bounds of all are faster than to ask each."""

@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
-from workloads.kinds.fabric.scheduling.divergence import Lead
-from workloads.kinds.fabric.scheduling.model import Batch, Group, Replicated, Replication, Transfer, Update, Way
-from workloads.kinds.fabric.scheduling.network import Load, Network
-from workloads.kinds.fabric.scheduling.residual import TICK_S
+from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
+from testbed.workloads.kinds.fabric.scheduling.divergence import Lead
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Group, Replicated, Replication, Transfer, Update, Way
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.workloads.kinds.fabric.scheduling.residual import TICK_S
 
 
 def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network) -> tuple[Way, Replicated]:

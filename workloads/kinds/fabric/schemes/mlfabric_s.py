@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from topologies.model import Topology
-from workloads.kinds.fabric.plan import Fabric, Options, check_times, fabric
-from workloads.kinds.fabric_sync.plan import Synchronous
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.plan import Fabric, Options, check_times, fabric
+from testbed.workloads.kinds.fabric_sync.plan import Synchronous
 
 
 def mlfabric_s(

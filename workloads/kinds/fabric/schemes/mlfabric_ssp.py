@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from testbed.base.errors import SchemeError
-from topologies.model import Topology
-from workloads import parts
-from workloads.kinds.fabric.plan import Fabric, Options, check_times, fabric
+from testbed.topologies.model import Topology
+from testbed.workloads import parts
+from testbed.workloads.kinds.fabric.plan import Fabric, Options, check_times, fabric
 
 
 def mlfabric_ssp(

@@ -1,4 +1,4 @@
-"""Which step of a server is next: first ready, first taken, as in :mod:`workloads.parallel.prediction`.
+"""Which step of a server is next: first ready, first taken, as in :mod:`testbed.workloads.parallel.prediction`.
 
 A message of the next iteration may arrive before this one is over; one of the iteration after that cannot. Its sender
 has computed with the weights that this server's answer to the message before led to.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from workloads.kinds.hybrid.program.cut import Step
+from testbed.workloads.kinds.hybrid.program.cut import Step
 
 
 class Agenda:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from workloads.parallel.operators import Model
-from workloads.parallel.strategy import Holders, Strategy, holder_of
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.strategy import Holders, Strategy, holder_of
 
 Phase = Literal["forward", "backward"]
 PHASES: tuple[Phase, Phase] = ("forward", "backward")
@@ -66,7 +66,8 @@ class Step:
 
 
 def messages(model: Model, strategy: Strategy) -> tuple[Message, ...]:
-    """All of an iteration. Those between different servers add up to :func:`~workloads.parallel.strategy.mp_bytes`."""
+    """All of an iteration. Those between different servers add up to
+    :func:`~testbed.workloads.parallel.strategy.mp_bytes`."""
     found: list[Message] = []
     for phase in PHASES:
         for consumer, inputs in enumerate(model.inputs):

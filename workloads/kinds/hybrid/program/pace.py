@@ -6,10 +6,10 @@ its multiply-adds, once for each server whose batch it serves; a backward pass t
 
 from __future__ import annotations
 
-from workloads.job import Compute
-from workloads.kinds.hybrid.program.cut import PHASES, Phase, Step
-from workloads.parallel.operators import Model
-from workloads.parallel.prediction import BACKWARD, FLOP_OF_AN_ITERATION
+from testbed.workloads.job import Compute
+from testbed.workloads.kinds.hybrid.program.cut import PHASES, Phase, Step
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.prediction import BACKWARD, FLOP_OF_AN_ITERATION
 
 
 def step_s(model: Model, step: Step, pace_s: float) -> float:
@@ -20,7 +20,7 @@ def step_s(model: Model, step: Step, pace_s: float) -> float:
 
 
 def flop_per_s(model: Model, pace_s: float) -> float:
-    """What a :class:`workloads.parallel.prediction.Machine` computes on which steps take these times."""
+    """What a :class:`testbed.workloads.parallel.prediction.Machine` computes on which steps take these times."""
     return FLOP_OF_AN_ITERATION * _multiply_adds(model) * model.samples / pace_s
 
 

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from workloads import training
-from workloads.job import Training
-from workloads.kinds.hybrid.exchange import Buffers
-from workloads.kinds.hybrid.program.cut import Message, Step, messages, served, steps
-from workloads.kinds.hybrid.program.layout import layout, saved
-from workloads.parallel.models import operators_of
-from workloads.parallel.strategy import Strategy
+from testbed.workloads import training
+from testbed.workloads.job import Training
+from testbed.workloads.kinds.hybrid.exchange import Buffers
+from testbed.workloads.kinds.hybrid.program.cut import Message, Step, messages, served, steps
+from testbed.workloads.kinds.hybrid.program.layout import layout, saved
+from testbed.workloads.parallel.models import operators_of
+from testbed.workloads.parallel.strategy import Strategy
 
 Floats = NDArray[np.float32]
 
@@ -207,7 +207,7 @@ class Server:
         training.descend(self._task, *parts, self._strategy.servers)
 
     def saved(self) -> Floats:
-        """The weights that it holds, see :func:`workloads.kinds.hybrid.program.layout.saved`."""
+        """The weights that it holds, see :func:`testbed.workloads.kinds.hybrid.program.layout.saved`."""
         return saved(self._strategy, self._number, self.layout, self.weights)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from workloads.kinds.script.backend.rows import Row, Rows
-from workloads.kinds.script.backend.tensors import Array, divide
+from testbed.workloads.kinds.script.backend.rows import Row, Rows
+from testbed.workloads.kinds.script.backend.tensors import Array, divide
 
 MOST_BYTES = 2**28
 """Of what is kept; later sums are not compared."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from workloads.kinds.script.collectives.calls import Call, What
+from testbed.workloads.kinds.script.collectives.calls import Call, What
 
 
 class Look:

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 if TYPE_CHECKING:
-    from workloads.kinds.script.backend.rows import Row
+    from testbed.workloads.kinds.script.backend.rows import Row
 
 _theirs_wait: Callable[[Any], Any] = torch._C.Future.wait
 _theirs_then: Callable[[Any, Any], Any] = torch._C.Future.then

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from workloads.kinds.ranks import SUMS
-from workloads.kinds.script.backend import futures
-from workloads.kinds.script.backend.named import Named, Place, telling
-from workloads.kinds.script.backend.rows import Row, Rows
-from workloads.kinds.script.backend.tensors import is_summed
+from testbed.workloads.kinds.ranks import SUMS
+from testbed.workloads.kinds.script.backend import futures
+from testbed.workloads.kinds.script.backend.named import Named, Place, telling
+from testbed.workloads.kinds.script.backend.rows import Row, Rows
+from testbed.workloads.kinds.script.backend.tensors import is_summed
 
 CAUSE_S = 0.5
 """How long what Gloo says of a lost connection waits for the engine to know whose it was."""

@@ -19,12 +19,12 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
 from testbed.base.errors import NeighbourError, TestbedError, WorkerError
-from workloads.kinds.script.backend.compare import Comparison
-from workloads.kinds.script.backend.finite import Look
-from workloads.kinds.script.backend.gloo import CALLS, SAME, Gloo
-from workloads.kinds.script.backend.named import Named, Place, telling
-from workloads.kinds.script.backend.rows import Row, Rows
-from workloads.kinds.script.backend.tensors import (
+from testbed.workloads.kinds.script.backend.compare import Comparison
+from testbed.workloads.kinds.script.backend.finite import Look
+from testbed.workloads.kinds.script.backend.gloo import CALLS, SAME, Gloo
+from testbed.workloads.kinds.script.backend.named import Named, Place, telling
+from testbed.workloads.kinds.script.backend.rows import Row, Rows
+from testbed.workloads.kinds.script.backend.tensors import (
     Array,
     Put,
     array_of,
@@ -41,11 +41,11 @@ from workloads.kinds.script.backend.tensors import (
     op_of,
     write,
 )
-from workloads.kinds.script.backend.watch import Watch
-from workloads.kinds.script.backend.works import Ours, joined
-from workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
-from workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
-from workloads.rank_job import RankJob
+from testbed.workloads.kinds.script.backend.watch import Watch
+from testbed.workloads.kinds.script.backend.works import Ours, joined
+from testbed.workloads.kinds.script.collectives.calls import BARRIER, SUMMED, Call, What
+from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
+from testbed.workloads.rank_job import RankJob
 
 Tensors = Sequence[torch.Tensor]
 _OF_OURS = FIRST_OF_OURS
@@ -72,7 +72,7 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
         WorkerError, TrialTimeoutError: a neighbour did not come.
     """
     if who.engine is None:
-        from workloads.kinds.script.engine import join
+        from testbed.workloads.kinds.script.engine import join
 
         who.engine = join(who.job)
         who.watch = Watch(who.engine.fail)

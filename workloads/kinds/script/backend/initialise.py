@@ -23,13 +23,13 @@ import torch.distributed as dist
 from testbed.base import marks
 from testbed.base.errors import NeighbourError, SpecError, TestbedError, WorkerError
 from testbed.base.listing import shortened
-from workloads.kinds.ranks import SUMS
-from workloads.kinds.script.backend import futures
-from workloads.kinds.script.backend.named import Place, forked
-from workloads.kinds.script.backend.numbering import Numbering
-from workloads.kinds.script.backend.pace import Pace
-from workloads.kinds.script.backend.rows import Rows
-from workloads.rank_job import RankJob
+from testbed.workloads.kinds.ranks import SUMS
+from testbed.workloads.kinds.script.backend import futures
+from testbed.workloads.kinds.script.backend.named import Place, forked
+from testbed.workloads.kinds.script.backend.numbering import Numbering
+from testbed.workloads.kinds.script.backend.pace import Pace
+from testbed.workloads.kinds.script.backend.rows import Rows
+from testbed.workloads.rank_job import RankJob
 
 NAME = "testbed"
 TAKEN = ("", "gloo", "undefined", NAME)
@@ -101,10 +101,10 @@ class Rank:
 
     def _made(self, place: Place, number: int, members: Sequence[int]) -> dist.ProcessGroup:
         if self.job.library:
-            from workloads.kinds.script.backend.gloo import Gloo
+            from testbed.workloads.kinds.script.backend.gloo import Gloo
 
             return Gloo(place, self.rows, number)
-        from workloads.kinds.script.backend.group import create
+        from testbed.workloads.kinds.script.backend.group import create
 
         return create(place, self, number, members)
 

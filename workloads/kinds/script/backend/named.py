@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 
 from testbed.base.errors import SpecError
-from workloads.kinds.script.backend.rows import Rows
+from testbed.workloads.kinds.script.backend.rows import Rows
 
 if TYPE_CHECKING:
 

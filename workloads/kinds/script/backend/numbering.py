@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from testbed.base.errors import SpecError
-from workloads.kinds.script.engine.channels import MOST_GROUPS
+from testbed.workloads.kinds.script.engine.channels import MOST_GROUPS
 
 COUNTED = 2**20
 """Groups of a default group that have the numbers that PyTorch counts."""

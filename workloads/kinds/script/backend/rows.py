@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import TestbedError
-from workloads.kinds.ranks import PAIRED
-from workloads.kinds.script.backend.futures import is_chained
-from workloads.rank_job import RankJob
+from testbed.workloads.kinds.ranks import PAIRED
+from testbed.workloads.kinds.script.backend.futures import is_chained
+from testbed.workloads.rank_job import RankJob
 
 EVERY_S = 0.25
 """How often what is complete is written."""

@@ -11,8 +11,8 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from testbed.base.errors import SpecError
-from workloads.kinds.script.collectives.calls import DTYPES, SUMMED
-from workloads.kinds.script.engine.channels import FIRST_OF_OURS
+from testbed.workloads.kinds.script.collectives.calls import DTYPES, SUMMED
+from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS
 
 KNOWN = frozenset(name for name, _ in DTYPES)
 OTHER = "other"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from testbed.base.errors import TrialTimeoutError
-from workloads.kinds.script.backend.works import Ours
+from testbed.workloads.kinds.script.backend.works import Ours
 
 LOOK_S = 0.5
 

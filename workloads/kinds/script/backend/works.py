@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 
 from testbed.base.errors import TrialTimeoutError
-from workloads.kinds.script.backend import futures
-from workloads.kinds.script.backend.rows import Row
+from testbed.workloads.kinds.script.backend import futures
+from testbed.workloads.kinds.script.backend.rows import Row
 
 Failed = Callable[[Row | None, BaseException], None]
 """Is told why a collective failed, and its row, if it has one."""

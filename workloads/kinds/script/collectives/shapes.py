@@ -2,7 +2,7 @@
 
 Small calls take fewer classes of the scheme, so that no chunk is smaller than ``LEAST_BYTES``: a message costs as much
 as some thousand bytes on a fast link, and a process handles one after the other. Where links wait for the first chunks,
-chunks are smaller (:mod:`workloads.sync.chunk_size`).
+chunks are smaller (:mod:`testbed.workloads.sync.chunk_size`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from itertools import pairwise
 import numpy as np
 
 from testbed.base.errors import SchemeError
-from workloads.kinds.script.collectives.calls import Call, What
-from workloads.kinds.script.collectives.trees import delivers, trees
-from workloads.sync.chunk_size import shortened
-from workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
-from workloads.sync.flows import neighbours
-from workloads.sync.forest import ABSENT, ROOT, Forest
-from workloads.sync.plan import Plan, plan
+from testbed.workloads.kinds.script.collectives.calls import Call, What
+from testbed.workloads.kinds.script.collectives.trees import delivers, trees
+from testbed.workloads.sync.chunk_size import shortened
+from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable, cut
+from testbed.workloads.sync.flows import neighbours
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.plan import Plan, plan
 
 LEAST_BYTES = 2048
 """Of a chunk, where a call has as many."""

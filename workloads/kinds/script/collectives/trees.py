@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError
-from workloads.kinds.script.collectives.calls import Call, What
-from workloads.sync.forest import ABSENT, ROOT, Forest, Parents
-from workloads.sync.trees import among
+from testbed.workloads.kinds.script.collectives.calls import Call, What
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents
+from testbed.workloads.sync.trees import among
 
 MOST_CLASSES = 1024
 """Of a call in which every rank has trees of its own: more make planning slow, and small messages many."""

@@ -1,5 +1,5 @@
 """Moves the bytes of a script's collectives: many at a time, whose sizes are known only when they come."""
 
-from workloads.kinds.script.engine.rank import Group, RankEngine, join
+from testbed.workloads.kinds.script.engine.rank import Group, RankEngine, join
 
 __all__ = ["Group", "RankEngine", "join"]

@@ -34,12 +34,12 @@ from typing import Any
 import numpy as np
 
 from testbed.base.errors import NeighbourError, TestbedError, WorkerError
-from workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
-from workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
-from workloads.kinds.script.engine.numbers import Numbers
-from workloads.kinds.script.engine.operation import SUM, Key, Operation
-from workloads.sync.connection import Act, Connection, LostError, lost
-from workloads.sync.loop import Loop
+from testbed.workloads.kinds.script.collectives.calls import SIGNATURE_BYTES, Call
+from testbed.workloads.kinds.script.engine.channels import called, from_the_wire, on_the_wire
+from testbed.workloads.kinds.script.engine.numbers import Numbers
+from testbed.workloads.kinds.script.engine.operation import SUM, Key, Operation
+from testbed.workloads.sync.connection import Act, Connection, LostError, lost
+from testbed.workloads.sync.loop import Loop
 
 _HEADER = Struct(">QIII")
 HEADER_BYTES = _HEADER.size

@@ -1,7 +1,7 @@
 """One call on its way: which chunks are still to come, and where its numbers lie.
 
-It does for one call what :class:`workloads.sync.engine.Engine` does for one iteration, and takes a chunk the same way:
-partial sums are added, a sum is passed on. Where it sends, and when it may, is the carrier's.
+It does for one call what :class:`testbed.workloads.sync.engine.Engine` does for one iteration, and takes a chunk the
+same way: partial sums are added, a sum is passed on. Where it sends, and when it may, is the carrier's.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.kinds.script.collectives.shapes import Shape
-from workloads.kinds.script.engine.numbers import Numbers, dtype_of, raw
-from workloads.sync.forest import ROOT
-from workloads.sync.sums import FixedSums, FloatSums, Sums
+from testbed.workloads.kinds.script.collectives.shapes import Shape
+from testbed.workloads.kinds.script.engine.numbers import Numbers, dtype_of, raw
+from testbed.workloads.sync.forest import ROOT
+from testbed.workloads.sync.sums import FixedSums, FloatSums, Sums
 
 SUM = 1 << 31
 """In a message's word: it carries a sum, not a partial one."""

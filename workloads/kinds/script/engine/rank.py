@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from testbed.base.errors import WorkerError
-from workloads import kinds
-from workloads.kinds.script.collectives.calls import Call, What
-from workloads.kinds.script.collectives.shapes import Shape, direct, shape
-from workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide
-from workloads.kinds.script.engine.carrier import Carrier
-from workloads.kinds.script.engine.channels import Slot, channel
-from workloads.kinds.script.engine.numbers import Numbers, dtype_of
-from workloads.kinds.script.engine.operation import Ending, Key, Operation
-from workloads.kinds.script.engine.remote import Remote
-from workloads.rank_job import RankJob
-from workloads.sync import transport
-from workloads.sync.connection import Connection
-from workloads.sync.forest import Forest
+from testbed.workloads import kinds
+from testbed.workloads.kinds.script.collectives.calls import Call, What
+from testbed.workloads.kinds.script.collectives.shapes import Shape, direct, shape
+from testbed.workloads.kinds.script.collectives.trees import of_group, ring_of, too_wide
+from testbed.workloads.kinds.script.engine.carrier import Carrier
+from testbed.workloads.kinds.script.engine.channels import Slot, channel
+from testbed.workloads.kinds.script.engine.numbers import Numbers, dtype_of
+from testbed.workloads.kinds.script.engine.operation import Ending, Key, Operation
+from testbed.workloads.kinds.script.engine.remote import Remote
+from testbed.workloads.rank_job import RankJob
+from testbed.workloads.sync import transport
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.forest import Forest
 
 Done = Callable[[BaseException | None], None]
 _LEAVE_S = 5.0

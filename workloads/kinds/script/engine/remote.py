@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from testbed.base.errors import TestbedError, TrialTimeoutError
-from workloads.rank_job import RankJob
-from workloads.sync import transport
-from workloads.sync.forest import Forest
-from workloads.sync.reception import HELLO_BYTES
+from testbed.workloads.rank_job import RankJob
+from testbed.workloads.sync import transport
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.reception import HELLO_BYTES
 
 PORT = 20_000
 """A rank listens at this plus its rank: below Linux's ephemeral range (32768)."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from socket import socket
 
 from testbed.base.errors import SchemeError
-from workloads.job import WorkerJob
-from workloads.kinds.script.collectives.calls import Call
-from workloads.kinds.script.collectives.shapes import Shape, shape
-from workloads.kinds.script.engine.carrier import Carrier
-from workloads.kinds.script.engine.operation import Ending, Key, Operation
-from workloads.sync import transport
-from workloads.sync.connection import Connection
-from workloads.sync.forest import Forest
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds.script.collectives.calls import Call
+from testbed.workloads.kinds.script.collectives.shapes import Shape, shape
+from testbed.workloads.kinds.script.engine.carrier import Carrier
+from testbed.workloads.kinds.script.engine.operation import Ending, Key, Operation
+from testbed.workloads.sync import transport
+from testbed.workloads.sync.connection import Connection
+from testbed.workloads.sync.forest import Forest
 
 MOST_SHAPES = 1000
 """Whose plans are kept. A script whose arrays have ever new sizes has them planned again and again."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topologies.build import build
-from workloads.kinds.fabric import ideal
-from workloads.kinds.fabric.planning.giving import branches
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.messages import Give
-from workloads.kinds.fabric.scheduling.model import Group, Transfer, Way
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric import ideal
+from testbed.workloads.kinds.fabric.planning.giving import branches
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.processes.messages import Give
+from testbed.workloads.kinds.fabric.scheduling.model import Group, Transfer, Way
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 
 RATE_BPS, UPDATE_BYTES = 35_500_000, 415_800
 """Those of experiments/mlfabric/lda.yaml, in which the server once was to send weights to a distributor for nobody."""

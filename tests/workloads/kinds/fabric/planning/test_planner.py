@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from topologies.build import build
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.planning.planner import Planner
-from workloads.kinds.fabric.planning.traffic import Leg
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.messages import Disband, Dropped, Gather, Give, Gone, Note, Order, Send
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
-from workloads.kinds.fabric.schemes.mlfabric_s import mlfabric_s
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.planning.planner import Planner
+from testbed.workloads.kinds.fabric.planning.traffic import Leg
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.processes.messages import Disband, Dropped, Gather, Give, Gone, Note, Order, Send
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.workloads.kinds.fabric.schemes.mlfabric_s import mlfabric_s
 
 RATE_BPS, UPDATE_BYTES = 10**8, 1_250_000
 

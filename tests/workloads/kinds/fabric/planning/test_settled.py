@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from testbed.workloads.kinds.fabric.planning.settled import Settled, Unit
+from testbed.workloads.kinds.fabric.scheduling.model import Transfer
+from testbed.workloads.kinds.fabric.scheduling.network import Load
 from tests.workloads.kinds.fabric.scheduling.networks import SIZE_BYTES, star
-from workloads.kinds.fabric.planning.settled import Settled, Unit
-from workloads.kinds.fabric.scheduling.model import Transfer
-from workloads.kinds.fabric.scheduling.network import Load
 
 
 def nobody(_: Transfer) -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.build import build
-from workloads.kinds.fabric.fates import Entry, Fate
-from workloads.kinds.fabric.planning.takeover import Takeover
-from workloads.kinds.fabric.processes.messages import Dropped, End, Joined, Order, Serve
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.fates import Entry, Fate
+from testbed.workloads.kinds.fabric.planning.takeover import Takeover
+from testbed.workloads.kinds.fabric.processes.messages import Dropped, End, Joined, Order, Serve
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 
 PLAN = mlfabric_a(build("star(hosts=5)", rate_bps=10**9), [1], aggregators=1, divergence_updates=4)
 """Two workers on nodes 0 and 1; node 2 is the server, and node 3 its replica."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build
-from workloads.kinds.fabric.plan import Options, fabric
-from workloads.kinds.fabric.planning.settled import Settled, Unit
-from workloads.kinds.fabric.planning.traffic import Leg, Traffic
-from workloads.kinds.fabric.processes.messages import NEAR_S
-from workloads.kinds.fabric.scheduling.model import Group, Transfer
-from workloads.kinds.fabric.scheduling.network import Load
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.plan import Options, fabric
+from testbed.workloads.kinds.fabric.planning.settled import Settled, Unit
+from testbed.workloads.kinds.fabric.planning.traffic import Leg, Traffic
+from testbed.workloads.kinds.fabric.processes.messages import NEAR_S
+from testbed.workloads.kinds.fabric.scheduling.model import Group, Transfer
+from testbed.workloads.kinds.fabric.scheduling.network import Load
 
 BYTES = 1.25e6
 """0.1 s at 100 Mbit/s."""

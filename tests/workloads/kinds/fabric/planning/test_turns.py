@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.kinds.fabric.planning.turns import Given, Turn, Turns
+from testbed.workloads.kinds.fabric.planning.turns import Given, Turn, Turns
 
 
 def test_workers_go_on_until_no_iteration_is_left_and_all_end_together() -> None:

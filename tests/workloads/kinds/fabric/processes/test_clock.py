@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from workloads.kinds.fabric.processes.clock import NOTES, Clock
+from testbed.workloads.kinds.fabric.processes.clock import NOTES, Clock
 
 
 def test_the_fastest_note_tells_how_far_clocks_are_apart() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.kinds.fabric.processes.coming import Coming
-from workloads.kinds.fabric.processes.messages import NEAR_S
+from testbed.workloads.kinds.fabric.processes.coming import Coming
+from testbed.workloads.kinds.fabric.processes.messages import NEAR_S
 
 
 def told(coming: Coming, reads: list[tuple[int, float]]) -> list[float]:

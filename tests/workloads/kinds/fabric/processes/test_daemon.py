@@ -7,11 +7,11 @@ import socket
 import numpy as np
 import pytest
 
-from topologies.build import build
-from workloads.kinds.fabric.processes.daemon import Daemon
-from workloads.kinds.fabric.processes.messages import Gone, Gradient, Note, Push, Send, Weights
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.processes.daemon import Daemon
+from testbed.workloads.kinds.fabric.processes.messages import Gone, Gradient, Note, Push, Send, Weights
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 
 from .tcp import connected
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import TrialTimeoutError
+from testbed.workloads.kinds.fabric.processes.exchange import _FLOATS, Exchange, Seek
+from testbed.workloads.kinds.fabric.processes.messages import End, Note, Weights
+from testbed.workloads.sync.connection import HEADER_BYTES, LostError
+from testbed.workloads.sync.framed import NoBuckets
+from testbed.workloads.sync.tcp_info import unread_bytes
 from tests.patience import PATIENCE_S, until
 from tests.tcp import is_reset
-from workloads.kinds.fabric.processes.exchange import _FLOATS, Exchange, Seek
-from workloads.kinds.fabric.processes.messages import End, Note, Weights
-from workloads.sync.connection import HEADER_BYTES, LostError
-from workloads.sync.framed import NoBuckets
-from workloads.sync.tcp_info import unread_bytes
 
 
 class Process(NoBuckets, Exchange):
@@ -127,7 +127,7 @@ def test_whoever_ends_waits_until_what_it_has_sent_is_there(
     made: Callable[[bool], Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reset would throw it away: here the neighbour has no room yet."""
-    monkeypatch.setattr("workloads.sync.connection.LINGER_S", PATIENCE_S)
+    monkeypatch.setattr("testbed.workloads.sync.connection.LINGER_S", PATIENCE_S)
     one, two = made(True)
     (ours,), (theirs,) = one._connections, two._connections
     two._give_signs(time.monotonic())

@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.base.errors import NeighbourError
-from topologies.build import build
-from workloads.kinds.fabric.feeding_account import Feeding
-from workloads.kinds.fabric.journal import Rates
-from workloads.kinds.fabric.journal_lines import lines
-from workloads.kinds.fabric.plan import Fabric
-from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.messages import Gradient, Held, Order
-from workloads.kinds.fabric.processes.replica import Replica
-from workloads.kinds.fabric.processes.replicated import Replicated
-from workloads.kinds.fabric.processes.survivor import Survival
-from workloads.kinds.fabric.replication_account import counted, other
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
-from workloads.kinds.fabric.sums import Sums, history, shares
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.feeding_account import Feeding
+from testbed.workloads.kinds.fabric.journal import Rates
+from testbed.workloads.kinds.fabric.journal_lines import lines
+from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Floats
+from testbed.workloads.kinds.fabric.processes.messages import Gradient, Held, Order
+from testbed.workloads.kinds.fabric.processes.replica import Replica
+from testbed.workloads.kinds.fabric.processes.replicated import Replicated
+from testbed.workloads.kinds.fabric.processes.survivor import Survival
+from testbed.workloads.kinds.fabric.replication_account import counted, other
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.workloads.kinds.fabric.sums import Sums, history, shares
 
 from .tcp import connected
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import SpecError, TestbedError, TrialTimeoutError, WorkerError
+from testbed.workloads.kinds.fabric.processes.meeting import MOST_BYTES, Place, meet
 from tests import ports
 from tests.patience import PATIENCE_S, until
-from workloads.kinds.fabric.processes.meeting import MOST_BYTES, Place, meet
 
 _ports = ports.blocks(5)
 
@@ -148,7 +148,7 @@ def test_the_environment_says_where_a_process_is() -> None:
 
 TORCHRUN = """
 from pathlib import Path
-from workloads.kinds.fabric.processes.meeting import Place, meet
+from testbed.workloads.kinds.fabric.processes.meeting import Place, meet
 place = Place.from_environment()
 Path(__file__).with_name(f"rank{place.rank}").write_text(str(len(meet(place, {}, 60))))
 """

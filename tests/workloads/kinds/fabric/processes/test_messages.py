@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from workloads.kinds.fabric.processes.exchange import LONGEST_BYTES
-from workloads.kinds.fabric.processes.messages import (
+from testbed.workloads.kinds.fabric.processes.exchange import LONGEST_BYTES
+from testbed.workloads.kinds.fabric.processes.messages import (
     MOST_VALUES,
     Arrived,
     End,

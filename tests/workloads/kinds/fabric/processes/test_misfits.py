@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import WorkerError
-from topologies.build import build
-from workloads.kinds.fabric.plan import Options, fabric
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.daemon import Daemon
-from workloads.kinds.fabric.processes.messages import Gone, Gradient, Note, Ready
-from workloads.kinds.fabric.processes.scheduler import Scheduler
-from workloads.kinds.fabric.processes.server import Server
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.link_rates import Follower
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.plan import Options, fabric
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.processes.daemon import Daemon
+from testbed.workloads.kinds.fabric.processes.messages import Gone, Gradient, Note, Ready
+from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler
+from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.link_rates import Follower
 
 PLAN = fabric(build("star(hosts=4)", rate_bps=10**9), "test", Options(), 1)
 """Two workers, on nodes 0 and 1."""

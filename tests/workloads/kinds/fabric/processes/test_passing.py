@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from workloads.kinds.fabric.processes.exchange import Floats
-from workloads.kinds.fabric.processes.messages import Pass, Weights
-from workloads.kinds.fabric.processes.passing import Passing
+from testbed.workloads.kinds.fabric.processes.exchange import Floats
+from testbed.workloads.kinds.fabric.processes.messages import Pass, Weights
+from testbed.workloads.kinds.fabric.processes.passing import Passing
 
 FLOATS = np.zeros(3, np.float32)
 

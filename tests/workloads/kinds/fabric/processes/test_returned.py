@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import WorkerError
-from topologies.build import build
-from workloads import checkpoint
-from workloads.checkpoint import Checkpoint, Keeper
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.journal import Journal, Step, Unit
-from workloads.kinds.fabric.kind import MOST_SAVED_BYTES
-from workloads.kinds.fabric.planning.planner import Planner, Work
-from workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
-from workloads.kinds.fabric.processes.returned import Returned, Saved
-from workloads.kinds.fabric.processes.survivor import Survival
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.topologies.build import build
+from testbed.workloads import checkpoint
+from testbed.workloads.checkpoint import Checkpoint, Keeper
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.journal import Journal, Step, Unit
+from testbed.workloads.kinds.fabric.kind import MOST_SAVED_BYTES
+from testbed.workloads.kinds.fabric.planning.planner import Planner, Work
+from testbed.workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
+from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
+from testbed.workloads.kinds.fabric.processes.survivor import Survival
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 
 FAST = 1e12
 

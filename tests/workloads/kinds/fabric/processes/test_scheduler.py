@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import NeighbourError, WorkerError
-from topologies.build import build
-from workloads.kinds.fabric.fates import Fate
-from workloads.kinds.fabric.planning.work import Work
-from workloads.kinds.fabric.processes.exchange import Seek
-from workloads.kinds.fabric.processes.messages import (
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.fates import Fate
+from testbed.workloads.kinds.fabric.planning.work import Work
+from testbed.workloads.kinds.fabric.processes.exchange import Seek
+from testbed.workloads.kinds.fabric.processes.messages import (
     Arrived,
     Decided,
     End,
@@ -31,9 +31,9 @@ from workloads.kinds.fabric.processes.messages import (
     Send,
     Serve,
 )
-from workloads.kinds.fabric.processes.scheduler import Scheduler
-from workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
-from workloads.link_rates import Follower, told
+from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler
+from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.workloads.link_rates import Follower, told
 
 PLAN = mlfabric_a(
     build("star(hosts=5)", rate_bps=10**9), [1], aggregators=0, replica_aggregators=0, window=0, divergence_updates=9

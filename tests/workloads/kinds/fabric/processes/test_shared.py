@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError, TrialTimeoutError, WorkerError
-from workloads.kinds.fabric.processes.shared import Memory, await_worker, place, reach_daemon
+from testbed.workloads.kinds.fabric.processes.shared import Memory, await_worker, place, reach_daemon
 
 
 def test_what_one_writes_the_other_reads_and_nothing_is_left() -> None:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError
-from topologies.build import build
-from workloads.kinds.fabric.plan import Options, fabric
-from workloads.kinds.fabric.processes.exchange import Exchange
-from workloads.kinds.fabric.processes.messages import Given, Note, Push
-from workloads.kinds.fabric.processes.shared import Memory
-from workloads.kinds.fabric.processes.worker import Worker
-from workloads.sync.framed import NoBuckets
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.plan import Options, fabric
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange
+from testbed.workloads.kinds.fabric.processes.messages import Given, Note, Push
+from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.kinds.fabric.processes.worker import Worker
+from testbed.workloads.sync.framed import NoBuckets
 
 PLAN = fabric(build("star(hosts=4)", rate_bps=10**9), "test", Options(), 0)
 UPDATE = np.array([1, 2, 3], np.float32)

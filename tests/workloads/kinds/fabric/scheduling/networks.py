@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from topologies.build import build
-from workloads.kinds.fabric.scheduling.model import Batch, Update
-from workloads.kinds.fabric.scheduling.network import Network
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 MBIT = 10**6
 SIZE_BYTES = 100 * MBIT / 8

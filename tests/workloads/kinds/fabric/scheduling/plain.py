@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
-from workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 Answer = tuple[float, float, int, list[list[int]]]
 """Total time, sum of arrivals, how many go straight, and the groups' ids."""

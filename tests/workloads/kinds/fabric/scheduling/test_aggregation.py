@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate, aggregate_with
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Group, Update, Way
+from testbed.workloads.kinds.fabric.scheduling.network import Network
 from tests.workloads.kinds.fabric.scheduling import plain
 from tests.workloads.kinds.fabric.scheduling.networks import MBIT, SIZE_BYTES, batches, large, racks, star, updates
-from topologies.build import build
-from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate, aggregate_with
-from workloads.kinds.fabric.scheduling.model import Batch, Group, Update, Way
-from workloads.kinds.fabric.scheduling.network import Network
 
 
 def test_fig_2_straight_to_the_server():

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 
+from testbed.workloads.kinds.fabric.scheduling.batch import schedule
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Schedule, Transfer
+from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.residual import TICK_S
 from tests.workloads.kinds.fabric.scheduling.networks import batches, star, updates
-from workloads.kinds.fabric.scheduling.batch import schedule
-from workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Schedule, Transfer
-from workloads.kinds.fabric.scheduling.network import Network
-from workloads.kinds.fabric.scheduling.residual import TICK_S
 
 
 def test_a_batch_is_ordered_and_aggregated():

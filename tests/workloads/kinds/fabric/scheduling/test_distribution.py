@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
+from testbed.workloads.kinds.fabric.scheduling.distribution import Request, distribute
+from testbed.workloads.kinds.fabric.scheduling.model import Group, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Network
 from tests.workloads.kinds.fabric.scheduling.networks import SIZE_BYTES, networks, star
-from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
-from workloads.kinds.fabric.scheduling.distribution import Request, distribute
-from workloads.kinds.fabric.scheduling.model import Group, Update
-from workloads.kinds.fabric.scheduling.network import Network
 
 
 def test_four_workers_and_a_distributor_take_three_seconds():

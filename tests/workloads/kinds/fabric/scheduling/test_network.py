@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.base.errors import SchemeError
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.scheduling.model import Transfer
+from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
+from testbed.workloads.kinds.fabric.scheduling.residual import Residual, flow, less, send, when
 from tests.workloads.kinds.fabric.scheduling.networks import MBIT, SIZE_BYTES, star
-from topologies.build import build
-from workloads.kinds.fabric.scheduling.model import Transfer
-from workloads.kinds.fabric.scheduling.network import Load, Network
-from workloads.kinds.fabric.scheduling.residual import Residual, flow, less, send, when
 
 
 def steps(*known: tuple[float, float]) -> Residual:

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.topologies.build import build
+from testbed.workloads.kinds.fabric.scheduling import picking
+from testbed.workloads.kinds.fabric.scheduling.components import end_s, reserve
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
+from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.ordering import Ordering, deadline, order
 from tests.workloads.kinds.fabric.scheduling import plain
 from tests.workloads.kinds.fabric.scheduling.networks import MBIT, batches, large, star, updates
-from topologies.build import build
-from workloads.kinds.fabric.scheduling import picking
-from workloads.kinds.fabric.scheduling.components import end_s, reserve
-from workloads.kinds.fabric.scheduling.model import Batch, Drop, Update
-from workloads.kinds.fabric.scheduling.network import Network
-from workloads.kinds.fabric.scheduling.ordering import Ordering, deadline, order
 
 
 def ids(ordering: Ordering) -> list[int]:

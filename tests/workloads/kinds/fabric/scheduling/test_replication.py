@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.build import build
-from topologies.model import Topology
-from workloads.kinds.fabric.scheduling import replication
-from workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
-from workloads.kinds.fabric.scheduling.divergence import bound, changes
-from workloads.kinds.fabric.scheduling.model import Batch, Rates, Replicated, Replication, Transfer, Update, Way
-from workloads.kinds.fabric.scheduling.network import Network
-from workloads.kinds.fabric.scheduling.ordering import order
-from workloads.kinds.fabric.scheduling.replication import replicate
+from testbed.topologies.build import build
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.fabric.scheduling import replication
+from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate
+from testbed.workloads.kinds.fabric.scheduling.divergence import bound, changes
+from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Replicated, Replication, Transfer, Update, Way
+from testbed.workloads.kinds.fabric.scheduling.network import Network
+from testbed.workloads.kinds.fabric.scheduling.ordering import order
+from testbed.workloads.kinds.fabric.scheduling.replication import replicate
 
 MBIT = 1_000_000
 STAR = build("star(hosts=8)", rate_bps=100 * MBIT)

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from workloads import models, training
-from workloads.job import Training
-from workloads.kinds.hybrid.program.agenda import Agenda
-from workloads.kinds.hybrid.program.cut import Message, Step
-from workloads.kinds.hybrid.program.server import Floats, Server
-from workloads.models import dlrm_tiny
-from workloads.models.operators import Dense, Operator, Table, build, head
-from workloads.parallel import models as parallel
-from workloads.parallel.operators import Model
-from workloads.parallel.strategy import Strategy
+from testbed.workloads import models, training
+from testbed.workloads.job import Training
+from testbed.workloads.kinds.hybrid.program.agenda import Agenda
+from testbed.workloads.kinds.hybrid.program.cut import Message, Step
+from testbed.workloads.kinds.hybrid.program.server import Floats, Server
+from testbed.workloads.models import dlrm_tiny
+from testbed.workloads.models.operators import Dense, Operator, Table, build, head
+from testbed.workloads.parallel import models as parallel
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.strategy import Strategy
 
 _DIAMOND: tuple[Operator, ...] = (
     Table("e0", dlrm_tiny.FEATURES, dlrm_tiny.ROWS, 2),

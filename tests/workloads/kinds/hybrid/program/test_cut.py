@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.workloads.kinds.hybrid.program.agenda import Agenda
+from testbed.workloads.kinds.hybrid.program.cut import messages, served, steps
+from testbed.workloads.parallel.models import operators_of
+from testbed.workloads.parallel.operators import Model, Operator, model
+from testbed.workloads.parallel.strategy import Strategy, holder_of, mp_bytes, read
 from tests.workloads.kinds.hybrid.program.in_process import cuts
 from tests.workloads.parallel.small import CHAIN, TABLES
-from workloads.kinds.hybrid.program.agenda import Agenda
-from workloads.kinds.hybrid.program.cut import messages, served, steps
-from workloads.parallel.models import operators_of
-from workloads.parallel.operators import Model, Operator, model
-from workloads.parallel.strategy import Strategy, holder_of, mp_bytes, read
 
 BRANCHES = model(
     Model(

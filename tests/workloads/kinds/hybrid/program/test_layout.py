@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from testbed.workloads.kinds.hybrid.program.layout import collected, floats, layout, saved
+from testbed.workloads.parallel.operators import FLOAT_BYTES, Model, Operator, model
+from testbed.workloads.parallel.strategy import Strategy, gradients, read
 from tests.workloads.kinds.hybrid.program.in_process import cuts
 from tests.workloads.parallel.small import TABLES
-from workloads.kinds.hybrid.program.layout import collected, floats, layout, saved
-from workloads.parallel.operators import FLOAT_BYTES, Model, Operator, model
-from workloads.parallel.strategy import Strategy, gradients, read
 
 SMALL = model(
     Model(

@@ -7,18 +7,18 @@ from heapq import heappop, heappush
 import pytest
 from hypothesis import given, settings
 
+from testbed.topologies.build import build
+from testbed.workloads.job import Compute
+from testbed.workloads.kinds.hybrid.program.agenda import Agenda
+from testbed.workloads.kinds.hybrid.program.cut import Step, messages, steps
+from testbed.workloads.kinds.hybrid.program.pace import Clock, flop_per_s, step_s
+from testbed.workloads.parallel.models import operators_of
+from testbed.workloads.parallel.network import Network
+from testbed.workloads.parallel.operators import Model
+from testbed.workloads.parallel.prediction import Machine, predict
+from testbed.workloads.parallel.strategy import Strategy, data_parallel, read
 from tests.workloads.kinds.hybrid.program.in_process import cuts
 from tests.workloads.parallel.small import TABLES
-from topologies.build import build
-from workloads.job import Compute
-from workloads.kinds.hybrid.program.agenda import Agenda
-from workloads.kinds.hybrid.program.cut import Step, messages, steps
-from workloads.kinds.hybrid.program.pace import Clock, flop_per_s, step_s
-from workloads.parallel.models import operators_of
-from workloads.parallel.network import Network
-from workloads.parallel.operators import Model
-from workloads.parallel.prediction import Machine, predict
-from workloads.parallel.strategy import Strategy, data_parallel, read
 
 PACE_S = 0.3
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.workloads.job import Training
+from testbed.workloads.kinds.hybrid.program.layout import Collected, collected
+from testbed.workloads.kinds.hybrid.program.server import Server
+from testbed.workloads.parallel.models import operators_of
+from testbed.workloads.parallel.strategy import Strategy, data_parallel, mp_bytes, read
+from testbed.workloads.reference import judged, reference
+from testbed.workloads.training import first_weights
 from tests.workloads.kinds.hybrid.program.in_process import InProcess, cuts, know_diamond, operators, single, task
-from workloads.job import Training
-from workloads.kinds.hybrid.program.layout import Collected, collected
-from workloads.kinds.hybrid.program.server import Server
-from workloads.parallel.models import operators_of
-from workloads.parallel.strategy import Strategy, data_parallel, mp_bytes, read
-from workloads.reference import judged, reference
-from workloads.training import first_weights
 
 TABLES_PLACED = {"e0": [0], "e1": [1], "e2": [2], "e3": [2], "e4": [0, 1], "rest": "all"}
 

@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 
 import torch.distributed  # noqa: F401
-
-from workloads.autoload import autoload
+from testbed.autoload import autoload
 
 
 def main(ranks: Path, words: list[str]) -> None:

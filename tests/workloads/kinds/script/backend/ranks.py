@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.execution.programs import rank_environment
+from testbed.topologies.build import build
+from testbed.workloads import kinds
+from testbed.workloads.job import Compute, Peer, Replay, WorkerJob
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.rank_job import VARIABLE, RankJob
+from testbed.workloads.sync.flows import neighbours
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build as build_forest
 from tests import ports
-from topologies.build import build
-from workloads import kinds
-from workloads.job import Compute, Peer, Replay, WorkerJob
-from workloads.kinds.script.plan import scripted
-from workloads.rank_job import VARIABLE, RankJob
-from workloads.sync.flows import neighbours
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build as build_forest
 
 PATIENCE_S = 300
 FORKED = Path(__file__).with_name("forked.py")
@@ -133,7 +133,7 @@ class Ranks:
         )
         path = self.folder / f"{name}.json"
         job.save(path)
-        return _started([sys.executable, "-m", "workloads.worker", str(path)], dict(os.environ))
+        return _started([sys.executable, "-m", "testbed.workloads.worker", str(path)], dict(os.environ))
 
 
 def _started(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:

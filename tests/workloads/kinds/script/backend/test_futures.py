@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from testbed.execution import rank_lines
+from testbed.workloads.kinds.ranks import Call
 from tests.workloads.kinds.script.backend.ranks import Ranks
-from workloads.kinds.ranks import Call
 
 SCRIPT = Path(__file__).with_name("futures_of_hooks.py")
 WAITED = 3

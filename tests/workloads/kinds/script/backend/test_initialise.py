@@ -13,10 +13,10 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.execution import rank_lines
 from testbed.execution.programs import rank_environment
+from testbed.workloads.kinds.ranks import PAIRED, RankRows
+from testbed.workloads.kinds.script.backend.initialise import _added, _check_environment
+from testbed.workloads.rank_job import VARIABLE, RankJob
 from tests import ports
-from workloads.kinds.ranks import PAIRED, RankRows
-from workloads.kinds.script.backend.initialise import _added, _check_environment
-from workloads.rank_job import VARIABLE, RankJob
 
 PATIENCE_S = 120
 _ports = ports.blocks(50)
@@ -240,7 +240,7 @@ def test_outside_of_a_trial_importing_torch_imports_nothing_of_ours() -> None:
     )
     without = {name: value for name, value in os.environ.items() if name != VARIABLE}
     done = subprocess.run([sys.executable, "-c", look], env=without, capture_output=True, text=True, check=True)
-    assert done.stdout == "['workloads', 'workloads.autoload']\n"
+    assert done.stdout == "['workloads', 'testbed.autoload']\n"
 
 
 def test_a_script_that_looks_for_the_others_on_its_own_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

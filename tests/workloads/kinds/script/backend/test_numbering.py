@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from testbed.base.errors import SpecError
-from workloads.kinds.script.backend import numbering
-from workloads.kinds.script.backend.numbering import COUNTED, NAMED, Numbering
-from workloads.kinds.script.engine.channels import MOST_GROUPS
+from testbed.workloads.kinds.script.backend import numbering
+from testbed.workloads.kinds.script.backend.numbering import COUNTED, NAMED, Numbering
+from testbed.workloads.kinds.script.engine.channels import MOST_GROUPS
 
 
 class Made:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from workloads.kinds.script.backend import pace as module
-from workloads.kinds.script.backend.pace import Pace
+from testbed.workloads.kinds.script.backend import pace as module
+from testbed.workloads.kinds.script.backend.pace import Pace
 
 
 class _Clock:

@@ -9,10 +9,10 @@ import pytest
 
 from testbed.base.errors import WorkerError
 from testbed.execution import rank_lines
-from workloads.kinds.ranks import Call, Failed
-from workloads.kinds.script.backend import rows as module
-from workloads.kinds.script.backend.rows import Rows
-from workloads.rank_job import RankJob
+from testbed.workloads.kinds.ranks import Call, Failed
+from testbed.workloads.kinds.script.backend import rows as module
+from testbed.workloads.kinds.script.backend.rows import Rows
+from testbed.workloads.rank_job import RankJob
 
 
 class _Clock:

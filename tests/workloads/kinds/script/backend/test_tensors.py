@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from testbed.base.errors import SpecError
-from workloads.kinds.script.backend.tensors import array_of, check, check_parts, check_whole, divide
+from testbed.workloads.kinds.script.backend.tensors import array_of, check, check_parts, check_whole, divide
 
 ONE = torch.ones(1)
 HUGE = ONE.expand(2**29 + 1)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from testbed.base.errors import TrialTimeoutError
-from workloads.kinds.script.backend.rows import Row
-from workloads.kinds.script.backend.works import Ours, joined
+from testbed.workloads.kinds.script.backend.rows import Row
+from testbed.workloads.kinds.script.backend.works import Ours, joined
 
 
 def ours(**more: object) -> tuple[Ours, list[BaseException]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.build import build as build_topology
-from workloads.kinds.script.collectives.calls import Call, What
-from workloads.kinds.script.collectives.shapes import shape
-from workloads.sync.chunk_size import SMALL_BYTES
-from workloads.sync.schemes import build
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.kinds.script.collectives.calls import Call, What
+from testbed.workloads.kinds.script.collectives.shapes import shape
+from testbed.workloads.sync.chunk_size import SMALL_BYTES
+from testbed.workloads.sync.schemes import build
 
 ADDING = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,ina=all)"
 

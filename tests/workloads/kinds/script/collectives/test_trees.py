@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.build import build as build_topology
-from topologies.model import Topology
-from workloads.kinds.script.collectives.calls import BARRIER, DTYPES, Call, What
-from workloads.kinds.script.collectives.shapes import fewer, shape
-from workloads.kinds.script.collectives.trees import delivers, of_group, ring_of, rooted, trees
-from workloads.sync.flows import flows
-from workloads.sync.forest import ABSENT, ROOT, Forest
-from workloads.sync.schemes import build
-from workloads.sync.verify import verify
+from testbed.topologies.build import build as build_topology
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.script.collectives.calls import BARRIER, DTYPES, Call, What
+from testbed.workloads.kinds.script.collectives.shapes import fewer, shape
+from testbed.workloads.kinds.script.collectives.trees import delivers, of_group, ring_of, rooted, trees
+from testbed.workloads.sync.flows import flows
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
+from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.verify import verify
 
 CASES = [
     ("ring", "star(hosts=5)"),

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from testbed.workloads.kinds.script.collectives.calls import Call, What
+from testbed.workloads.kinds.script.collectives.shapes import direct
+from testbed.workloads.kinds.script.engine.carrier import _BEGIN, _CONTROL, EARLY_BYTES, Carrier
+from testbed.workloads.kinds.script.engine.operation import SUM, Ending, Operation
 from tests.patience import PATIENCE_S, until
-from workloads.kinds.script.collectives.calls import Call, What
-from workloads.kinds.script.collectives.shapes import direct
-from workloads.kinds.script.engine.carrier import _BEGIN, _CONTROL, EARLY_BYTES, Carrier
-from workloads.kinds.script.engine.operation import SUM, Ending, Operation
 
 CALL = Call(What.SEND, "other", 2 * EARLY_BYTES)
 KEY = (0, 0)

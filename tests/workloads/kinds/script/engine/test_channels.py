@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.kinds.script.engine.channels import (
+from testbed.workloads.kinds.script.engine.channels import (
     FIRST_OF_OURS,
     MOST_GROUPS,
     Slot,

@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import NeighbourError, TestbedError, WorkerError
-from topologies.build import build as build_topology
-from workloads.job import Peer
-from workloads.kinds.script.collectives.calls import BARRIER, Call, What
-from workloads.kinds.script.engine import Group, RankEngine
-from workloads.kinds.script.engine.carrier import Carrier
-from workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
-from workloads.kinds.script.engine.numbers import dtype_of
-from workloads.kinds.script.engine.server import Server
-from workloads.kinds.script.plan import scripted
-from workloads.rank_job import RankJob
-from workloads.sync.forest import Forest
-from workloads.sync.schemes import build
+from testbed.topologies.build import build as build_topology
+from testbed.workloads.job import Peer
+from testbed.workloads.kinds.script.collectives.calls import BARRIER, Call, What
+from testbed.workloads.kinds.script.engine import Group, RankEngine
+from testbed.workloads.kinds.script.engine.carrier import Carrier
+from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS, Slot
+from testbed.workloads.kinds.script.engine.numbers import dtype_of
+from testbed.workloads.kinds.script.engine.server import Server
+from testbed.workloads.kinds.script.plan import scripted
+from testbed.workloads.rank_job import RankJob
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.schemes import build
 
 LIMIT_S = 5.0
 CHUNK_BYTES = 16 * 1024
