@@ -10,7 +10,8 @@
     testbed.find("dlrm", servers=16, degree=6).arm                      # circuits for a job, by TopoOpt's finder
     with testbed.up("mine.yaml") as lab: lab.exec("h0", "ping -c 1 h1")
 
-Each name is imported when it is first used, so ``import testbed`` takes no time.
+Each name is imported when it is first used, so ``import testbed`` takes no time: every ``import torch`` does it, by the
+entry point in ``testbed/autoload.py``.
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from testbed import errors as errors
-from testbed.base.marks import log, mark
-
 if TYPE_CHECKING:
+    from testbed import errors as errors
     from testbed.api.comparison import Comparison, compare
     from testbed.api.finding import Finding, find
     from testbed.api.forest import Forest, forest
@@ -30,22 +29,26 @@ if TYPE_CHECKING:
     from testbed.api.results import Run, Trial, load
     from testbed.api.run import run
     from testbed.api.topology import Topology, topology
+    from testbed.base.marks import log, mark
 else:
     _MODULES = {
-        "comparison": ("Comparison", "compare"),
-        "finding": ("Finding", "find"),
-        "forest": ("Forest", "forest"),
-        "hybrid": ("Hybrid",),
-        "lab": ("Lab", "up"),
-        "results": ("Run", "Trial", "load"),
-        "run": ("run",),
-        "topology": ("Topology", "topology"),
+        "api.comparison": ("Comparison", "compare"),
+        "api.finding": ("Finding", "find"),
+        "api.forest": ("Forest", "forest"),
+        "api.hybrid": ("Hybrid",),
+        "api.lab": ("Lab", "up"),
+        "api.results": ("Run", "Trial", "load"),
+        "api.run": ("run",),
+        "api.topology": ("Topology", "topology"),
+        "base.marks": ("log", "mark"),
     }
 
     def __getattr__(name: str) -> object:
+        if name == "errors":
+            return import_module("testbed.errors")
         for module, names in _MODULES.items():
             if name in names:
-                return getattr(import_module(f"testbed.api.{module}"), name)
+                return getattr(import_module(f"testbed.{module}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:

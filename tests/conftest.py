@@ -41,7 +41,7 @@ def root() -> Path:
 
 COSTLY = (
     *("rehearsal", "refused", "records", "finished", "trained", "network", "browser", "notebook", "package"),
-    *("told", "mistaken", "sums", "sweep"),
+    *("told", "mistaken", "sums", "sweep", "wheel"),
 )
 """Fixtures that take many seconds to make, and that tests of a module or more share."""
 

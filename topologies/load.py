@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 
+from testbed.base import old_names
 from testbed.base.errors import SpecError
 from testbed.base.extras import install_of
 from testbed.topologies.parameters import did_you_mean
@@ -92,7 +93,8 @@ def users_code(problem: str, error: type[SpecError], fix: str) -> Iterator[None]
     """Run a user's own code: what it prints goes to standard error, for standard output may be read by a program.
 
     Raises:
-        error: itself as the code raised it, or about whatever else the code raised, which is the user's to mend.
+        error: itself as the code raised it, or about whatever else the code raised, which is the user's to mend. An
+            import of a name that a package of ours had before is told with the new one.
     """
     try:
         with redirect_stdout(sys.stderr):
@@ -104,6 +106,8 @@ def users_code(problem: str, error: type[SpecError], fix: str) -> Iterator[None]
         other = f"correct the import, or install the package: {install_of(package)}" if package else fix
         raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=other) from cause
     except (Exception, SystemExit) as cause:
+        if old := old_names.in_error(cause):
+            raise error(f"{problem}: {old.problem}", fix=old.fix) from cause
         raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=fix) from cause
 
 

@@ -223,7 +223,8 @@ def facts(home, names):
 
 def code(home):
     """Digests of the code that is there."""
-    return [path.parents[1].name.removeprefix("code-") for path in Path(home).glob("code-*/workloads/worker.py")]
+    workers = Path(home).glob("code-*/testbed/workloads/worker.py")
+    return [path.parents[2].name.removeprefix("code-") for path in workers]
 
 
 def missing(home):

@@ -16,6 +16,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import TypeVar, cast
 
+from testbed.base import old_names
 from testbed.base.errors import MissingToolError, UsageError
 
 T = TypeVar("T")
@@ -61,9 +62,11 @@ def _loaded(one: EntryPoint) -> object:
     try:
         return one.load()
     except (ImportError, AttributeError) as error:
+        old = old_names.in_error(error)
         raise MissingToolError(
-            f"the entry point {one.name} of {one.group} is {one.value}, which cannot be imported: {error}",
-            fix="install or repair the package that adds it, or uninstall that package",
+            f"the entry point {one.name} of {one.group} is {one.value}, which cannot be imported: "
+            f"{old.problem if old else error}",
+            fix=old.fix if old else "install or repair the package that adds it, or uninstall that package",
         ) from error
 
 

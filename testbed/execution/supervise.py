@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from testbed.base import old_names
 from testbed.base.errors import TrialError, TrialTimeoutError, WorkerError
 from testbed.base.listing import shortened
 from testbed.base.printable import printable
@@ -130,8 +131,8 @@ def died(
     problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {said['error']}" if said else "")
     if running:
         problem += f"; still running a moment later: {shortened(running, MOST_NAMED)}"
-    fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else "mend what the log tells")
     log = files.log(process)
+    fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else _mend(log))
     error = WorkerError(f"{problem}\n{tail(log)}", fix=f"{fix}; all of its log: {log}")
     error.process, error.at_s, error.signalled = process, first.ended_s, first.status < 0
     return error
@@ -147,16 +148,24 @@ def ending(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
+def _mend(log: Path) -> str:
+    old = old_names.in_log(_last_lines(log)[-TAIL_LINES:])
+    return printable(old.fix[:LONGEST_SHOWN]) if old else "mend what the log tells"
+
+
 def tail(log: Path) -> str:
     """The last lines of a worker's log, indented, with whatever could move a terminal's cursor written out."""
-    try:
-        lines = foreign.read_tail(log, TAIL_BYTES, log.parent).decode(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    except UnfitError as error:
-        lines = [f"(its log {error})"]
-    shown = lines[-TAIL_LINES:] or ["(its log is empty)"]
+    shown = _last_lines(log)[-TAIL_LINES:] or ["(its log is empty)"]
     return "\n".join(f"    | {printable(line[:LONGEST_SHOWN])}" for line in shown)
+
+
+def _last_lines(log: Path) -> list[str]:
+    try:
+        return foreign.read_tail(log, TAIL_BYTES, log.parent).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    except UnfitError as error:
+        return [f"(its log {error})"]
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:

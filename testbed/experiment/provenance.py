@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import testbed
 from testbed.base.errors import SpecError
 from testbed.base.processor import cpu_model
 from testbed.lab.base import PREFERRED_CONTROLS
@@ -44,7 +45,7 @@ def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
         "root": os.geteuid() == 0,
         "python": platform.python_version(),
         "packages": packages(),
-        "git": git(Path(__file__).parents[1]),
+        "git": git(Path(testbed.__file__).parents[1]),
         "seed": spec.seed,
         "lab": {},
     }

@@ -27,7 +27,7 @@ def test_a_pytorch_for_cuda_is_told_without_importing_it(tmp_path: Path, said: s
 
 def test_what_of_ours_is_there_is_told(tmp_path: Path) -> None:
     pytest.importorskip("ansible")
-    for name in ("code-12ab/workloads/worker.py", "code-half/testbed/experiment/run.py", "venv/bin/python"):
+    for name in ("code-12ab/testbed/workloads/worker.py", "code-half/testbed/experiment/run.py", "venv/bin/python"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("#!/bin/sh\necho torch\n")
         (tmp_path / name).chmod(0o755)

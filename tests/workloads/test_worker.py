@@ -439,7 +439,8 @@ def test_reading_a_job_takes_no_torch(tmp_path: Path) -> None:
     cluster.write("star(hosts=2)", "ring")
     cluster.jobs[0].save(tmp_path / "job.json")
     script = (
-        "import sys; from pathlib import Path; from testbed.workloads.job import WorkerJob; WorkerJob.load(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from testbed.workloads.job import WorkerJob;"
+        "WorkerJob.load(Path(sys.argv[1]));"
         "print('torch' in sys.modules)"
     )
     words = [sys.executable, "-c", script, str(tmp_path / "job.json")]

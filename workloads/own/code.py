@@ -14,7 +14,8 @@ from testbed.topologies.call import Call
 from testbed.topologies.load import is_in_file, load_function, users_code
 from testbed.topologies.parameters import bind, parameters_of
 
-_ROOT = Path(__file__).parents[2]
+_OURS = Path(__file__).parents[2]
+"""The package ``testbed``, which holds all others."""
 _INSTALLED = {Path(path) for path in sysconfig.get_paths().values() if "python" in path}
 """Where Python and packages are."""
 
@@ -44,8 +45,7 @@ def _line(cause: BaseException | None) -> str:
 def _is_users(filename: str) -> bool:
     """Whether a file is neither ours, nor Python's, nor an installed package's."""
     path = Path(filename)
-    ours = [_ROOT / package for package in ("testbed", "topologies", "workloads")]
-    return path.is_file() and not any(map(path.is_relative_to, [*ours, *_INSTALLED]))
+    return path.is_file() and not any(map(path.is_relative_to, [_OURS, *_INSTALLED]))
 
 
 def called(call: Call, function: Callable[..., object]) -> object:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import testbed
 
 MARK, SAID = ".testbed", b"made by testbed's playbooks/prepare.yml; playbooks/reset.yml removes it\n"
-PACKAGES = ("testbed", "topologies", "workloads")
+LEFT_OUT = "analysis"
+"""The package of ``testbed`` that nothing on a host imports."""
 SUFFIXES = (".py", ".so")
 """What is compiled is taken by a host whose Python and processor are like ours; another one does without."""
 DIGITS = 12
@@ -20,8 +23,7 @@ DIGITS = 12
 def bundle(folder: Path) -> tuple[str, Path]:
     """Write the archive into ``folder``; its code's digest, and its path. The same code gives the same bytes."""
     root = Path(testbed.__file__).parents[1]
-    paths = sorted(path for package in PACKAGES for suffix in SUFFIXES for path in (root / package).rglob(f"*{suffix}"))
-    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(_sources(root / "testbed"))}
     digest = hashlib.sha256(b"".join(f"{name} {len(data)}\n".encode() + data for name, data in files.items()))
     named = digest.hexdigest()[:DIGITS]
     path = folder / f"testbed-{named}.tar"
@@ -31,3 +33,11 @@ def bundle(folder: Path) -> tuple[str, Path]:
             entry.size, entry.mode = len(data), 0o644
             tar.addfile(entry, io.BytesIO(data))
     return named, path
+
+
+def _sources(package: Path) -> Iterator[Path]:
+    """Files to take. In a clone, some packages are links to folders beside ``testbed``; in the archive, none is."""
+    for folder, folders, names in os.walk(package, followlinks=True):
+        if Path(folder) == package:
+            folders.remove(LEFT_OUT)
+        yield from (Path(folder, name) for name in names if name.endswith(SUFFIXES))

@@ -21,6 +21,7 @@ from typing import Any
 import testbed
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import LabError, MissingToolError
+from testbed.base.python import installed, search_path
 from testbed.lab.docker import inside
 from testbed.lab.docker.daemon import Daemon
 
@@ -99,8 +100,10 @@ def code() -> Path:
 
 def environment() -> dict[str, str]:
     """What Python in a container of the local image needs to be this one."""
-    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    paths = [str(code()), *(str(Path(one).resolve()) for one in given)]
+    paths = [str(Path(one).resolve()) for one in search_path()]
+    there = installed()
+    if there and there != there.resolve():  # by links that a container may lack
+        paths.insert(0, str(code()))
     return {"PYTHONPATH": os.pathsep.join(paths), "PATH": os.environ.get("PATH", os.defpath)}
 
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 """Of what is said; an image may hold another testbed than the one that starts it."""
 LARGEST_BYTES = 128 * 2**10
 MOST_FILES = 8

@@ -10,12 +10,10 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import testbed
 from testbed.base.errors import LabError
-from testbed.base.python import module_command
+from testbed.base.python import module_command, search_path
 from testbed.lab.netns.channel import Channel, ChannelClosedError
 from testbed.lab.netns.kernel import SIGNALLED
 from testbed.lab.requests import Call
@@ -116,13 +114,11 @@ class SandboxProcess:
 
 def _start(channel: socket.socket) -> subprocess.Popen[bytes]:
     """Start the launcher in a session of its own, so that Ctrl-C at a terminal reaches only the caller."""
-    code = Path(testbed.__file__).parents[1]
-    paths = [str(code), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return subprocess.Popen(
         module_command(LAUNCHER, str(channel.fileno()), str(os.getpid())),
         pass_fds=[channel.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
-        env={**HUGE_PAGES, **os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**HUGE_PAGES, **os.environ, "PYTHONPATH": os.pathsep.join(search_path())},
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import os
+import site
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from testbed.base.python import code_command, module_command
+from testbed.base import python
+from testbed.base.python import code_command, installed, module_command, search_path
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("testbed", "topologies", "workloads", "analysis")
@@ -57,3 +60,30 @@ def test_no_source_has_one() -> None:
     assert len(sources) > 500
     bad = [f"{path.relative_to(ROOT)}:{line}" for path in sources for line in _unsafe(path.read_text())]
     assert bad == []
+
+
+def test_processes_get_the_callers_path_and_not_the_clones_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert installed() == ROOT / "testbed"
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert search_path() == []
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/a", "", "/b"]))
+    assert search_path() == ["/a", "/b"]
+
+
+def test_a_testbed_that_is_not_installed_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or another one is: then processes would run that."""
+    monkeypatch.setenv("PYTHONPATH", "/a")
+    monkeypatch.setattr(python, "PACKAGE", tmp_path / "testbed")
+    (tmp_path / "testbed").mkdir()
+    assert search_path() == [str(tmp_path), "/a"]
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "meta_path", [])
+    assert installed() is None
+
+
+def test_a_testbed_in_the_folder_of_packages_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "testbed").mkdir()
+    (tmp_path / "testbed" / "__init__.py").touch()
+    monkeypatch.setattr(python, "PACKAGE", tmp_path / "testbed")
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(tmp_path)])
+    assert installed() == tmp_path / "testbed"

@@ -10,7 +10,7 @@ import pytest
 from testbed.base.errors import SpecError
 from testbed.experiment import provenance
 from testbed.experiment.provenance import PACKAGES, git
-from testbed.spec import read
+from testbed.spec import Source, read
 
 from ..conftest import SPEC
 
@@ -28,6 +28,14 @@ def tree(tmp_path: Path) -> Path:
     ):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
     return tmp_path
+
+
+def test_a_run_from_a_clone_tells_its_commit(source: Source, root: Path) -> None:
+    if not (root / ".git").exists():
+        pytest.skip("this tree is not a clone")
+    told = provenance.describe(source.spec, "reno")["git"]
+    assert told is not None
+    assert len(told["commit"]) == 40
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -207,8 +207,7 @@ def test_ansible_is_not_asked_where_nothing_is_to_be_resolved(tmp_path: Path, mo
 @pytest.mark.parametrize("words", [["hosts", "prepare"], ["clean"]])
 def test_a_package_without_playbooks_says_so(tmp_path: Path, words: list[str]) -> None:
     package = Path(testbed.__file__).parent
-    for name in ("testbed", "topologies", "workloads", "analysis"):
-        shutil.copytree(package.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, tmp_path / "testbed", ignore=shutil.ignore_patterns("__pycache__"))
     done = subprocess.run(
         [sys.executable, "-P", "-m", "testbed", *words, "--inventory", str(write(tmp_path, GROUPS))],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import torch.distributed  # noqa: F401
+
 from testbed.autoload import autoload
 
 

@@ -240,7 +240,7 @@ def test_outside_of_a_trial_importing_torch_imports_nothing_of_ours() -> None:
     )
     without = {name: value for name, value in os.environ.items() if name != VARIABLE}
     done = subprocess.run([sys.executable, "-c", look], env=without, capture_output=True, text=True, check=True)
-    assert done.stdout == "['workloads', 'testbed.autoload']\n"
+    assert done.stdout == "['testbed', 'testbed.autoload']\n"
 
 
 def test_a_script_that_looks_for_the_others_on_its_own_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

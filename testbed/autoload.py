@@ -1,7 +1,7 @@
-"""What ``import torch`` calls where testbed is installed (entry point of the group ``torch.backends``).
+"""The function that ``import torch`` calls where testbed is installed (entry point of the group ``torch.backends``).
 
-Outside of a trial it returns at once, and imports nothing. It is a module of its own, because ``import torch`` imports
-it.
+Every program of the environment that imports PyTorch runs it. Outside of a trial it returns at once, and imports
+nothing else of ours.
 """
 
 from __future__ import annotations
