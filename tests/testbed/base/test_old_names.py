@@ -17,7 +17,6 @@ from tests import own
 
 from ..conftest import SPEC, Called
 
-ROOT = Path(package.__file__).parents[1]
 ARM = "topology: star(hosts=3), scheme: ps"
 OLD = {name: name for name in old_names.NEW}
 """Names as they stand in the files below, which a script that renames imports leaves as they are."""
@@ -25,11 +24,11 @@ TOPOLOGIES, WORKLOADS, ANALYSIS = OLD.values()
 
 
 @pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where testbed is installed: the suite has the clone's root on its path, where folders have the old names."""
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if Path(one or ".").resolve() != ROOT])
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that a test imports by old names are of that test alone."""
     for name in OLD:
-        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setitem(sys.modules, name, sys)  # so that it is put back
+        monkeypatch.delitem(sys.modules, name)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(
             (ARM, "topology: ./mine.py:net, scheme: ps"),
             {"mine.py": f"from {TOPOLOGIES}.model import Topology\n"},
-            "error: arms[0].topology: ./mine.py fails to run: mine.py imports 'topologies', which is called "
+            "error: spec.yaml: arms.0: ./mine.py fails to run: mine.py imports 'topologies', which is called "
             "'testbed.topologies' now\n"
             "  fix: write testbed.topologies in place of topologies in line 1 of mine.py\n",
             id="topology",
@@ -46,7 +45,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(
             (ARM, "topology: star(hosts=3), scheme: ./mine.py:tree"),
             {"mine.py": f"import numpy\n\nimport {WORKLOADS}\n"},
-            "error: arms[0].scheme: ./mine.py fails to run: mine.py imports 'workloads', which is called "
+            "error: spec.yaml: arms.0: ./mine.py fails to run: mine.py imports 'workloads', which is called "
             "'testbed.workloads' now\n"
             "  fix: write testbed.workloads in place of workloads in line 3 of mine.py\n",
             id="scheme",
@@ -54,7 +53,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(
             ("model: lenet5", "model: ./net.py:Net"),
             {"net.py": "import helper\n", "helper.py": f"def f():\n    from {ANALYSIS}.load import load\nf()\n"},
-            "error: workload.model: ./net.py fails to run: helper.py imports 'analysis', which is called "
+            "error: spec.yaml: workload.model: ./net.py fails to run: helper.py imports 'analysis', which is called "
             "'testbed.analysis' now (helper.py, line 2)\n"
             "  fix: write testbed.analysis in place of analysis in line 2 of helper.py\n",
             id="model",
