@@ -109,7 +109,8 @@ def test_a_module_of_the_users_is_theirs(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / f"{TOPOLOGIES}.py").write_text("HOSTS = 3\n")
-    made = "from testbed.topologies.star import star\ndef net(rate_bps, delay_s):\n    return star(HOSTS, rate_bps)\n"
+    made = "from testbed.topologies.star import star\ndef net(rate_bps, delay_s):\n"
+    made += "    return star(rate_bps, delay_s, hosts=HOSTS)\n"
     (tmp_path / "mine.py").write_text(f"from {TOPOLOGIES} import HOSTS\n{made}")
     assert len(build("./mine.py:net", rate_bps=10**6).hosts) == 3
     (tmp_path / "other.py").write_text(f"from {TOPOLOGIES}.model import Topology\n{made}")
