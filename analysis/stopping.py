@@ -19,6 +19,25 @@ MOST_REPEATS = 50
 """Repeats that are played at most, which takes about a second. The share hardly changes beyond."""
 
 
+def promise(cells: Collection[Sequence[float]], until: float, least: int, most: int) -> str:
+    """How many of the intervals that are narrow enough cover the median, in a sentence without an end; empty where none
+    is narrow enough.
+
+    Args:
+        cells: the repeats of each cell, such as GST (s).
+        until: the width of an interval at which repeats end, as a share of the median.
+        least, most: numbers of repeats.
+    """
+    scattered = scatter(cells)
+    if scattered is None or not any(median(values).relative_width <= until for values in cells if values):
+        return ""
+    share = share_that_covers(until, least, most, scattered)
+    known = f"repeats scatter by {scattered:.1%}, so"
+    if share is None:
+        return f"{known} intervals within {until:.1%} are there by luck"
+    return f"{known} about {share:.0%} of the intervals within {until:.1%} cover the median"
+
+
 def scatter(cells: Collection[Sequence[float]]) -> float | None:
     """The standard deviation of the logarithms of repeats, the same for all cells; None if no cell has two."""
     logs = [np.log(values) for values in cells if len(values) > 1]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import TypeAlias
 
-from testbed.analysis import ratios
+from testbed.analysis import ratios, stopping
 from testbed.analysis.recorded import Place, Run, Trial
 from testbed.analysis.report.cells import MeasuredCell, as_text, cells, did_alike, faster_by, is_known, over
 from testbed.analysis.statistics import Interval
@@ -205,7 +205,7 @@ def counts(run: Run) -> str:
     )
     parts = [f"{valid} VALID"] + [f"{n} {word}" for n, word in others if n]
     plural = "trial" if len(run.trials) == 1 else "trials"
-    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *_again(run), *missing(run)])
+    return " ".join([f"{len(run.trials)} {plural}: {', '.join(parts)}.", *_again(run), *missing(run), *_promise(run)])
 
 
 def _again(run: Run) -> list[str]:
@@ -214,6 +214,22 @@ def _again(run: Run) -> list[str]:
     made = sum(trial.attempts for trial in run.trials)
     was = "was" if count == 1 else "were"
     return [f"{count} {was} measured again because of the machine, {made} attempts in all."] if count else []
+
+
+def _promise(run: Run) -> list[str]:
+    """The sentence about intervals that repeats went on for (:mod:`testbed.analysis.stopping`), where they did."""
+    wanted = run.resolved.get("repeats")
+    if not isinstance(wanted, dict):
+        return []
+    until, least, most = (wanted.get(key) for key in ("until", "least", "most"))
+    if not (isinstance(until, float) and 0 < until < 1 and isinstance(least, int) and isinstance(most, int)):
+        return []
+    has_gst = any(trial.valid_in("gst") for trial in run.trials)
+    number, metric = ("gst", "gst_median_s") if has_gst else ("jct", "jct_s")
+    known = [[trial.metric(metric) for trial in cell.trials if trial.valid_in(number)] for cell in cells(run)]
+    values = [[value for value in cell if value] for cell in known]
+    told = stopping.promise(values, until, max(2, least), most)
+    return [f"{told[0].upper()}{told[1:]}."] if told else []
 
 
 def missing(run: Run) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.analysis.cell import Cell, cell_of
 from testbed.analysis.statistics import median
-from testbed.analysis.stopping import scatter, share_that_covers
+from testbed.analysis.stopping import promise
 from testbed.analysis.verdicts import VALID, numbers_of
 from testbed.base.errors import UsageError
 from testbed.experiment.duration import Estimate
@@ -176,17 +176,11 @@ class Planned:
     def promise(self, records: Mapping[str, Record]) -> str:
         """How many of the intervals that are narrow enough cover the median, in a sentence; empty where none had to
         become narrow, or none has."""
-        wanted, values = self._spec.repeats, _values(records.values())
-        if not isinstance(wanted, Until) or len(self.loose(records)) == len(self.firsts):
+        wanted = self._spec.repeats
+        if not isinstance(wanted, Until):
             return ""
-        scattered = scatter(values.values())
-        if scattered is None:
-            return ""
-        share = share_that_covers(wanted.until, wanted.least, wanted.most, scattered)
-        known = f"repeats scatter by {scattered:.1%}, so"
-        if share is None:
-            return f"{known} intervals within {wanted.until:.1%} are there by luck"
-        return f"{known} about {share:.0%} of the intervals within {wanted.until:.1%} cover the median"
+        values = _values(records.values())
+        return promise([values.get(first.cell, []) for first in self.firsts], wanted.until, wanted.least, wanted.most)
 
     def sorted(self, records: Mapping[str, Record]) -> list[Record]:
         """Records of its trials by repeat, then by what is compared with each other, in the spec's order."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
@@ -152,3 +155,19 @@ def test_an_interval_is_said_where_there_is_one() -> None:
     assert words.between(Interval(1.0, 0.9, 1.2), words.ratio) == " (0.90× to 1.20×)"
     assert words.between(interval([1.0]), words.ratio) == ""
     assert words.columns("x", interval([1.0])) == {"x": 1.0, "x_low": None, "x_high": None}
+
+
+@pytest.mark.parametrize("least", [3, 1])
+def test_intervals_that_repeats_went_on_for_have_their_true_share(whole_sweep: Path, least: int) -> None:
+    run = load(whole_sweep)
+    asked = replace(run, resolved=run.resolved | {"repeats": {"until": 0.2, "least": least, "most": 20}})
+    assert re.search(
+        r"Repeats scatter by \d.*% of the intervals within 20\.0% cover the median\.$", words.counts(asked)
+    )
+    assert "scatter" not in words.counts(run)
+
+
+@pytest.mark.parametrize("repeats", [{"until": "x"}, {"until": 0.2}, {"until": 7.0, "least": 3, "most": 5}, [], None])
+def test_a_damaged_wish_for_repeats_promises_nothing(whole_sweep: Path, repeats: object) -> None:
+    run = load(whole_sweep)
+    assert "scatter" not in words.counts(replace(run, resolved=run.resolved | {"repeats": repeats}))
