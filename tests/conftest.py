@@ -6,9 +6,16 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+)
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -35,23 +42,21 @@ gc.disable()
 ROOT = Path(__file__).parents[1]
 
 
-class OldNames:
+OLD_NAMES = ("topologies", "workloads", "analysis")
+
+
+class Root(FileFinder):
     """Has the suite import what an installation can: the clone's root is on its path, and folders there have names that
     packages of ours had before. Modules of these names elsewhere are found as ever."""
 
-    @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Raises ModuleNotFoundError where Python would look into the clone's root."""
-        del target
-        if path is not None or name not in ("topologies", "workloads", "analysis"):
-            return None
-        spec = PathFinder.find_spec(name, [one for one in sys.path if Path(one or ".").resolve() != ROOT])
-        if spec is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return spec
+    def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        """None for the folders with old names."""
+        return None if name in OLD_NAMES else super().find_spec(name, target)
 
 
-sys.meta_path.insert(0, OldNames)
+sys.path_importer_cache[str(ROOT)] = Root(
+    str(ROOT), (ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES)
+)
 
 
 @pytest.fixture

@@ -101,14 +101,12 @@ def users_code(problem: str, error: type[SpecError], fix: str) -> Iterator[None]
             yield
     except error:
         raise
-    except ModuleNotFoundError as cause:
-        package = (cause.name or "").partition(".")[0]
-        other = f"correct the import, or install the package: {install_of(package)}" if package else fix
-        raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=other) from cause
     except (Exception, SystemExit) as cause:
         if old := old_names.in_error(cause):
             raise error(f"{problem}: {old.problem}", fix=old.fix) from cause
-        raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=fix) from cause
+        package = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
+        missing = f"correct the import, or install the package: {install_of(package)}" if package else fix
+        raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=missing) from cause
 
 
 def _run(path: Path, shown: str, error: type[SpecError]) -> ModuleType:

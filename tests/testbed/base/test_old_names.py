@@ -84,7 +84,9 @@ def test_a_script_is_told(testbed: Callable[..., Called], spec_file: Path) -> No
     spec_file.write_text(f"links: {{rate: 200 Mbit/s}}\n{workload}{arms}")
     called = testbed("run", "spec.yaml", "--out", "out")
     assert called.code == 1
-    assert f"write testbed.workloads in place of workloads in line 1 of {spec_file.parent / 'train.py'}" in called.err
+    assert (
+        f"write testbed.workloads in place of workloads in line 1 of {spec_file.parent / 'train.py'}" in called.out
+    ), called.out
 
 
 def test_a_package_that_is_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from itertools import permutations
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_a_mistake_of_our_encoder_and_decoder_alike(
     kind: str, expression: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(MAKE.format(kind=kind))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{Path(__file__).parents[3]}")  # it imports from tests
     with NetnsLab() as lab:
         up(lab, expression)  # ours reads back what it should be
         with pytest.raises(LabError, match=f"{said}, as pyroute2 reads it"):
