@@ -223,10 +223,12 @@ class _Schema:
             return self.example(path[:-1]).strip("[]")
         field = self.field(path)
         within = self.field(path[:-1]) if len(path) > 1 else None
+        if field is None and self.keys(path):
+            return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}"
         if field is None and within and within.examples and get_origin(within.annotation) is dict:
             return str(within.examples[0]).strip("{}").partition(": ")[2]  # of a name of the user's choice
         if field is None:
-            return f"{{{', '.join(f'{key}: ...' for key in self.keys(path))}}}" if self.keys(path) else "1"
+            return "1"
         if field.examples:
             return str(field.examples[0])
         if isinstance(field.default, str | int | float) and field.default != "":

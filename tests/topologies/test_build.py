@@ -278,7 +278,8 @@ def test_a_file_that_imports_a_package_that_is_not_installed(mine: Path, monkeyp
         "  fix: correct the import, or install the package: pip install nothing_of_this_name, "
         "if that is its name on the index"
     )
-    monkeypatch.setitem(sys.modules, "mininet", None)  # as where it is not installed
+    for name in ("mininet", "mininet.topo"):  # as where it is not installed
+        monkeypatch.setitem(sys.modules, name, None)
     mine.write_text("from mininet.topo import Topo")
     assert error_of("mine.py:f").endswith("fix: correct the import, or install the package: " + install("mininet"))
 
