@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import testbed as api
-from testbed.base.errors import OutputError
+from testbed.base.errors import SpecError
 
 from ..conftest import Called
 
@@ -40,5 +40,5 @@ def test_prices_may_be_ones_own(tmp_path: Path) -> None:
     network = api.topology("star(hosts=3)")
     assert network.cost(prices)["source"] == "our shop"
     assert network.cost(prices)["total"] == 3 * (1 + 2 + 2 * 3 + 4)
-    with pytest.raises(OutputError):
+    with pytest.raises(SpecError):
         network.cost(tmp_path / "none.yaml")
