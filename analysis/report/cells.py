@@ -82,6 +82,11 @@ class MeasuredCell:
     def world(self) -> int:
         return self.trials[0].world
 
+    @property
+    def network(self) -> tuple[str, int]:
+        """Its topology and how many workers it has: cells that differ in it are not ranked against each other."""
+        return self.trials[0].topology, self.world
+
     @cached_property
     def verdict(self) -> str:
         """That of all numbers (:func:`testbed.analysis.repeats.verdict`)."""

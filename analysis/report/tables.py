@@ -46,8 +46,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell or trial: ``label`` is its arm, ``means`` what that stands for, ``state`` empty, ``invalid``,
-    ``unwatched`` or ``failed``."""
+    """One cell or trial: ``label`` is its arm, ``means`` what that stands for, ``state`` empty, ``partly`` (VALID in
+    some numbers or trials), ``invalid``, ``unwatched`` or ``failed``."""
 
     label: str
     name: str
@@ -93,7 +93,10 @@ def verdict(run: Run) -> Value | None:
 
 
 def _state(cell: MeasuredCell) -> str:
-    return "" if _is_valid_in_some(cell) else _doubtful(cell.finished) if cell.finished else "failed"
+    if not _is_valid_in_some(cell):
+        return _doubtful(cell.finished) if cell.finished else "failed"
+    reported = {name for trial in cell.finished for name in trial.numbers}
+    return "" if all(cell.verdict_in(name) == VALID for name in reported) else "partly"
 
 
 def _doubtful(trials: Sequence[Trial]) -> str:
@@ -254,7 +257,7 @@ def _trial_weights(trial: Trial) -> Value:
     wrong, checked = trial.accuracy.wrong_elements, trial.accuracy.checked_elements
     if wrong is not None and checked is not None:
         text = "sums right" if not wrong else f"{wrong:,} wrong"
-        return Value(text, wrong, f"of {checked:,}", "bad" if wrong else "good")
+        return Value(text, wrong, words.unbroken(f"of {checked:,}"), "bad" if wrong else "good")
     error, equal = trial.accuracy.weights_error, trial.accuracy.weights_equal
     note = "" if error is None else f"off by {error:.1g}"
     if equal is None:
@@ -404,7 +407,9 @@ def _verdict(trial: Trial) -> str:
 
 
 def _trial_state(trial: Trial) -> str:
-    return "" if any(map(trial.valid_in, NUMBERS)) else _doubtful([trial]) if trial.done else "failed"
+    if any(map(trial.valid_in, NUMBERS)):
+        return "" if trial.valid else "partly"
+    return _doubtful([trial]) if trial.done else "failed"
 
 
 def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

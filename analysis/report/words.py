@@ -28,16 +28,58 @@ MOST_NAMED, MOST_ROWS = 4, 8
 
 
 def finding(run: Run) -> str:
-    """The run in one sentence, against the first arm: the arm that synchronised fastest, of those with as many workers;
-    if there is none, the one that trained the most samples a second. Of jobs that shared a network, the one that
-    synchronised fastest against the job of the same name."""
+    """The run in short, against the first arm: the arm that synchronised fastest, of those with as many workers; if
+    there is none, how many samples a second each arm trained, for other numbers of workers are not ranked. Of jobs that
+    shared a network, the one that synchronised fastest against the job of the same name. Arms and settings that are
+    left out are named."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
     by_time = _believed(_compared(run, ratios.GST), ratios.GST)
     if by_time:
-        return _fastest(run, by_time)
+        return " ".join([_fastest(run, by_time), *_left_out(run, by_time, ratios.GST)])
     by_samples = _believed(_compared(run, ratios.THROUGHPUT), ratios.THROUGHPUT)
-    return _most_samples(run, by_samples) if by_samples else _alone(run.finished)
+    if by_samples:
+        return " ".join([_samples(run, by_samples), *_left_out(run, by_samples, ratios.THROUGHPUT)])
+    return _alone(run.finished)
+
+
+def _left_out(run: Run, compared: Compared, number: str) -> list[str]:
+    """The sentence that a finding is not of all arms and settings, and why; none where it is."""
+    used = {cell.place for _, cell in compared}
+    by_place: dict[Place | None, MeasuredCell] = {cell.place: cell for cell in cells(run)}
+    settings: Counter[str] = Counter()
+    left: dict[str, Counter[str]] = {}
+    for cell in by_place.values():
+        place = run.reference_of(*cell.place)
+        if place is None or place == cell.place:
+            continue
+        settings[cell.label] += 1
+        if cell.place not in used:
+            left.setdefault(_why_left_out(by_place.get(place), cell, number), Counter())[cell.label] += 1
+    told = []
+    for why, counts in left.items():
+        labels = [f"{label}{_share(count, settings[label])}" for label, count in counts.items()]
+        told.append(f"{shortened(labels, MOST_NAMED)} ({why})")
+    return [f"Left out: {'; '.join(told)}."] if told else []
+
+
+def _share(count: int, settings: int) -> str:
+    return f" at {count} of {settings} settings" if settings > 1 else ""
+
+
+def _why_left_out(first: MeasuredCell | None, cell: MeasuredCell, number: str) -> str:
+    if not cell.finished:
+        return "failed"
+    if first is None or not first.finished:
+        return f"{first.label} failed" if first else "nothing to compare with"
+    if (faster_by(first, cell) == ratios.THROUGHPUT) != (number == ratios.THROUGHPUT):
+        return "another number of workers"
+    if not did_alike(first, cell):
+        return "other work"
+    doubtful = cell if not cell.valid_in(number) else first if not first.valid_in(number) else None
+    if doubtful is None:
+        return "no pair of trials"
+    return f"{'' if doubtful is cell else f'{first.label} '}{doubtful.doubt_in(number)} in {CALLED[number]}"
 
 
 def _fastest(run: Run, compared: Compared) -> str:
@@ -53,7 +95,8 @@ def _fastest(run: Run, compared: Compared) -> str:
     took = f"{span(gst[label])} the synchronisation time of {first}"
     if label not in jct:
         return f"{label} took {took}; their job completion times cannot be compared."
-    return f"{label} took {took}, and {span(jct[label])} its job completion time."
+    at = f" at {len(jct[label])} of these {len(gst[label])} settings" if len(jct[label]) < len(gst[label]) else ""
+    return f"{label} took {took}, and {span(jct[label])} its job completion time{at}."
 
 
 def against(run: Run) -> str:
@@ -75,13 +118,17 @@ def _in_jct_too(compared: Compared) -> Compared:
     ]
 
 
-def _most_samples(run: Run, compared: Compared) -> str:
+def _samples(run: Run, compared: Compared) -> str:
+    """Samples per second of each arm; which is the most says nothing where numbers of workers differ."""
     speeds = _by_label((cell.label, _ratio(first, cell, ratios.THROUGHPUT)) for first, cell in compared)
-    label = max(speeds, key=lambda name: median(speeds[name]))
-    first, cell = next(both for both in compared if both[1].label == label)
-    workers = f"with {ratios.workers(cell.numbers)} workers in place of {ratios.workers(first.numbers)}"
-    against = _first_of(run, compared, label)
-    return f"{label} trained {span(speeds[label])} as many samples a second as {against}, {workers}."
+    beside = {cell.label: (first, cell) for first, cell in reversed(compared)}
+    told = [
+        f"{label} trained {span(speeds[label])} as many samples a second as {_first_of(run, compared, label)}, with "
+        f"{ratios.workers(cell.numbers)} workers in place of {ratios.workers(first.numbers)}"
+        for label in speeds
+        for first, cell in [beside[label]]
+    ]
+    return f"{shortened(told, MOST_NAMED, '; ', 'more arms')}."
 
 
 def _by_label(values: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
@@ -115,14 +162,20 @@ def _other_work(run: Run) -> str:
 
 
 def _other_networks(run: Run) -> str:
-    found = {cell.label: (first, cell) for first, cell in reversed(_beside(run)) if _network(first) != _network(cell)}
-    if not found:
+    beside = _beside(run)
+    differing = [both for both in beside if _network(both[0]) != _network(both[1])]
+    if not differing:
         return ""
-    told = [found[label] for label in run.labels if label in found]
-    each = [f"{cell.label} ran on {_network(cell)}, {first.label} on {_network(first)}" for first, cell in told]
-    by_samples = any(faster_by(*both) == ratios.THROUGHPUT for both in told)
+    ran: dict[str, dict[str, None]] = {}
+    for cell in (cell for both in differing for cell in both):
+        ran.setdefault(_network(cell), {})[cell.label] = None
+    each = [
+        f"{listed(labels) if len(labels) <= MOST_NAMED else f'{len(labels)} arms'} ran on {network}"
+        for network, labels in ran.items()
+    ]
+    by_samples = any(faster_by(*both) == ratios.THROUGHPUT for both in differing)
     what = " Arms with different numbers of workers are compared only by samples per second." if by_samples else ""
-    return f"Networks differ: {shortened(each, MOST_NAMED, '; ', 'more arms')}.{what}"
+    return f"Networks differ: {shortened(each, MOST_NAMED, '; ', 'more networks')}.{what}"
 
 
 def _network(cell: MeasuredCell) -> str:
@@ -350,7 +403,10 @@ def _fastest_job(trials: Sequence[Trial]) -> str:
     time, best = min(timed, key=lambda row: row[0])
     beside = [f"{arm(t)} {seconds(jct)}" for jct, t in timed if t is not best]
     others = f"; {listed(beside)}" if 0 < len(beside) <= MOST_NAMED else ""
-    return f"{arm(best)} took {seconds(time)}{others}."
+    judged = [t for _, t in timed]
+    left = [arm(t) for t in trials if t not in judged]
+    without = f" Left out: {shortened(left, MOST_NAMED)} (not VALID in JCT)." if left else ""
+    return f"{arm(best)} took {seconds(time)}{others}.{without}"
 
 
 def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:

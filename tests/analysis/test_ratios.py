@@ -202,19 +202,16 @@ def test_the_report_compares_samples_a_second_where_workers_differ(grown: Run) -
     assert speed.frame[["jct_speed_up", "gst_speed_up"]].isna().all(axis=None)
     assert [panel.caption for panel in speed.panels] == ["Batch 16 per worker: samples/s"]
     assert f"Compared by samples per second, because numbers of workers differ: {RING} (18, {PS} 9)." in speed.seen
-    assert (
-        f"{RING} trained the most samples a second, 160, {words.ratio(expected)} of {PS}."
-        in answer(grown, "jct").seen[0]
-    )
+    assert not [sentence for sentence in answer(grown, "jct").seen if "first" in sentence or "the most" in sentence]
 
 
-def test_headlines_rank_by_samples_a_second_where_workers_differ(grown: Run) -> None:
+def test_headlines_compare_samples_a_second_where_workers_differ(grown: Run) -> None:
     assert (
         words.finding(grown) == f"{RING} trained 1.96× as many samples a second as {PS}, with 18 workers in place of 9."
     )
     assert words.is_believable(grown)
     assert words.unlike(grown) == (
-        f"Networks differ: {RING} ran on star(hosts=18), {PS} on star(hosts=9). "
+        f"Networks differ: {PS} ran on star(hosts=9); {RING} ran on star(hosts=18). "
         "Arms with different numbers of workers are compared only by samples per second."
     )
 
@@ -222,8 +219,10 @@ def test_headlines_rank_by_samples_a_second_where_workers_differ(grown: Run) -> 
 def test_headlines_rank_arms_with_as_many_workers_first(run_dir: Path) -> None:
     run = load(run_dir)
     trials = tuple(replace(one, world=18) if one.label.startswith("BML") else one for one in run.trials)
-    assert "BML" not in words.finding(replace(run, trials=trials))
-    assert words.unlike(run) == f"Networks differ: BML on BCube ran on bcube(n=3,k=2), {PS} on star(hosts=9)."
+    finding, _, left = words.finding(replace(run, trials=trials)).partition(" Left out: ")
+    assert "BML" not in finding
+    assert "BML on BCube at 1 of 2 settings (another number of workers)" in left
+    assert words.unlike(run) == f"Networks differ: {PS} ran on star(hosts=9); BML on BCube ran on bcube(n=3,k=2)."
 
 
 def test_the_closing_table_says_what_speed_ups_are_by(told: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -16,6 +16,8 @@ from testbed.base.units import rate_text
 
 MOST_SHOWN = 6
 """Kinds and sizes of collectives of an arm in the table: those that moved most."""
+MOST_ROWS, MOST_CELLS = 24, 24
+"""Of the table of collectives; each arm at each setting has at least one row."""
 GLOO = "gloo"
 """The scheme whose losses those of other arms are put beside."""
 EXPOSED_DEFINED = (
@@ -155,32 +157,68 @@ def collectives(study: Study) -> Question | None:
         "How fast were the collectives of scripts?",
         pd.DataFrame(_columns(cell, one) for cell, one in shown),
         (),
-        _left_out([cell for cell, _ in found if _typical(cell) is None]),  # the question before has the others'
+        (
+            *_more(found),
+            *_left_out([cell for cell, _ in found if _typical(cell) is None]),  # the question before has the others'
+        ),
         COLLECTIVES_DEFINED,
         (),
-        tuple(_told(cell, one) for cell, one in shown[: words.MOST_ROWS]),
+        tuple(
+            _told(study, cell, trial, one) for cell, trial in _in_table(found) for one in _largest(trial, len(found))
+        ),
     )
 
 
-def _largest(trial: Trial) -> Sequence[Collective]:
+def _in_table(found: Sequence[Named]) -> Sequence[Named]:
+    return found[:MOST_CELLS]
+
+
+def _more(found: Sequence[Named]) -> Sequence[str]:
+    """How many kinds of collectives, and arms at settings, the table has no row for; nothing where it has all."""
+    told = []
+    kinds = sum(sum(one.bytes > 0 for one in trial.collectives) for _, trial in _in_table(found))
+    rows = sum(len(_largest(trial, len(found))) for _, trial in _in_table(found))
+    if kinds > rows:
+        told.append(
+            f"The table has the {rows} kinds and sizes that moved most bytes in each arm; {kinds - rows} more are in "
+            "the trials' JSON."
+        )
+    if len(found) > MOST_CELLS:
+        told.append(f"{len(found) - MOST_CELLS} more arms at other settings are in the CSV.")
+    return told
+
+
+def _largest(trial: Trial, cells: int = 1) -> Sequence[Collective]:
+    """Those that moved most bytes: fewer where a table has rows of many cells, but at least one."""
     ordered = sorted(trial.collectives, key=lambda one: -one.bytes * one.count)
-    return [one for one in ordered if one.bytes][:MOST_SHOWN]
+    return [one for one in ordered if one.bytes][: max(1, min(MOST_SHOWN, MOST_ROWS // cells))]
 
 
 def _columns(cell: MeasuredCell, one: Collective) -> dict[str, Any]:
     return {"arm": cell.label, "batch": cell.batch, **cell.point, **vars(one)}
 
 
-def _told(cell: MeasuredCell, one: Collective) -> dict[str, str]:
+def _told(study: Study, cell: MeasuredCell, trial: Trial, one: Collective) -> dict[str, str]:
     return {
-        "Arm": cell.label,
-        "Collective": f"{one.op} of {words.amount(one.bytes)}" + ("" if one.by == "scheme" else f" ({one.by})"),
+        "Arm": words.in_cell(cell),
+        "Collective": f"{one.op} of {words.amount(one.bytes)}{_by(study, trial, one)}",
         "Count": f"{one.count:,}",
         "Time": words.seconds(one.median_s),
         "algbw": _rate(one.algbw_bps),
         "busbw": _rate(one.busbw_bps),
         "Time / limit": words.ratio(one.median_s / one.least_s) if one.least_s else words.UNKNOWN,
     }
+
+
+def _by(study: Study, trial: Trial, one: Collective) -> str:
+    """What moved it, where that is not the scheme; and of Gloo's sums, which are those that the spec has compared."""
+    if one.by == "scheme":
+        return ""
+    workload = study.run.resolved.get("workload")
+    every = workload.get("check") if isinstance(workload, Mapping) else None
+    like = [each for each in trial.collectives if each.by == "scheme" and each.op == one.op and each.ranks == one.ranks]
+    is_comparison = every and one.by == GLOO and one.bytes in {each.bytes for each in like}
+    return f" ({one.by}: the comparison of check: {every})" if is_comparison else f" ({one.by})"
 
 
 def _rate(rate_bps: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -23,6 +24,8 @@ from testbed.analysis.report.cells import (
 )
 from testbed.analysis.report.question import Key, Panel, Question, column
 from testbed.analysis.statistics import Interval
+from testbed.analysis.verdicts import CALLED
+from testbed.base.listing import counted, shortened
 
 JCT_DEFINED = (
     "JCT runs from the moment the first worker starts its first iteration to the moment the last worker ends its "
@@ -101,64 +104,122 @@ def _jct_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, spa
     return plot.timed(figure, "x", frame["jct_s"].max())
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """Cells of one setting on one network with as many workers each, which did the same work.
+
+    Attributes:
+        cells: those that are ranked: the VALID ones, or all where none is.
+        others: those that are not, because they are not VALID.
+        has_network: whether the setting has cells on other networks, so that this one must be named.
+    """
+
+    cells: tuple[MeasuredCell, ...]
+    others: tuple[MeasuredCell, ...]
+    has_network: bool
+
+    @property
+    def number(self) -> str:
+        """What they are ranked by: JCT, or samples per second where some lost workers."""
+        every = (*self.cells, *self.others)
+        return ratios.JCT if all(faster_by(every[0], cell) == ratios.JCT for cell in every) else ratios.THROUGHPUT
+
+    @property
+    def best(self) -> MeasuredCell:
+        by_time = self.number == ratios.JCT
+        return min(self.cells, key=_jct_of) if by_time else max(self.cells, key=_throughput_of)
+
+    @property
+    def network(self) -> str:
+        topology, workers = self.cells[0].network
+        return f"{topology} with {workers} workers"
+
+
 def _jct_seen(study: Study) -> list[str]:
-    """Which arm was the fastest, of the VALID ones if any is, and how much of each arm's time is synchronisation."""
-    best = _bests(study)
-    if len(best) > 1:
-        did = "finished first in" if all(_by_time(cells) for _, cells in best) else "was fastest in"
-        return [f"Of {len(best)} settings {words.counted([cell.label for cell, _ in best], did)}."]
-    return [_first_of(study, cell, cells) for cell, cells in best]
+    """Which arm of each network was the fastest, of the VALID ones if any is, and how much of each arm's time is
+    synchronisation."""
+    rankings = _rankings(study)
+    if len(study.settings) == 1:
+        return [_first_of(study, ranking) for ranking in rankings]
+    contests: dict[str, list[Ranking]] = {}
+    for ranking in rankings:
+        if len(ranking.cells) > 1:
+            contests.setdefault(ranking.network if ranking.has_network else "", []).append(ranking)
+    told = [_contests(network, of) for network, of in contests.items()]
+    more = [f"{len(told) - words.MOST_NAMED} more networks are in the table of all arms."]
+    unranked = sum(bool(ranking.others) for ranking in rankings)
+    left = [f"Arms that are not VALID are not ranked, at {unranked} of {len(rankings)}."] if unranked else []
+    return [*told[: words.MOST_NAMED], *(more if len(told) > words.MOST_NAMED else []), *left]
 
 
-def _bests(study: Study) -> list[tuple[MeasuredCell, list[MeasuredCell]]]:
-    """The fastest cell of each setting, with all that have a JCT there and did the same work as the first of them."""
-    timed = [[cell for cell in members if cell.middle("jct_s")] for members in study.settings]
-    settings = [[cell for cell in cells if did_alike(cells[0], cell)] for cells in timed]
-    return [(_best(cells), cells) for cells in settings if cells]
+def _contests(network: str, rankings: Sequence[Ranking]) -> str:
+    """Who was first how often, where several arms are ranked."""
+    did = "finished first in" if all(one.number == ratios.JCT for one in rankings) else "was fastest in"
+    counts = words.counted([one.best.label for one in rankings], did)
+    settings = counted(len(rankings), "setting")
+    return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
+
+
+def _rankings(study: Study) -> list[Ranking]:
+    """The cells of each setting that have a JCT, by network; of each network those that did the same work as the first
+    of them."""
+    found = []
+    for members in study.settings:
+        networks: dict[tuple[str, int], list[MeasuredCell]] = {}
+        for cell in members:
+            if cell.middle("jct_s"):
+                networks.setdefault(cell.network, []).append(cell)
+        for cells in networks.values():
+            alike = tuple(cell for cell in cells if did_alike(cells[0], cell))
+            by = Ranking(alike, (), False).number
+            able = tuple(cell for cell in alike if cell.valid_in(by)) or alike
+            others = tuple(cell for cell in alike if cell not in able)
+            found.append(Ranking(able, others, len(networks) > 1))
+    return found
 
 
 def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
-    """A row for each of several settings, unless they are many."""
-    best = _bests(study)
-    if not 1 < len(best) <= words.MOST_ROWS:
+    """A row for each network at each of several settings, unless they are many."""
+    rankings = _rankings(study)
+    if len(study.settings) == 1 or not 1 < len(rankings) <= words.MOST_ROWS:
         return ()
+    has_network = any(one.has_network for one in rankings)
     return tuple(
         {
-            "Setting": words.setting(cell),
-            "Fastest arm": cell.label,
-            "Its JCT": words.seconds(_jct_of(cell)) + words.between(cell.median("jct_s"), words.seconds),
-            f"Relative to {words.against(study.run)}": _against(study, cell, cells),
-            "Synchronisation's share of JCT": _shares(cells) or words.UNKNOWN,
+            "Setting": words.setting(one.best),
+            **({"Network": one.network} if has_network else {}),
+            "Fastest arm": _fastest(one),
+            "Its JCT": words.seconds(_jct_of(one.best)) + words.between(one.best.median("jct_s"), words.seconds),
+            f"Relative to {words.against(study.run)}": _against(study, one),
+            "Synchronisation's share of JCT": _shares(one.cells) or words.UNKNOWN,
         }
-        for cell, cells in best
+        for one in rankings
     )
 
 
-def _against(study: Study, best: MeasuredCell, cells: Sequence[MeasuredCell]) -> str:
+def _fastest(ranking: Ranking) -> str:
+    """Its label, and if it is the only one that could be."""
+    if len(ranking.cells) > 1:
+        return ranking.best.label
+    return f"{ranking.best.label} (the only {'VALID ' if ranking.others else ''}one)"
+
+
+def _against(study: Study, ranking: Ranking) -> str:
     """``0.61× the JCT``; a dash where it cannot be said."""
-    first, number = study.first(best), ratios.JCT if _by_time(cells) else ratios.THROUGHPUT
+    best = ranking.best
+    first = study.first(best)
     if first is None or first is best or not _is_as_valid(study, best):
         return words.UNKNOWN
+    number = faster_by(first, best)
     found = over(first, best, number)
     what = "JCT" if number == ratios.JCT else "samples/s"
     return f"{words.ratio(found.value)} the {what}" if found else words.UNKNOWN
 
 
-def _shares(cells: Sequence[MeasuredCell]) -> str:
+def _shares(cells: Sequence[MeasuredCell], form: str = "{:.0%}") -> str:
     """How much of each arm's JCT is synchronisation; nothing where that is not known."""
     shares = [(sync / _jct_of(cell), cell) for cell in cells if (sync := cell.middle("sync_s")) is not None]
-    return words.each(shares, "{:.0%}".format) if shares else ""
-
-
-def _best(cells: Sequence[MeasuredCell]) -> MeasuredCell:
-    by = ratios.JCT if _by_time(cells) else ratios.THROUGHPUT
-    able = [cell for cell in cells if cell.valid_in(by)] or cells
-    return min(able, key=_jct_of) if _by_time(cells) else max(able, key=_throughput_of)
-
-
-def _by_time(cells: Sequence[MeasuredCell]) -> bool:
-    """Whether JCT says which of them is the fastest; else samples per second do."""
-    return all(faster_by(cells[0], cell) == ratios.JCT for cell in cells)
+    return words.each(shares, form.format) if shares else ""
 
 
 def _jct_of(cell: MeasuredCell) -> float:
@@ -173,19 +234,31 @@ def _throughput_of(cell: MeasuredCell) -> float:
     return found
 
 
-def _first_of(study: Study, best: MeasuredCell, cells: Sequence[MeasuredCell]) -> str:
+def _first_of(study: Study, ranking: Ranking) -> str:
+    best, by_time = ranking.best, ranking.number == ratios.JCT
     first, found = study.first(best), best.median("jct_s")
-    by_time = _by_time(cells)
-    is_compared = first and first is not best and _is_as_valid(study, best)
-    compared = over(first, best, ratios.JCT if by_time else ratios.THROUGHPUT) if first and is_compared else None
+    is_compared = first in ranking.cells and first is not best
+    compared = over(first, best, ranking.number) if first and is_compared else None
     against = f", {words.ratio(compared.value)} of {first.label}" if first and compared else ""
-    shares = [(sync / _jct_of(cell), cell) for cell in cells if (sync := cell.middle("sync_s")) is not None]
-    share = f" Synchronisation is {words.each(shares, '{:.0%} of JCT'.format)}." if shares else ""
+    shares = _shares(ranking.cells, "{:.0%} of JCT")
+    share = f" Synchronisation is {shares}." if shares else ""
     time = words.seconds(_jct_of(best)) + words.between(found, words.seconds)
-    lead = f"{best.label} finished first, in {time}{against}" if len(cells) > 1 else f"{best.label}: JCT is {time}"
-    if not by_time:
+    is_contest = len(ranking.cells) > 1
+    lead = f"{best.label} finished first, in {time}{against}" if is_contest else f"{best.label}: JCT is {time}"
+    if is_contest and not by_time:
         lead = f"{best.label} trained the most samples a second, {_throughput_of(best):,.0f}{against}"
-    return f"{words.where(best)}{lead}.{share}"
+    places = [*filter(None, [words.setting(best)]), *([f"on {ranking.network}"] if ranking.has_network else [])]
+    place = f"{', '.join(places)}: " if places else ""
+    return f"{place[:1].upper()}{place[1:]}{lead}.{share}{_unranked(ranking)}"
+
+
+def _unranked(ranking: Ranking) -> str:
+    """Which arms are not ranked, or that none of the ranked ones is VALID."""
+    called = CALLED[ranking.number]
+    if ranking.others:
+        labels = shortened([cell.label for cell in ranking.others], words.MOST_NAMED)
+        return f" Not ranked, because not VALID in {called}: {labels}."
+    return "" if ranking.best.valid_in(ranking.number) else f" None of this is VALID in {called}."
 
 
 def speed_up(study: Study) -> Question | None:
@@ -212,6 +285,7 @@ def speed_up(study: Study) -> Question | None:
         tuple(panels),
         (
             *_speed_seen(study, [cell for cell in compared if _is_as_valid(study, cell)]),
+            *_speed_doubts(study, compared),
             *words.about_intervals(compared, ratios.JCT),
         ),
         f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
@@ -240,6 +314,27 @@ def _is_as_valid(study: Study, cell: MeasuredCell) -> bool:
         return False
     by = faster_by(first, cell)
     return first.valid_in(by) == cell.valid_in(by)
+
+
+def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
+    """Whose speed-up is not said, and whose is although nothing of it is VALID."""
+    apart = [cell for cell in compared if not _is_as_valid(study, cell)]
+    doubtful = [cell for cell in compared if _is_as_valid(study, cell) and not cell.valid_in(_by(study, cell))]
+    told = [
+        ("Only one of the two is VALID, so nothing is said of", apart),
+        ("Neither of the two is VALID for", doubtful),
+    ]
+    return [
+        f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED)}."
+        for what, cells in told
+        if cells
+    ]
+
+
+def _by(study: Study, cell: MeasuredCell) -> str:
+    first = study.first(cell)
+    assert first is not None  # or it has no speed-up
+    return faster_by(first, cell)
 
 
 def _speed(study: Study, cell: MeasuredCell) -> Interval | None:

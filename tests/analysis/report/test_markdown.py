@@ -25,9 +25,10 @@ def test_doubts_come_first_then_the_finding_and_the_table(run: Run) -> None:
             "**BML on BCube took 0.50×",
             "| Arm | Batch | GST, s | JCT, s | Fidelity |",
             "## How long did the jobs take?",
-            "- Of 2 settings BML on BCube finished first in 2.",
-            "| Setting | Fastest arm | Its JCT |",
-            "| batch 16 | BML on BCube |",
+            "- On star(hosts=9) with 9 workers, of 1 setting Ring on fat-tree finished first in 1.",
+            "| Setting | Network | Fastest arm | Its JCT |",
+            "| batch 16 | star(hosts=9) with 9 workers | Ring on fat-tree |",
+            "| batch 16 | bcube(n=3,k=2) with 9 workers | BML on BCube (the only one) |",
         )
     ]
     assert places == sorted(places)

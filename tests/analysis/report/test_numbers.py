@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.analysis.recorded import RecordedCheck, Run, Trial
-from testbed.analysis.report import latex, markdown, tables, words
+from testbed.analysis.report import latex, markdown, page, tables, words
 from testbed.analysis.report.cells import MeasuredCell
 from testbed.analysis.verdicts import Number
 
@@ -285,3 +285,14 @@ def test_unwatched_numbers_are_marked_and_told_in_every_format(run: Run) -> None
     assert words.unreliable(run) == "Not reliable: GST is UNWATCHED (checks not made: stalls)."
     assert r"\textsuperscript{UNWATCHED}" in latex.render(run)
     assert tables.summary(run).rows[0].state == "unwatched"
+
+
+def test_a_row_that_is_valid_in_part_is_told_from_one_that_is_not_valid_at_all(run: Run) -> None:
+    late = in_trial(only(run, "ps-b16", "ring-b16", "ring-b64"), "ps-b16", **LATE)
+    states = {row.label: row.state for row in tables.summary(only(late, "ps-b16", "ring-b16")).rows}
+    assert states == {"PS on fat-tree": "partly", "Ring on fat-tree": ""}
+    assert [row.state for row in tables.summary(only(late, "ring-b64")).rows] == ["invalid"]
+    assert [row.state for row in tables.trials(late).rows] == ["partly", "", "invalid"]
+    rows = page.render(late).partition('id="summary"')[2]
+    assert '<tr class="partly">' in rows
+    assert '<tr class="invalid">' in rows

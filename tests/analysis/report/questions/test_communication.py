@@ -104,7 +104,7 @@ def test_collectives_that_moved_most_are_told_beside_the_limit_of_the_links(run_
     question = answer(load(run_dir), "collectives")
     assert question.told == (
         {
-            "Arm": "Ring on fat-tree",
+            "Arm": "Ring on fat-tree at batch 16",
             "Collective": "allreduce of 23.8\u00a0MiB",
             "Count": "20",
             "Time": "2.20\u00a0s",
@@ -113,7 +113,7 @@ def test_collectives_that_moved_most_are_told_beside_the_limit_of_the_links(run_
             "Time / limit": "1.10×",
         },
         {
-            "Arm": "Ring on fat-tree",
+            "Arm": "Ring on fat-tree at batch 16",
             "Collective": "allreduce of 400\u00a0B (gloo)",
             "Count": "20",
             "Time": "2.20\u00a0s",
@@ -122,6 +122,33 @@ def test_collectives_that_moved_most_are_told_beside_the_limit_of_the_links(run_
             "Time / limit": "–",
         },
     )
+
+
+def test_every_arm_has_rows_of_collectives_and_the_rest_is_counted(run_dir: Path, edit: Edit) -> None:
+    many = [{**ONE, "bytes": 1000 * n} for n in range(1, 31)]
+    for path in sorted((run_dir / "trials").iterdir()):
+        edit(path, lambda record: record.update(collectives=many))
+    question = answer(load(run_dir), "collectives")
+    rows = [row["Arm"] for row in question.told]
+    cells = {f"{one.label} at batch {one.batch}" for one in load(run_dir).finished}
+    assert set(rows) == cells
+    left = 30 * len(cells) - len(rows)
+    assert question.seen[0] == (
+        f"The table has the {len(rows)} kinds and sizes that moved most bytes in each arm; {left} more are in the "
+        "trials' JSON."
+    )
+
+
+def test_sums_that_are_compared_with_gloos_are_told_as_such(run_dir: Path, edit: Edit) -> None:
+    compared, other = ({**ONE, "by": "gloo", "bytes": nbytes} for nbytes in (ONE["bytes"], 400))
+    edit(run_dir / "trials/ring-b16.json", lambda record: record.update(collectives=[ONE, compared, other]))
+    edit(run_dir / "resolved.json", lambda spec: spec["workload"].update(check=3))
+    told = [row["Collective"] for row in answer(load(run_dir), "collectives").told]
+    assert told == [
+        "allreduce of 23.8\u00a0MiB",
+        "allreduce of 23.8\u00a0MiB (gloo: the comparison of check: 3)",
+        "allreduce of 400\u00a0B (gloo)",
+    ]
 
 
 def test_what_cannot_be_is_refused(run_dir: Path, edit: Edit) -> None:

@@ -14,7 +14,7 @@ from testbed.analysis.report.questions import answered
 
 from ..helpers import answer, judged, only, with_metrics
 
-BOTH = "ps-b16", "bml-b16"
+BOTH = "ps-b16", "ring-b16"
 
 
 def test_of_many_trials_only_the_extremes_are_named(run: Run) -> None:
@@ -30,20 +30,23 @@ def test_of_many_trials_only_the_extremes_are_named(run: Run) -> None:
 
 def test_jct_tells_the_first_and_the_shares(run: Run) -> None:
     run = with_metrics(only(run, *BOTH), "ps-b16", jct_s=10.0, sync_s=4.0)
-    run = with_metrics(run, "bml-b16", jct_s=8.0, sync_s=2.0)
+    run = with_metrics(run, "ring-b16", jct_s=8.0, sync_s=2.0)
     assert answer(run, "jct").seen == (
-        "Batch 16: BML on BCube finished first, in 8.00\u00a0s, 0.80× of PS on fat-tree. "
-        "Synchronisation is 40% of JCT for PS on fat-tree and 25% of JCT for BML on BCube.",
+        "Batch 16: Ring on fat-tree finished first, in 8.00\u00a0s, 0.80× of PS on fat-tree. "
+        "Synchronisation is 40% of JCT for PS on fat-tree and 25% of JCT for Ring on fat-tree.",
         "Each was measured once, so there are no intervals.",
     )
 
 
 def test_an_invalid_trial_does_not_finish_first_before_a_valid_one(run: Run) -> None:
     run = with_metrics(only(run, *BOTH), "ps-b16", jct_s=10.0, sync_s=4.0)
-    run = with_metrics(run, "bml-b16", jct_s=8.0, sync_s=2.0)
-    doubtful = tuple(judged(t, "INVALID") if t.id == "bml-b16" else t for t in run.trials)
+    run = with_metrics(run, "ring-b16", jct_s=8.0, sync_s=2.0)
+    doubtful = tuple(judged(t, "INVALID") if t.id == "ring-b16" else t for t in run.trials)
     question = answer(replace(run, trials=doubtful), "jct")
-    assert question.seen[0].startswith("Batch 16: PS on fat-tree finished first, in 10.0\u00a0s. ")
+    assert question.seen[0] == (
+        "Batch 16: PS on fat-tree: JCT is 10.0\u00a0s. Synchronisation is 40% of JCT for PS on fat-tree. "
+        "Not ranked, because not VALID in JCT: Ring on fat-tree."
+    )
     assert question.frame["verdict"].tolist() == ["VALID", "INVALID"]
     hatched = [bool(trace["marker"]["pattern"]) for trace in question.panels[0].figure["data"] if "marker" in trace]
     assert hatched == [False, False, True, True]
@@ -70,7 +73,9 @@ def test_a_sweep_has_a_line_an_arm_and_a_panel_a_batch(sweep: Run) -> None:
             part = question.frame.iloc[slice(*trace["rows"])]
             assert part["rate (Mbit/s)"].tolist() == [50, 100, 200]
             assert part["arm"].nunique() == 1
-    assert question.seen == ("Of 6 settings BML on BCube finished first in 6.",)
+    lead, *left = question.seen
+    assert lead.startswith("On star(hosts=9) with 9 workers, of 3 settings ")
+    assert left == []
 
 
 def test_speed_ups_are_of_pairs(sweep: Run) -> None:
@@ -170,11 +175,38 @@ def test_one_arm_is_compared_with_nothing(run: Run) -> None:
 def test_several_settings_are_told_in_a_table(run: Run) -> None:
     told = answer(run, "jct").told
     assert [(row["Setting"], row["Fastest arm"]) for row in told] == [
-        ("batch 16", "BML on BCube"),
-        ("batch 64", "BML on BCube"),
+        ("batch 16", "Ring on fat-tree"),
+        ("batch 16", "BML on BCube (the only one)"),
+        ("batch 64", "Ring on fat-tree (the only one)"),
+        ("batch 64", "BML on BCube (the only one)"),
     ]
-    assert told[1]["Relative to PS on fat-tree"] == words.UNKNOWN  # its trial failed there
+    assert told[2]["Relative to PS on fat-tree"] == words.UNKNOWN  # its trial failed there
     assert told[0]["Relative to PS on fat-tree"].endswith("× the JCT")
+
+
+def test_arms_on_other_networks_are_not_ranked(run: Run) -> None:
+    run = with_metrics(only(run, "ps-b16", "bml-b16"), "ps-b16", jct_s=10.0, sync_s=4.0)
+    run = with_metrics(run, "bml-b16", jct_s=8.0, sync_s=2.0)
+    assert answer(run, "jct").seen[:2] == (
+        "Batch 16, on star(hosts=9) with 9 workers: PS on fat-tree: JCT is 10.0\u00a0s. "
+        "Synchronisation is 40% of JCT for PS on fat-tree.",
+        "Batch 16, on bcube(n=3,k=2) with 9 workers: BML on BCube: JCT is 8.00\u00a0s. "
+        "Synchronisation is 25% of JCT for BML on BCube.",
+    )
+
+
+def test_what_a_speed_up_leaves_out_is_said(run: Run) -> None:
+    first, other = (
+        tuple(judged(t, "INVALID") if t.id in spoilt else t for t in only(run, *BOTH).trials)
+        for spoilt in ((BOTH[1],), BOTH)
+    )
+    assert (
+        "Only one of the two is VALID, so nothing is said of Ring on fat-tree at batch 16."
+        in answer(replace(run, trials=first), "speed-up").seen
+    )
+    seen = answer(replace(run, trials=other), "speed-up").seen
+    assert "Neither of the two is VALID for Ring on fat-tree at batch 16." in seen
+    assert answer(replace(run, trials=other), "jct").seen[0].endswith(" None of this is VALID in JCT.")
 
 
 def test_speed_ups_at_several_settings_are_told_in_a_table(sweep: Run) -> None:
