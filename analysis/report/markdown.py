@@ -48,7 +48,7 @@ def _doubts(run: Run) -> list[str]:
         ("Trials that were measured again", tables.again(run)),
     ):
         if found:
-            listed = [f"{name}: {verdict}. {' '.join(reasons)}".strip() for name, verdict, reasons in found]
+            listed = [f"{name}: {verdict}. {'; '.join(reasons)}".strip() for name, verdict, reasons in found]
             parts.append(f"## {title}\n\n{_list(listed)}")
     return parts
 

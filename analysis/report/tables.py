@@ -16,6 +16,7 @@ from testbed.analysis.report import words
 from testbed.analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
 from testbed.analysis.statistics import Interval
 from testbed.analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, joint_verdict, percent
+from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text
 
 NONE = words.UNKNOWN
@@ -413,14 +414,39 @@ def _trial_state(trial: Trial) -> str:
 
 
 def troubles(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """(trial, ``FAILED`` or its verdict, reasons) of each trial that failed or is not VALID in all its numbers."""
-    return tuple(
-        (words.name(trial), "FAILED", (trial.error or "no reason is recorded",))
-        if not trial.done
-        else (words.name(trial), _verdict(trial), tuple(map(_reason, trial.reasons)))
-        for trial in run.trials
-        if not trial.valid
-    )
+    """(trials, ``FAILED`` or their verdict, reasons) of the trials that failed or are not VALID in all their numbers.
+
+    Trials with the same verdict because of the same checks are together: reasons that differ only in what was measured
+    are those of the first of them.
+    """
+    causes: dict[tuple[str, tuple[str, ...]], list[Trial]] = {}
+    for trial in run.trials:
+        if not trial.valid:
+            causes.setdefault(_cause(trial), []).append(trial)
+    return tuple((_together(trials), cause[0], _reasons(trials)) for cause, trials in causes.items())
+
+
+def _cause(trial: Trial) -> tuple[str, tuple[str, ...]]:
+    if not trial.done:
+        return "FAILED", _failed(trial)
+    return _verdict(trial), tuple(dict.fromkeys(check.name for check in trial.reasons))
+
+
+def _failed(trial: Trial) -> tuple[str, ...]:
+    return (trial.error or "no reason is recorded",)
+
+
+def _together(trials: Sequence[Trial]) -> str:
+    names = shortened([words.name(trial) for trial in trials], words.MOST_NAMED, "; ", "more trials")
+    return names if len(trials) == 1 else f"{len(trials)} trials: {names}"
+
+
+def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Those of the first trial, each with its trial if not all of them say the same."""
+    told = [tuple(map(_reason, trial.reasons)) if trial.done else _failed(trial) for trial in trials]
+    if len(set(told)) == 1:
+        return told[0]
+    return *told[0], f"So it is in {words.name(trials[0])}; the others are under Every fidelity check of every trial."
 
 
 def again(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

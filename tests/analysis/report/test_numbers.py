@@ -296,3 +296,31 @@ def test_a_row_that_is_valid_in_part_is_told_from_one_that_is_not_valid_at_all(r
     rows = page.render(late).partition('id="summary"')[2]
     assert '<tr class="partly">' in rows
     assert '<tr class="invalid">' in rows
+
+
+def test_trials_that_are_not_valid_for_the_same_cause_are_told_together(run: Run) -> None:
+    spoilt = next(trial for trial in run.finished if trial.id == "ring-b64")
+    other = tuple(replace(check, detail="quite busy") if not check.ok else check for check in spoilt.checks)
+    alike = [replace(spoilt, repeat=repeat) for repeat in range(6)]
+    ((names, verdict, reasons),) = tables.troubles(replace(run, trials=tuple(alike)))
+    assert names.startswith("6 trials: Ring on fat-tree at batch 64; ")
+    assert names.endswith("; and 2 more trials")
+    assert (verdict, len(reasons)) == ("INVALID", 1)
+    last = replace(alike[-1], checks=other)
+    ((_, _, reasons),) = tables.troubles(replace(run, trials=(*alike[:-1], last)))
+    assert reasons[1] == (
+        "So it is in Ring on fat-tree at batch 64; the others are under Every fidelity check of every trial."
+    )
+    text = page.render(replace(run, trials=tuple(alike)))
+    assert "<summary>6 of 6 trials</summary>" in text
+    told = markdown.render(replace(run, trials=tuple(alike)))
+    assert told.count("cpu: ") == 1
+
+
+def test_reasons_do_not_run_together_in_markdown(run: Run) -> None:
+    spoilt = next(trial for trial in run.finished if trial.id == "ring-b64")
+    two = tuple(replace(check, name=name, detail="too much") for check in spoilt.reasons for name in ("cpu", "steal"))
+    trial = replace(
+        spoilt, checks=two, numbers={n: replace(v, spoilt_by=("cpu", "steal")) for n, v in spoilt.numbers.items()}
+    )
+    assert "cpu: too much; steal: too much" in markdown.render(replace(run, trials=(trial,)))
