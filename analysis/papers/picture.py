@@ -10,6 +10,8 @@ from testbed.analysis.papers.claim import Row, number, stated
 
 _NAME_PX, _PLOT_PX, _ROW_PX, _AXIS_PX = 300, 420, 26, 30
 _PAD_PX = 12
+_CHARACTER_PX = 7
+"""Width of a character of a tick, at most."""
 INK, PAPER, OURS = "currentColor", "#c77d18", "#2b6cb0"
 
 
@@ -21,18 +23,20 @@ def picture(rows: Sequence[Row]) -> str:
     values = [value for row in shown for value in _numbers(row)]
     low, high = min(0.0, *values), max(values)
     high = high if high > low else low + 1
+    unit = shown[0].unit
+    ticks = [(tick, number(tick, unit)) for tick in _ticks(low, high)]
+    right_px = max(_PAD_PX, math.ceil(_CHARACTER_PX * len(ticks[-1][1]) / 2))
 
     def x(value: float) -> float:
-        return _NAME_PX + _PAD_PX + (_PLOT_PX - 2 * _PAD_PX) * (min(value, high) - low) / (high - low)
+        return _NAME_PX + _PAD_PX + (_PLOT_PX - _PAD_PX - right_px) * (min(value, high) - low) / (high - low)
 
     height = _ROW_PX * len(shown) + _AXIS_PX
-    unit = shown[0].unit
     label = f"paper, theory and here, in {unit or 'numbers'}"
     parts = [
         f'<svg class="numbers" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_NAME_PX + _PLOT_PX} {height}" '
         f'role="img" aria-label="{escape(label)}" font-size="12" fill="currentColor">'
     ]
-    parts += [_grid(x(tick), height, number(tick, unit)) for tick in _ticks(low, high)]
+    parts += [_grid(x(tick), height, text) for tick, text in ticks]
     for i, row in enumerate(shown):
         parts += _marks(row, _ROW_PX * (i + 0.5), x)
     return "\n".join([*parts, "</svg>"])

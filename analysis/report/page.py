@@ -18,7 +18,8 @@ def render(run: Run) -> str:
     questions = answered(run)
     return template("testbed.analysis.report", "report.html").render(
         run=run,
-        finding=words.finding(run),
+        finding=words.lead(run),
+        left_out=words.left_out(run),
         against=words.against(run) if run.labels else "",
         unreliable=words.unreliable(run),
         doubts=words.doubts(run),

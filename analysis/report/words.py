@@ -32,19 +32,34 @@ def finding(run: Run) -> str:
     there is none, how many samples a second each arm trained, for other numbers of workers are not ranked. Of jobs that
     shared a network, the one that synchronised fastest against the job of the same name. Arms and settings that are
     left out are named."""
+    return " ".join(filter(None, [lead(run), left_out(run)]))
+
+
+def lead(run: Run) -> str:
+    """The finding without what it leaves out."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
-    by_time = _believed(_compared(run, ratios.GST), ratios.GST)
-    if by_time:
-        return " ".join([_fastest(run, by_time), *_left_out(run, by_time, ratios.GST)])
-    by_samples = _believed(_compared(run, ratios.THROUGHPUT), ratios.THROUGHPUT)
-    if by_samples:
-        return " ".join([_samples(run, by_samples), *_left_out(run, by_samples, ratios.THROUGHPUT)])
-    return _alone(run.finished)
+    compared, number = _of_finding(run)
+    if not compared:
+        return _alone(run.finished)
+    return _fastest(run, compared) if number == ratios.GST else _samples(run, compared)
 
 
-def _left_out(run: Run, compared: Compared, number: str) -> list[str]:
-    """The sentence that a finding is not of all arms and settings, and why; none where it is."""
+def left_out(run: Run) -> str:
+    """The sentence that names the arms and settings that the finding leaves out; empty where there are none."""
+    compared, number = _of_finding(run)
+    return _left_out(run, compared, number) if compared else ""
+
+
+def _of_finding(run: Run) -> tuple[Compared, str]:
+    """The cells that a finding is from, and by which number they are compared; none where no two can be."""
+    for number in (ratios.GST, ratios.THROUGHPUT):
+        if compared := _believed(_compared(run, number), number):
+            return compared, number
+    return [], ratios.GST
+
+
+def _left_out(run: Run, compared: Compared, number: str) -> str:
     used = {cell.place for _, cell in compared}
     by_place: dict[Place | None, MeasuredCell] = {cell.place: cell for cell in cells(run)}
     settings: Counter[str] = Counter()
@@ -60,7 +75,7 @@ def _left_out(run: Run, compared: Compared, number: str) -> list[str]:
     for why, counts in left.items():
         labels = [f"{label}{_share(count, settings[label])}" for label, count in counts.items()]
         told.append(f"{shortened(labels, MOST_NAMED)} ({why})")
-    return [f"Left out: {'; '.join(told)}."] if told else []
+    return f"Left out: {'; '.join(told)}." if told else ""
 
 
 def _share(count: int, settings: int) -> str:
@@ -167,7 +182,7 @@ def _other_networks(run: Run) -> str:
     if not differing:
         return ""
     ran: dict[str, dict[str, None]] = {}
-    for cell in (cell for both in differing for cell in both):
+    for cell in (cell for both in beside for cell in both):
         ran.setdefault(_network(cell), {})[cell.label] = None
     each = [
         f"{listed(labels) if len(labels) <= MOST_NAMED else f'{len(labels)} arms'} ran on {network}"

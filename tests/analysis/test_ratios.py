@@ -222,7 +222,9 @@ def test_headlines_rank_arms_with_as_many_workers_first(run_dir: Path) -> None:
     finding, _, left = words.finding(replace(run, trials=trials)).partition(" Left out: ")
     assert "BML" not in finding
     assert "BML on BCube at 1 of 2 settings (another number of workers)" in left
-    assert words.unlike(run) == f"Networks differ: {PS} ran on star(hosts=9); BML on BCube ran on bcube(n=3,k=2)."
+    assert words.unlike(run) == (
+        f"Networks differ: {PS} and {RING} ran on star(hosts=9); BML on BCube ran on bcube(n=3,k=2)."
+    )
 
 
 def test_the_closing_table_says_what_speed_ups_are_by(told: Path) -> None:

@@ -148,7 +148,8 @@ def _jct_seen(study: Study) -> list[str]:
     told = [_contests(network, of) for network, of in contests.items()]
     more = [f"{len(told) - words.MOST_NAMED} more networks are in the table of all arms."]
     unranked = sum(bool(ranking.others) for ranking in rankings)
-    left = [f"Arms that are not VALID are not ranked, at {unranked} of {len(rankings)}."] if unranked else []
+    where = "settings on a network" if any(one.has_network for one in rankings) else "settings"
+    left = [f"At {unranked} of {len(rankings)} {where}, arms that are not VALID are not ranked."] if unranked else []
     return [*told[: words.MOST_NAMED], *(more if len(told) > words.MOST_NAMED else []), *left]
 
 
@@ -198,10 +199,11 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
 
 
 def _fastest(ranking: Ranking) -> str:
-    """Its label, and if it is the only one that could be."""
-    if len(ranking.cells) > 1:
-        return ranking.best.label
-    return f"{ranking.best.label} (the only {'VALID ' if ranking.others else ''}one)"
+    """Its label, with a mark if it is the only one that could be, or is not VALID."""
+    doubt = ranking.best.doubt_in(ranking.number)
+    marks = [f"the only {'VALID ' if ranking.others else ''}one"] if len(ranking.cells) == 1 else []
+    marks += [doubt] if doubt else []
+    return f"{ranking.best.label} ({', '.join(marks)})" if marks else ranking.best.label
 
 
 def _against(study: Study, ranking: Ranking) -> str:

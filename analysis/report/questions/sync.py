@@ -13,6 +13,7 @@ from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
 from testbed.analysis.report.question import Key, Panel, Question, column
 from testbed.analysis.verdicts import GST_P95
+from testbed.base.listing import shortened
 
 MOST_POINTS = 6000
 """Iterations of all trials that are drawn as a point each; of more than that, quantiles."""
@@ -64,7 +65,7 @@ def against_theory(study: Study) -> Question | None:
         "How close is synchronisation to the limit of the links?",
         frame,
         tuple(panels),
-        tuple(_seen(cells)),
+        (*_seen(cells), *_below_theory(cells)),
         f"{DEFINED}{about_updates(cells)} {how}{left_out}{_about_excused(cells)}",
         (*plot.legend(study.run, study.along), *theory),
     )
@@ -229,6 +230,29 @@ def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
         spread, cell = max(wide, key=lambda row: row[0])
         sentences.append(f"{words.in_cell(cell)} varies most: its 95th percentile is {words.ratio(spread)} its median.")
     return sentences
+
+
+def _below_theory(cells: Sequence[MeasuredCell]) -> list[str]:
+    """Why GST may be less than theory; nothing where it is not."""
+    names = [words.in_cell(cell) for cell in cells if _is_below_theory(cell)]
+    if not names:
+        return []
+    return [
+        f"Some GST of {shortened(names, words.MOST_NAMED)} is less than theory's, which is for the whole gradient: GST "
+        "begins when the last worker has its gradient, and what was sent before is not in it. The bound is for the "
+        "bytes that were left, so GST can be above its bound all the same."
+    ]
+
+
+def _is_below_theory(cell: MeasuredCell) -> bool:
+    """Whether an iteration is, in a trial whose bound is less than theory, too."""
+    for trial in cell.counted(GST):
+        bound_s, theory_s = _bound_s(trial.metrics.gst_median_s, trial.metrics.gst_ratio), trial.metrics.gst_theory_s
+        if trial.gst_s is None or bound_s is None or theory_s is None:
+            continue
+        if bound_s < theory_s and trial.gst_s.min() < theory_s:
+            return True
+    return False
 
 
 def _p95_over_median(cell: MeasuredCell) -> float | None:

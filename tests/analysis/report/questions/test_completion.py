@@ -177,7 +177,7 @@ def test_several_settings_are_told_in_a_table(run: Run) -> None:
     assert [(row["Setting"], row["Fastest arm"]) for row in told] == [
         ("batch 16", "Ring on fat-tree"),
         ("batch 16", "BML on BCube (the only one)"),
-        ("batch 64", "Ring on fat-tree (the only one)"),
+        ("batch 64", "Ring on fat-tree (the only one, INVALID)"),
         ("batch 64", "BML on BCube (the only one)"),
     ]
     assert told[2]["Relative to PS on fat-tree"] == words.UNKNOWN  # its trial failed there

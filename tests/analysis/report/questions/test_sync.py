@@ -22,6 +22,21 @@ def test_gst_tells_the_span_and_the_widest(run: Run) -> None:
     )
 
 
+def test_gst_below_theory_gets_a_word(run: Run) -> None:
+    run = only(run, "ps-b16", "bml-b16")
+    assert not [sentence for sentence in answer(run, "gst").seen if "less than theory" in sentence]
+    run = with_metrics(run, "bml-b16", gst_theory_s=1.0, gst_ratio=1.02)
+    told = answer(run, "gst").seen[-1]
+    assert told.startswith(
+        "Some GST of BML on BCube at batch 16 is less than theory's, which is for the whole gradient:"
+    )
+    assert not [
+        sentence
+        for sentence in answer(with_metrics(run, "bml-b16", gst_ratio=None), "gst").seen
+        if "theory" in sentence
+    ]
+
+
 def test_every_iteration_after_the_warm_up_is_a_point(run: Run) -> None:
     frame = answer(only(run, "bml-b16"), "gst").frame
     assert frame["iteration"].tolist() == list(range(1, 20))
