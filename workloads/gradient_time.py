@@ -49,17 +49,18 @@ def measured_s(training: Training) -> float:
     use_one_thread()
     replica = Replica(training)
     samples = replica.samples(0, 0, 1)
-    spent_s: list[float] = []
-    until_s = 0.0
-    while len(spent_s) < LEAST_RUNS or (len(spent_s) < MOST_RUNS and time.monotonic() < until_s):
+
+    def spent_s() -> float:
         before_s = time.process_time()
         replica.compute(*samples)
         replica.step(1)
-        if until_s:
-            spent_s.append(time.process_time() - before_s)
-        else:  # the first one meets new memory
-            until_s = time.monotonic() + ENOUGH_S
-    return median(spent_s)
+        return time.process_time() - before_s
+
+    spent_s()  # the first one meets new memory
+    until_s, times_s = time.monotonic() + ENOUGH_S, [spent_s() for _ in range(LEAST_RUNS)]
+    while len(times_s) < MOST_RUNS and time.monotonic() < until_s:
+        times_s.append(spent_s())
+    return median(times_s)
 
 
 def main(parent: int) -> None:

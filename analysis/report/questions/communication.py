@@ -17,7 +17,7 @@ from testbed.base.units import rate_text
 MOST_SHOWN = 6
 """Kinds and sizes of collectives of an arm in the table: those that moved most."""
 MOST_ROWS, MOST_CELLS = 24, 24
-"""Of the table of collectives; each arm at each setting has at least one row."""
+"""Most rows of the table of collectives, and most arms at settings in it: each of these has at least one row."""
 GLOO = "gloo"
 """The scheme whose losses those of other arms are put beside."""
 EXPOSED_DEFINED = (
