@@ -76,7 +76,7 @@ PROFILE = """{{kind: profile, model: vgg19, scale: {scale}, batch: 32, iteration
     compute: {compute}, overlap: {overlap}}}"""
 TRAINED = "{model: lenet5, dataset: digits, batch: 128, iterations: 8, compute: real}"
 RANKS = """
-import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -85,12 +85,14 @@ torch.set_num_threads(1)
 dist.init_process_group("gloo")
 gradient, weights = torch.ones(250_000), torch.ones(400, 400)
 for _ in range(8):
+    time.sleep(0.05)
     for _ in range(40):
         weights = torch.tanh(weights @ weights)
     dist.all_reduce(gradient)
 dist.destroy_process_group()
 """
-"""Eight iterations: what a core computes in a fifth of a second, and 1 MB to sum."""
+"""Eight iterations: a wait for data, what a core computes in a fifth of a second, and 1 MB to sum. Without the wait, two
+ranks fill two cores, and the machine rightly counts as too busy."""
 RANKED = "{kind: command, command: python ranks.py}"
 SCRIPT = """
 import os, subprocess, time

@@ -50,11 +50,18 @@ dist.destroy_process_group()
 
 
 def ran(bench: Bench, folder: Path, body: str, *, stops: bool, scheme: str = "") -> dict[str, Any]:
-    """The record of a trial of a script, rank 1 of which is stopped for half of the time or is left alone."""
+    """The record of a trial of a script, rank 1 of which is stopped for half of the time or is left alone.
+
+    On a busy machine, the harness may look too seldom, and says so: then there is another trial, three at most.
+    """
     (folder / "rank.py").write_text(STOP.replace("STOPS", str(stops)) + body)
-    (outcome,) = bench.run(SPEC.format(script="rank.py", scheme=scheme), folder)
-    assert outcome.record["status"] == "done", outcome.record["error"]
-    return outcome.record
+    for _ in range(3):
+        (outcome,) = bench.run(SPEC.format(script="rank.py", scheme=scheme), folder)
+        record: dict[str, Any] = outcome.record
+        assert record["status"] == "done", record["error"]
+        if check(record, "stalls")["watched"]:
+            break
+    return record
 
 
 def test_a_command_whose_rank_stands_still_is_invalid_and_the_rank_is_named(bench: Bench, tmp_path: Path) -> None:
@@ -68,10 +75,7 @@ def test_a_command_whose_rank_stands_still_is_invalid_and_the_rank_is_named(benc
 
 def test_a_command_that_is_left_alone_is_watched_and_did_not_stand_still(bench: Bench, tmp_path: Path) -> None:
     """That it sleeps nearly all the time is its own will."""
-    for _ in range(3):  # on a busy machine, the harness may look too seldom for once
-        record = ran(bench, tmp_path, COMMAND, stops=False)
-        if check(record, "stalls")["watched"]:
-            break
+    record = ran(bench, tmp_path, COMMAND, stops=False)
     assert (check(record, "stalls")["watched"], check(record, "run queue")["watched"]) == (True, True)
     assert check(record, "stalls")["value"] < 0.03
     number = record["fidelity"]["numbers"]["jct"]
