@@ -91,8 +91,8 @@ for _ in range(8):
     dist.all_reduce(gradient)
 dist.destroy_process_group()
 """
-"""Eight iterations: a wait for data, what a core computes in a fifth of a second, and 1 MB to sum. Without the wait, two
-ranks fill two cores, and the machine rightly counts as too busy."""
+"""Eight iterations: a wait for data, what a core computes in a fifth of a second, and 1 MB to sum. Without the wait,
+two ranks fill two cores, and the machine rightly counts as too busy."""
 RANKED = "{kind: command, command: python ranks.py}"
 SCRIPT = """
 import os, subprocess, time
