@@ -85,9 +85,14 @@ def _slower(job: Job, changes: Sequence[Change]) -> float:
 
 class Estimate:
     """A guess that gets better: a trial whose cell has run takes as long as it did, any other as much longer than
-    guessed as those that have run did."""
+    guessed as those that have run did.
 
-    def __init__(self) -> None:
+    Args:
+        most_played: so many cells are played for a guess.
+    """
+
+    def __init__(self, most_played: int = MOST_PLAYED) -> None:
+        self._most_played = most_played
         self._took: dict[Cell, list[float]] = {}
         self._expected: dict[Cell, float] = {}
         self._guessed_s = self._taken_s = 0.0
@@ -109,7 +114,7 @@ class Estimate:
     def _guess_s(self, trial: Trial) -> float:
         """Without what was learnt."""
         if trial.cell not in self._expected:
-            self._expected[trial.cell] = expected_s(trial, plays=len(self._expected) < MOST_PLAYED)
+            self._expected[trial.cell] = expected_s(trial, plays=len(self._expected) < self._most_played)
         return self._expected[trial.cell]
 
     def left_s(self, trials: Iterable[Trial]) -> float:

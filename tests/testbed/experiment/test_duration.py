@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.experiment import duration
 from testbed.experiment.duration import (
     FEW_PROCESSES,
     OVERHEAD_S,
@@ -51,16 +50,13 @@ def test_links_that_get_slower_make_synchronisations_longer(source: Source) -> N
     assert planned_changes(plain) == []
 
 
-def test_the_beginning_of_scheduled_trials_is_played_for_some_cells(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_beginning_of_scheduled_trials_is_played_for_some_cells(source: Source) -> None:
     """The least time of scheduled updates says nothing of how they wait for each other."""
     arms = "arms=[{topology: star(hosts=8), scheme: mlfabric_a}, {topology: star(hosts=8), scheme: mlfabric_ssp}]"
     first, second = trials(read(SPEC, "spec.yaml", source.folder, [arms, PACED]))
     assert first.job.jct_theory_s is not None
     assert expected_s(first) > expected_s(first, plays=False)
-    monkeypatch.setattr(duration, "MOST_PLAYED", 1)
-    estimate = Estimate()
+    estimate = Estimate(most_played=1)
     assert estimate.of(first) == expected_s(first)
     assert estimate.of(second) == expected_s(second, plays=False)
 
