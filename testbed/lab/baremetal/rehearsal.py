@@ -29,9 +29,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import testbed
 from testbed.base.errors import LabError, MissingToolError, PrivilegeError
-from testbed.base.python import code_command, module_command
+from testbed.base.python import PACKAGE, code_command, module_command
 from testbed.lab.baremetal.rehearsed import (
     ASKED,
     CLOCK_STEP_S,
@@ -106,7 +105,7 @@ class Rehearsal:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(Path(testbed.__file__).parents[1])},
+            env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
         )
         assert self._process.stdout
         line = self._process.stdout.readline()
