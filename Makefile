@@ -13,7 +13,7 @@ test: check docs
 # The demo's experiment on nine SSH hosts that live in namespaces of this machine, through the playbooks; needs root.
 rehearse:
 	@./setup.sh test
-	@.venv/bin/python -m testbed.lab.baremetal.rehearse
+	@.venv/bin/python -m tests.rehearsal.rehearse
 
 check:
 	@./setup.sh test

@@ -27,7 +27,7 @@ from testbed.analysis.recorded import (
     Trial,
     workload_of,
 )
-from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
+from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED, SCHEMA
 from testbed.analysis.strikes import strikes_of
 from testbed.analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
@@ -41,8 +41,6 @@ from testbed.workloads import kinds
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = 1
-"""The newest schema of a run directory that this version reads."""
 LARGEST_SPEC_BYTES = 2**17
 """Twice as much as :mod:`testbed.spec.yaml` reads, for what ``--set`` changed stands above it."""
 

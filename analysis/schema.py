@@ -23,6 +23,8 @@ from testbed.files.shape import (
     count_to,
 )
 
+SCHEMA = 1
+"""The version of records, of the environment and of the resolved spec: what is written, and the newest that is read."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """A part of the names of files."""
 

@@ -2,7 +2,7 @@
 
 Usage: ``python benchmarks/baremetal.py [--hosts 9]`` as root
 
-Hosts are rehearsed ones (testbed/lab/baremetal/rehearsal.py), so all of them share this machine's cores: on machines of
+Hosts are rehearsed ones (tests/rehearsal/rehearsal.py), so all of them share this machine's cores: on machines of
 their own, what is done at the same time takes a fraction.
 """
 
@@ -18,7 +18,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from testbed.lab.baremetal.rehearsal import Rehearsal
+sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
+
+from tests.rehearsal.rehearsal import Rehearsal
 
 PREPARE_S, START_S = 30.0, 20.0
 """What is to be reached."""

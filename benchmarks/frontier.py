@@ -16,12 +16,12 @@ from pathlib import Path
 
 from testbed.base.columns import columns
 from testbed.base.units import rate_text
-from testbed.capacity.ladder import GUESS_BPS_PER_CORE, LOST, Rung, frontier_bps, recorded, trial_of
 from testbed.capacity.load import in_all_bps
 from testbed.capacity.model import certified
 from testbed.evidence.referee import Referee
-from testbed.experiment.built import lab_rate_bps
+from testbed.experiment.ladder import GUESS_BPS_PER_CORE, LOST, Rung, frontier_bps, recorded, trial_of
 from testbed.lab.netns import NetnsLab
+from testbed.trial.network import lab_rate_bps
 
 NETWORKS = {
     "star(hosts=4)": ("ring", "ps", "gloo", "openmpi(algorithm=ring)"),

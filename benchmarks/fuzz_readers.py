@@ -36,9 +36,9 @@ from testbed.analysis.load import load
 from testbed.analysis.report import FORMATS
 from testbed.analysis.report import text as report_text
 from testbed.base.errors import TestbedError
+from testbed.control import endings
 from testbed.control.feed import Feed
 from testbed.evidence.referee import read_weights
-from testbed.execution import supervise
 from testbed.files.foreign import UnfitError
 from testbed.recovery import failover
 from testbed.run_directory import stored
@@ -462,8 +462,8 @@ def _source(path: Path) -> None:
 
 def _said(path: Path) -> None:
     Feed({"h0": path}).done("h0")
-    supervise.tail(path)
-    supervise.read_checked(path, 2**22)
+    endings.tail(path)
+    endings.read_checked(path, 2**22)
 
 
 def _run(path: Path) -> None:

@@ -27,7 +27,6 @@ from testbed.base.columns import columns
 from testbed.base.errors import TestbedError, TrialError
 from testbed.execution import supervise
 from testbed.lab.baremetal.lab import BaremetalLab
-from testbed.lab.baremetal.rehearsal import ASKED, PASSWORD, Rehearsal
 from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.docker import image
 from testbed.lab.docker.daemon import Daemon
@@ -36,6 +35,7 @@ from testbed.lab.mininet.lab import MininetLab
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch, Program
 from testbed.topologies.build import build
+from tests.rehearsal.rehearsal import ASKED, PASSWORD, Rehearsal
 from tests.testbed.lab.attack import CONTAINERS, MACHINES, NAMESPACES, Ground, attack
 
 FILES = 100_000

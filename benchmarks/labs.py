@@ -3,7 +3,7 @@
     python benchmarks/labs.py [--rounds N] [--iterations N] [--lab NAME ...]
 
 Labs take turns, and each round is a run of ``experiments/quickstart.yaml`` with one of its batch sizes. Machines are
-rehearsed ones (testbed/lab/baremetal/rehearsal.py). Docker needs a daemon; where there is none, put
+rehearsed ones (tests/rehearsal/rehearsal.py). Docker needs a daemon; where there is none, put
 ``python tests/testbed/lab/dockerd.py`` in front, which takes one for the time being. A lab that this machine cannot
 have is left out, with the reason. To reach: medians within 5 % of netns', every trial VALID.
 """
@@ -23,6 +23,8 @@ from typing import Any
 
 from rich.console import Console
 
+sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
+
 from testbed.base.columns import columns
 from testbed.base.errors import MissingToolError, PrivilegeError
 from testbed.experiment.progress import Lines
@@ -31,12 +33,12 @@ from testbed.fidelity import reasons
 from testbed.lab import BUILT_IN
 from testbed.lab.baremetal.hosts import play_on_all
 from testbed.lab.baremetal.lab import BaremetalLab
-from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
 from testbed.lab.docker import image
 from testbed.lab.docker.daemon import Daemon
 from testbed.spec import load
+from tests.rehearsal.rehearsal import Rehearsal
 
 SPEC = Path(__file__).parents[1] / "experiments" / "quickstart.yaml"
 BATCH = 16

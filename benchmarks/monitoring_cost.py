@@ -23,8 +23,8 @@ from unittest import mock
 import in_pairs
 
 from testbed.evidence import spot_checks
-from testbed.execution import job_files
 from testbed.machine import monitor, processes
+from testbed.trial import job_files
 from testbed.workloads.job import WorkerJob
 
 NEVER_S = 3600.0

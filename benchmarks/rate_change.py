@@ -21,13 +21,13 @@ from pathlib import Path
 import ending
 import numpy as np
 
+from testbed.control.conductor import Conductor, Record
 from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Completed
-from testbed.perturb.conductor import Conductor, Record
 from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.kinds.rate import Step
 from testbed.perturb.schedule import schedule

@@ -17,13 +17,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.execution.job_files import peer
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
 from testbed.topologies.addressing import plan
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
+from testbed.trial.job_files import peer
 from testbed.workloads import kinds
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.job import Compute, Training, WorkerJob

@@ -21,7 +21,7 @@ def measure(tell: Callable[[str], object]) -> Known:
     Raises:
         TestbedError: nothing can be measured, or what was measured cannot be kept.
     """
-    from testbed.capacity import ladder  # here, for it takes half a second
+    from testbed.experiment import ladder  # here, for it takes half a second
 
     def tell_step(step: Step) -> None:
         each, whole = rate_text(step.load.rate_bps), rate_text(step.load.in_all_bps)

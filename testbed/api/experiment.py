@@ -20,11 +20,11 @@ from testbed.base.listing import counted
 from testbed.experiment.attempts import WANTED
 from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Planned
+from testbed.experiment.resume import with_found_of
 from testbed.experiment.run import Announce, Experiment, Run, write_report
 from testbed.experiment.selection import Wanted
 from testbed.experiment.stopping import Stopped
 from testbed.run_directory.layout import STOP
-from testbed.run_directory.resume import with_found_of
 from testbed.run_directory.stored import source_of
 from testbed.spec import load
 from testbed.spec.yaml import WRITES_ONE

@@ -88,7 +88,7 @@ class TrialError(TestbedError):
     """A trial that started and failed.
 
     Attributes:
-        events: what had been done to it by then, see :func:`testbed.perturb.conductor.timeline`.
+        events: what had been done to it by then, see :func:`testbed.control.conductor.timeline`.
         process: the name of that which failed first, where one did.
         at_s: when that ended, on ``time.monotonic``; None where the error is of the moment at which it is raised.
         signalled: whether a signal ended it.

@@ -1,6 +1,6 @@
-"""What this machine can carry: measured once, kept in the user's cache, and used to say before a run what to expect.
+"""What this machine can do and carry: kept in the user's cache, and used to say before a run what to expect.
 
-``load`` is what a trial asks for, ``ladder`` measures (``testbed doctor --capacity``), ``model`` predicts from what was
-measured, ``cache`` keeps it, ``advice`` words it, and ``fit`` chooses a scale (``scale: fit``). Only ``ladder`` runs
-anything.
+``load`` is what a trial asks for, ``model`` predicts from what was measured, ``cache`` keeps it, and ``advice`` words
+it. ``doctor`` checks what else runs need. Nothing here runs a trial: :mod:`testbed.experiment.ladder` measures, and
+:mod:`testbed.experiment.fit` chooses a scale (``scale: fit``).
 """

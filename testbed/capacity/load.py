@@ -10,11 +10,10 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.experiment.built import lab_rate_bps
 from testbed.lab.base import LinkSettings
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
-from testbed.trial.network import link_settings
+from testbed.trial.network import lab_rate_bps, link_settings
 from testbed.workloads.sync.cost import Cost
 
 HEADER_BYTES = 52

@@ -36,7 +36,7 @@ def clean(
 
 
 def _here(yes: bool, as_json: bool) -> None:
-    from testbed.machine import leftovers
+    from testbed.lab import leftovers
 
     found, unseen = leftovers.find()
     if yes:

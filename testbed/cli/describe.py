@@ -198,8 +198,8 @@ def doctor(
     A command that enables it stands below each thing that it cannot do. The exit code is 2 if no experiment can run.
     """
     from testbed.base.errors import UsageError
+    from testbed.capacity.doctor import checks
     from testbed.cli.capacity import measured
-    from testbed.machine.doctor import checks
 
     if once and not capacity:
         raise UsageError("--once works only with --capacity", fix="add --capacity")

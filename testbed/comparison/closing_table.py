@@ -15,7 +15,7 @@ from testbed.analysis.jobs import JOB
 from testbed.analysis.strikes import never, strikes_of
 from testbed.analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
-from testbed.experiment.attempts import made
+from testbed.execution.results import attempt_count
 from testbed.workloads.kinds import of_record
 
 ERROR, ACCURACY, TO_ACCURACY = "error at most", "accuracy", "time to accuracy"
@@ -58,7 +58,7 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     header = [*HEADER[:2], *([AT] if swept else []), HEADER[2], *([SPREAD] if repeated else []), *HEADER[3:]]
     if any(_has_staleness(record) for record in records):
         header.insert(header.index(ACCURACY), STALE)
-    if any(made(record) > 1 for record in records):
+    if any(attempt_count(record) > 1 for record in records):
         header.insert(header.index("verdict"), ATTEMPTS)
     if any(map(_has_setup, records)):
         header.insert(header.index("JCT"), SETUP)
@@ -67,7 +67,7 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     for (cell, trials), base in zip(found.items(), _bases(found, first), strict=True):
         named = {"arm": cell.label, "batch": str(cell.batch or MISSING), AT: cell.at or MISSING}
         named[TO_ACCURACY] = _to_accuracy(_repeats(trials), goals[_setting(cell)])
-        named[ATTEMPTS] = str(sum(map(made, trials))) + (f" for {len(trials)}" if len(trials) > 1 else "")
+        named[ATTEMPTS] = str(sum(map(attempt_count, trials))) + (f" for {len(trials)}" if len(trials) > 1 else "")
         rows.append([(named | _numbers(_repeats(trials), _repeats(base))).get(name, MISSING) for name in header])
     noun = _quality(records).noun
     return [{ACCURACY: noun, TO_ACCURACY: f"time to {noun}"}.get(name, name) for name in header], rows

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-import testbed
 from testbed.analysis.load import load
 from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Verdict, number, stated
 from testbed.analysis.recorded import Run
 from testbed.base import exits
 from testbed.base.errors import MissingToolError, OutputError
+from testbed.base.python import PACKAGE
 from testbed.base.units import rate_text
 from testbed.capacity.cache import known
-from testbed.capacity.fit import enlarged
+from testbed.experiment.fit import enlarged
 from testbed.experiment.planning import duration_s
 from testbed.experiment.run import Announce
 from testbed.experiment.run import Experiment as Running
@@ -37,7 +37,7 @@ from testbed.spec import Source
 from testbed.spec import load as load_spec
 from testbed.trial.identity import PATIENCE
 
-EXPERIMENTS = Path(testbed.__file__).parents[1] / "experiments"
+EXPERIMENTS = PACKAGE.parent / "experiments"
 MODES = {False: "quick", True: "full"}
 
 

@@ -15,11 +15,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from testbed.control.background_rates import BackgroundRates
+from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.control.registry import Context
-from testbed.execution.job_files import SYNC_PORT
-from testbed.perturb.conductor import Record
 from testbed.topologies.model import Topology
+from testbed.trial.job_files import SYNC_PORT
 from testbed.workloads.link_rates import NAME, told
 
 EVERY_S, SELDOM_S = 0.1, 1.0

@@ -20,9 +20,9 @@ from testbed.lab.base import Lab
 from testbed.workloads.kinds.base import AnyKind
 
 if TYPE_CHECKING:
-    from testbed.execution.files import Files
-    from testbed.perturb.conductor import Record
+    from testbed.control.conductor import Record
     from testbed.perturb.events import Event
+    from testbed.trial.files import Files
     from testbed.trial.model import Trial
 
 GROUP = "controllers"
@@ -70,7 +70,7 @@ def of_kind(kind: AnyKind) -> Mapping[str, Make]:
 
 def _ours(name: str) -> object:
     module, made_by = BUILT_IN[name]
-    return getattr(import_module(module), made_by)  # only now: it imports what runs a trial
+    return getattr(import_module(module), made_by)  # only now: it imports this module
 
 
 @contextmanager

@@ -15,12 +15,12 @@ from statistics import median
 from typing import Any
 
 from testbed.base.errors import LabError
-from testbed.execution.job_files import LONGEST_PROBE_S, slow_start_s
 from testbed.lab.base import Lab, LinkSettings
 from testbed.lab.measurements import Burst, Way
 from testbed.topologies.addressing import Addresses, plan
 from testbed.topologies.bursts import Burst as HostBurst
 from testbed.topologies.model import Topology
+from testbed.trial.job_files import LONGEST_PROBE_S, slow_start_s
 from testbed.workloads.arrivals import SETTLE
 
 BURST_S = 0.3

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from testbed.base.python import module_command
+from testbed.control import endings
 from testbed.control.feed import Feed
-from testbed.execution import job_files, supervise
-from testbed.execution.files import Files
+from testbed.execution import supervise
 from testbed.lab.base import Lab
 from testbed.lab.programs import Launch, Program
 from testbed.topologies.addressing import plan
+from testbed.trial import job_files
+from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads import kinds
@@ -63,6 +65,6 @@ def measured(trial: Trial, lab: Lab, files: Files, launches: Sequence[Launch]) -
     return [
         {**line, "name": one.process}
         for one in launches
-        for line in supervise.read_checked(files.samples(one.process), MOST_PROBED_BYTES)
+        for line in endings.read_checked(files.samples(one.process), MOST_PROBED_BYTES)
         if line["kind"] == "probe"
     ]

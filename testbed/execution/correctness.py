@@ -13,10 +13,10 @@ from testbed.analysis.metrics import ends_s
 from testbed.base.errors import TrialError
 from testbed.evidence import sum_check
 from testbed.evidence.referee import REFERENCE, ROUNDED, Referee
-from testbed.execution import job_files
-from testbed.execution.files import Files
 from testbed.execution.saved import whole
 from testbed.recovery.deaths import Course
+from testbed.trial import job_files
+from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.workloads.kinds.base import Told
 

@@ -15,19 +15,22 @@ import pandas as pd
 
 from testbed import fidelity
 from testbed.analysis.metrics import median_of_means, rounds
+from testbed.analysis.schema import SCHEMA
 from testbed.base.errors import DiskFullError, SpecError, TrialError, WorkerError
 from testbed.base.process_names import in_job, of_job
+from testbed.control import endings
+from testbed.control.conductor import Record, timeline
 from testbed.control.controller import Controller
 from testbed.control.feed import Feed
 from testbed.evidence import calibration, sum_check
 from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.calibration import Calibrated
+from testbed.evidence.links import link_records
 from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Readings
 from testbed.execution import (
     bursts,
     correctness,
-    job_files,
     link_load,
     observing,
     programs,
@@ -38,25 +41,25 @@ from testbed.execution import (
     supervise,
     transfers,
 )
-from testbed.execution.files import Files, working_files
 from testbed.execution.predicting import predicted
+from testbed.execution.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
 from testbed.execution.so_far import SoFar
 from testbed.execution.starting import Began, Starting
 from testbed.execution.switching import Switching
+from testbed.execution.working_files import working_files
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
 from testbed.machine.processes import ProcessLog
-from testbed.machine.room import blame_full_disk, check_room, most_said_bytes, needed_bytes
 from testbed.perturb.circuits import History, moved_cost, reconfigured_cost
-from testbed.perturb.conductor import Record, timeline
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, undisturbed
 from testbed.recovery.deaths import record as record_of_deaths
 from testbed.recovery.failover import Coordinator
 from testbed.recovery.losses import Bystander
-from testbed.run_directory.layout import SCHEMA
+from testbed.trial import job_files
+from testbed.trial.files import Files
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
@@ -372,7 +375,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     courses |= {name: one.course(around.events) for name, one in bystanders.items()}
     seen = Observed(
         lines={
-            process: supervise.read_checked(files.samples(process), most_said_bytes(job), job.kind)
+            process: endings.read_checked(files.samples(process), most_said_bytes(job), job.kind)
             for job in trial.jobs
             for process in job.processes
         },
@@ -451,7 +454,7 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
         rates=[*map(results.burst, [*seen.before, *probes]), *seen.idle.rates],
         expected_rates=len(trial.topology.bursts) + len(seen.idle.rates),
         round_trips=seen.idle.round_trips,
-        links=results.links(
+        links=link_records(
             trial,
             [one.phases for name, one in courses.items() if name not in seen.failed],
             seen.counters,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from testbed.execution.job_files import burst_addresses
 from testbed.perturb.circuits import Carried, History
 from testbed.topologies.bursts import Burst
 from testbed.topologies.model import Path, Topology
+from testbed.trial.job_files import burst_addresses
 from testbed.trial.model import Trial
 from testbed.workloads.sync.tcp_info import Sent
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.base.errors import TrialError
-from testbed.execution.supervise import ending
+from testbed.control.endings import ending
 from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 

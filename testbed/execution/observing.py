@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.base.errors import TrialError
+from testbed.control.conductor import Conductor, Record
 from testbed.control.controller import Beside
 from testbed.control.feed import Feed
+from testbed.control.patching import Patching
+from testbed.control.reconfiguring import Reconfiguring
 from testbed.control.registry import Context, begun
 from testbed.evidence import calibration
+from testbed.evidence.links import counters_between
 from testbed.evidence.spot_checks import Readings, SpotChecks
-from testbed.execution import results
-from testbed.execution.files import Files
+from testbed.execution.room import most_said_bytes
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.measurements import Counters, Queues
 from testbed.machine.monitor import CpuLog
 from testbed.machine.processes import ProcessLog
-from testbed.machine.room import most_said_bytes
 from testbed.perturb.circuits import History
-from testbed.perturb.conductor import Conductor, Record
-from testbed.perturb.patching import Patching
-from testbed.perturb.reconfiguring import Reconfiguring
+from testbed.trial.files import Files
 from testbed.trial.model import Trial
 
 _T = TypeVar("_T")
@@ -96,7 +96,7 @@ def observe(
     moves = _moves(patching, reconfiguring)
     events = sorted([*conductor.records, *moves], key=lambda one: one.begun_s or math.inf)
     history = reconfiguring[0].history if reconfiguring else patching.history
-    counted, differs = results.since(before, lab.counters()), calibration.differs(lab)
+    counted, differs = counters_between(before, lab.counters()), calibration.differs(lab)
     described, readings = lab.describe(), checks.readings
     return found, Observation(
         counted, monitor.log, described, differs, readings, events, sent, history, queues, monitor.processes

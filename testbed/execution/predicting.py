@@ -15,7 +15,7 @@ def predicted(job: Job, events: Sequence[Mapping[str, Any]], told: Told) -> Mapp
     """Numbers by names of metrics; none if links were blocked, or nobody knows how they changed.
 
     Args:
-        events: of the trial's record, see :func:`testbed.perturb.conductor.timeline`.
+        events: of the trial's record, see :func:`testbed.control.conductor.timeline`.
     """
     changes = rate_changes(events)
     return {} if changes is None else job.predicted(changes, told.norms)

@@ -15,21 +15,24 @@ from typing import Any
 
 from testbed import fidelity
 from testbed.base.errors import TrialTimeoutError
+from testbed.control import endings
+from testbed.control.conductor import timeline
 from testbed.control.feed import Feed
 from testbed.evidence import calibration
 from testbed.evidence.calibration import Calibrated
+from testbed.evidence.links import link_records
 from testbed.evidence.spot_checks import Readings
-from testbed.execution import bursts, job_files, link_load, observing, queues, results, scripts, supervise
-from testbed.execution.files import Files
+from testbed.execution import bursts, link_load, observing, queues, results, scripts, supervise
 from testbed.execution.observing import Observation
 from testbed.execution.search import search_path
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit, Launch, Program
-from testbed.perturb.conductor import timeline
 from testbed.recovery.deaths import undisturbed
 from testbed.spec.workload.launchers import Started, without_launcher
 from testbed.topologies.addressing import plan
+from testbed.trial import job_files
+from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads.kinds.ranks import Failed
@@ -145,7 +148,7 @@ def _wait(lab: Lab, feed: Feed, ranks: Sequence[Launch], files: Files, timeout_s
         ended += exits
         feed.note(exits)
         if feed.failed:
-            raise supervise.died(*supervise.settle(lab, feed.failed, feed.running), files, called.__getitem__)
+            raise endings.died(*supervise.settle(lab, feed.failed, feed.running), files, called.__getitem__)
         now = time.monotonic()
         if now - looked_s >= COUNT_S:
             looked_s, before, seen = now, seen, _signs(lab, ranks)
@@ -158,7 +161,7 @@ def _wait(lab: Lab, feed: Feed, ranks: Sequence[Launch], files: Files, timeout_s
 
 def _signs(lab: Lab, ranks: Sequence[Launch]) -> tuple[int, ...]:
     """What changes while something gets done: lengths of logs, bytes on the links. Raises TrialError: a log is none."""
-    return (*(supervise.size_bytes(Path(one.log)) for one in ranks), *(count.bytes for count in lab.counters()))
+    return (*(endings.size_bytes(Path(one.log)) for one in ranks), *(count.bytes for count in lab.counters()))
 
 
 def _stuck(lab: Lab, running: Sequence[str], log: Path, timeout_s: float) -> TrialTimeoutError:
@@ -166,7 +169,7 @@ def _stuck(lab: Lab, running: Sequence[str], log: Path, timeout_s: float) -> Tri
     return TrialTimeoutError(
         f"for {timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
         f"{', '.join(running[:5])}{supervise.stopped(lab)}\n"
-        f"{supervise.tail(log)}",
+        f"{endings.tail(log)}",
         fix=f"read {log}, or give a longer timeout",
     )
 
@@ -190,7 +193,7 @@ def summary(trial: Trial, ran: Ran, failed: Sequence[Failed] | None = None) -> d
         rates=[*map(results.burst, ran.probes), *ran.idle.rates],
         expected_rates=len(trial.topology.bursts) + len(ran.idle.rates),
         round_trips=ran.idle.round_trips,
-        links=results.links(trial, [undisturbed(job).phases for job in trial.jobs], ran.observed.counters, others, {}),
+        links=link_records(trial, [undisturbed(job).phases for job in trial.jobs], ran.observed.counters, others, {}),
         cpu=ran.observed.cpu,
         processes=ran.observed.processes,
         done=(),

@@ -11,7 +11,7 @@ from typing import Any
 from testbed.base.bounded_json import LARGEST_NUMBER
 from testbed.base.errors import TrialError
 from testbed.base.printable import printable
-from testbed.execution import supervise
+from testbed.control import endings
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, check, is_number
 from testbed.workloads.kinds.ranks import Call, Compared, Failed, Logged, RankRows
 
@@ -82,7 +82,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     Raises:
         TrialError: it is no file, too large, or a line in it is not as ranks write it.
     """
-    lines = supervise.read(path, MOST_BYTES)
+    lines = endings.read(path, MOST_BYTES)
     try:
         for line in lines:
             _check(line)

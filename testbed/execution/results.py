@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,12 +17,9 @@ from testbed.analysis import metrics
 from testbed.analysis.jobs import JOB, singly
 from testbed.analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed.evidence.bounds import Bounds
-from testbed.experiment.attempts import made
 from testbed.files.writing import write_bytes
-from testbed.lab.measurements import Counters
-from testbed.recovery.phases import Phase, contributions, gst_theory_s, link_bytes, wire_bytes
+from testbed.recovery.phases import Phase, contributions, gst_theory_s, wire_bytes
 from testbed.trial.job import Job
-from testbed.trial.model import Trial
 from testbed.workloads.kinds.evidence import Exchanged
 
 COLUMNS = (
@@ -129,72 +125,9 @@ def staleness(updates: pd.Series[int] | None) -> dict[str, float | None]:
     }
 
 
-def since(before: Iterable[Counters], after: Iterable[Counters]) -> list[Counters]:
-    """What the kernel counted between two readings."""
-    return [
-        replace(now, bytes=now.bytes - then.bytes, packets=now.packets - then.packets, drops=now.drops - then.drops)
-        for then, now in zip(before, after, strict=True)
-    ]
-
-
 def burst(line: Mapping[str, Any]) -> dict[str, Any]:
     """What the trial's JSON keeps of a process's ``probe`` line."""
     return {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")}
-
-
-LinkRecord = TypedDict(
-    "LinkRecord",
-    {
-        "link": int,
-        "from": str,
-        "to": str,
-        "rate_bps": int,
-        "bytes": int | None,
-        "other_bytes": int,
-        "drops": int | None,
-        "theory_bytes": int | None,
-        "extra_bytes": int,
-    },
-)
-"""What a trial's JSON holds of a directed link: ``bytes`` and ``drops`` are None where the lab does not count it, and
-``theory_bytes`` where nobody knows them. ``other_bytes`` are those of bursts and background flows, which ``bytes`` has
-not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it sent again."""
-
-
-def links(
-    trial: Trial,
-    phases: Sequence[Sequence[Phase]],
-    counters: Iterable[Counters],
-    other_bytes: Mapping[int, float],
-    extra_bytes: Mapping[int, float],
-) -> list[LinkRecord]:
-    """For each directed link what the kernel counted during training and what theory expects, headers included.
-
-    ``phases`` are those of each job.
-    ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows, and ``extra_bytes``
-    what TCP may have added on that link: acknowledgements, and what it sent again.
-    """
-    topology = trial.topology
-    theory = np.sum([link_bytes(one) for one in phases], axis=0) / trial.network.goodput
-    known = all(job.knows_bytes for job in trial.jobs)
-    counted = {count.directed_link: count for count in counters}
-    found: list[LinkRecord] = []
-    for link in range(2 * len(topology.links)):
-        count, others = counted.get(link), other_bytes.get(link, 0.0)
-        found.append(
-            {
-                "link": link,
-                "from": topology.nodes[topology.tail(link)].name,
-                "to": topology.nodes[topology.head(link)].name,
-                "rate_bps": topology.links[link // 2].rate_bps,
-                "bytes": max(0, round(count.bytes - others)) if count else None,
-                "other_bytes": round(others),
-                "drops": count.drops if count else None,
-                "theory_bytes": round(theory[link]) if known else None,
-                "extra_bytes": round(extra_bytes.get(link, 0.0)),
-            }
-        )
-    return found
 
 
 def pairs(job: Job, sent: Iterable[Exchanged]) -> list[dict[str, Any]]:
@@ -207,12 +140,22 @@ def pairs(job: Job, sent: Iterable[Exchanged]) -> list[dict[str, Any]]:
     ]
 
 
+def attempt_count(record: Mapping[str, Any]) -> int:
+    """How often a trial was measured, as its record has it."""
+    return len(record.get("attempts") or ()) + 1
+
+
 def row(record: Mapping[str, Any]) -> dict[str, Any]:
     """A trial's JSON as its row in results.csv."""
     flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {}), **(record.get("sums") or {})}
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
-    flat |= {"trial": record["id"], "fidelity": judged.get("verdict"), "reasons": why, "attempts": made(record)}
+    flat |= {
+        "trial": record["id"],
+        "fidelity": judged.get("verdict"),
+        "reasons": why,
+        "attempts": attempt_count(record),
+    }
     numbers = numbers_of(judged)
     for name in (*NUMBERS, *WITHOUT_CERTIFICATE):
         if number := verdict_of(numbers, name):

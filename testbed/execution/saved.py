@@ -8,8 +8,8 @@ import numpy as np
 
 from testbed.base.errors import TrialError
 from testbed.evidence.referee import read_weights
-from testbed.execution.files import Files
 from testbed.files.foreign import UnfitError
+from testbed.trial.files import Files
 from testbed.trial.job import Job
 
 

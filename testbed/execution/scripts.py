@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from testbed.base.errors import TrialError
-from testbed.execution import job_files, log_numbers, logged, rank_lines, supervise
-from testbed.execution.files import Files
+from testbed.control import endings
+from testbed.execution import log_numbers, logged, rank_lines
+from testbed.execution.room import most_said_bytes
 from testbed.lab.programs import Launch
-from testbed.machine.room import most_said_bytes
 from testbed.spec.workload.base import Reading, Synchronised
 from testbed.topologies.addressing import Addresses, plan
+from testbed.trial import job_files
+from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.workloads import kinds
@@ -164,7 +166,7 @@ def account(trial: Trial, files: Files) -> Accounted | None:
     ranks = [one for one in told if one is not None]
     found = job.kind.account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
     for name in [*job.processes][job.world :]:
-        lines[name] = supervise.read_checked(files.samples(name), most_said_bytes(job), job.kind)
+        lines[name] = endings.read_checked(files.samples(name), most_said_bytes(job), job.kind)
     logs = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
     record = {
         "collectives": list(found.collectives),

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.base.errors import WorkerError
+from testbed.control import endings
 from testbed.control.feed import Feed
 from testbed.execution import supervise
-from testbed.execution.files import Files
 from testbed.execution.switching import SOON_S, Switching
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit, Launch
+from testbed.trial.files import Files
 from testbed.trial.job import Job, Slot
 
 
@@ -123,7 +124,7 @@ class Starting:
                 continue
             left = [process for process in feed.running if process in job.processes]
             if not left or now_s - self._failing_s[name] > supervise.SETTLE_S:
-                self.failed[name] = supervise.died(self._exits[name], left, self._files)
+                self.failed[name] = endings.died(self._exits[name], left, self._files)
                 for process in left:
                     self._lab.signal(process, signal.SIGKILL)
 

@@ -14,13 +14,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from testbed.base.errors import TestbedError
-from testbed.execution.job_files import joined
+from testbed.control.conductor import Record
 from testbed.lab.base import Lab, Patched
-from testbed.perturb.conductor import Record
 from testbed.perturb.registry import ASKED_IN_BAND
 from testbed.topologies.model import Topology
 from testbed.topologies.patch_panel import repatched
 from testbed.trial.job import Job
+from testbed.trial.job_files import joined
 
 SOON_S = 0.01
 """How soon it is looked again whether hosts are free, or light is there."""

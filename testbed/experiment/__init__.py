@@ -1,1 +1,1 @@
-"""An experiment: its trials, their order and number, and the loop over them."""
+"""An experiment: its trials, their order and number, the loop over them, and how a run goes on."""

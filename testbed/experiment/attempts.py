@@ -30,11 +30,6 @@ _METRICS = {
 """The metrics that are a number, and come with it if it is from another attempt than the samples. GST never is."""
 
 
-def made(record: Mapping[str, Any]) -> int:
-    """How often a trial was measured, as its record has it."""
-    return len(record.get("attempts") or ()) + 1
-
-
 def disturbed(record: Mapping[str, Any], wanted: Collection[str] = WANTED) -> bool:
     """Whether a number that is wanted is INVALID only because of the machine: measuring it again may help, and selects
     nothing else."""

@@ -10,16 +10,12 @@ from testbed.spec import Spec
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
+from testbed.trial.network import lab_rate_bps
 from testbed.workloads import kinds
 from testbed.workloads.buckets import Gradient
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.cost import Cost
 from testbed.workloads.sync.schemes import build_plan
-
-
-def lab_rate_bps(spec: Spec) -> int:
-    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
-    return round(spec.links.rate_bps / spec.workload.scale)
 
 
 class Built:

@@ -12,15 +12,14 @@ from typing import TypeVar
 
 from testbed.base.errors import SpecError
 from testbed.base.units import time_text
-from testbed.execution.job_files import burst_s
 from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
+from testbed.experiment.perturbations import check as check_perturbations
 from testbed.experiment.placing import check_memory, placed
 from testbed.experiment.restarts import check_restarts
 from testbed.experiment.shared import planned
-from testbed.perturb.check import check as check_perturbations
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text
@@ -33,6 +32,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.trial.inputs import Digests, Inputs
 from testbed.trial.job import Job, synchronised
+from testbed.trial.job_files import burst_s
 from testbed.trial.model import Trial
 from testbed.trial.network import Network
 from testbed.trial.packages import Packages
@@ -70,8 +70,8 @@ def first_trials(source: Source) -> list[Trial]:
     Raises:
         SpecError: an arm cannot be; every arm's mistake is listed.
     """
-    assert not source.wants_fit, "testbed.capacity.fit.fit finds the scale first"
-    assert not source.wants_pace, "testbed.capacity.pace.fit finds the paces first"
+    assert not source.wants_fit, "testbed.experiment.fit.fit finds the scale first"
+    assert not source.wants_pace, "testbed.experiment.pace.fit finds the paces first"
     return naming.distinct(_Cells(source).made())
 
 

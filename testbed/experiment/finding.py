@@ -15,16 +15,16 @@ from functools import partial
 from typing import Any
 
 from testbed.base.errors import SpecError, UsageError
-from testbed.capacity import pace
-from testbed.capacity.fit import fit
-from testbed.experiment.built import lab_rate_bps
+from testbed.experiment import pace
 from testbed.experiment.expand import first_trials
+from testbed.experiment.fit import fit
 from testbed.experiment.placing import memory_bytes
 from testbed.spec import Source
 from testbed.spec.sought import COURSE, Panels, Sought
 from testbed.topologies.call import LONGEST
 from testbed.topologies.topoopt.finder import find
 from testbed.trial.model import Trial
+from testbed.trial.network import lab_rate_bps
 from testbed.workloads.kinds.hybrid.program.pace import flop_per_s
 from testbed.workloads.parallel.alternating import Effort, Planned, Planner, alternate, search_on
 from testbed.workloads.parallel.network import Network, of_found

@@ -12,17 +12,17 @@ from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text, size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
-from testbed.experiment.built import lab_rate_bps
 from testbed.experiment.conditions import SHOWN, met, warnings
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.own_links import own_text
 from testbed.experiment.planned_jobs import jobs_lines, predicted_jobs
-from testbed.experiment.provenance import sysctl
+from testbed.machine.kernel import sysctl
 from testbed.spec import Source
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from testbed.trial.network import lab_rate_bps
 
 STEPS_OF_A_GUESS = 20
 """Of searches whose strategies nothing will run under: 2 s of a core in place of 16 for all of TopoOpt's claims."""

@@ -20,9 +20,10 @@ from testbed.base.printable import printable
 from testbed.base.units import size_text, time_text
 from testbed.capacity.advice import advise
 from testbed.capacity.cache import known
-from testbed.execution.results import LinkRecord
+from testbed.evidence.links import LinkRecord
+from testbed.execution.results import attempt_count
 from testbed.execution.so_far import SoFar
-from testbed.experiment.attempts import IN_A_ROW, made
+from testbed.experiment.attempts import IN_A_ROW
 from testbed.experiment.duration import Estimate
 from testbed.machine import calm
 from testbed.spec.repeats import Until
@@ -65,7 +66,7 @@ def _verdict(judged: Mapping[str, Any]) -> str:
 
 def _before(record: Mapping[str, Any]) -> str:
     """How often it was measured, where more than once, and for what was waited before."""
-    often, waited = made(record), calm.sentence(record.get("waited"))
+    often, waited = attempt_count(record), calm.sentence(record.get("waited"))
     return (f", measured {often} times" if often > 1 else "") + (f"; {waited}" if waited else "")
 
 

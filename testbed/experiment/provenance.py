@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import testbed
+from testbed.analysis.schema import SCHEMA
 from testbed.base.errors import SpecError
 from testbed.base.processor import cpu_model
+from testbed.base.python import PACKAGE
 from testbed.lab.base import PREFERRED_CONTROLS
 from testbed.machine.cgroups import limits
-from testbed.run_directory.layout import SCHEMA
+from testbed.machine.kernel import sysctl
 from testbed.spec import Spec
 
 SYSCTLS = (
@@ -45,7 +46,7 @@ def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
         "root": os.geteuid() == 0,
         "python": platform.python_version(),
         "packages": packages(),
-        "git": git(Path(testbed.__file__).parents[1]),
+        "git": git(PACKAGE.parent),
         "seed": spec.seed,
         "lab": {},
     }
@@ -99,14 +100,6 @@ def congestion_control(spec: Spec) -> str:
             fix=f"choose one of these, or as root: modprobe tcp_{wanted}",
         )
     return wanted
-
-
-def sysctl(name: str) -> str | None:
-    """A kernel setting, None where this kernel does not have it or keeps it from us."""
-    try:
-        return Path("/proc/sys", *name.split(".")).read_text().strip()
-    except OSError:
-        return None
 
 
 def packages() -> dict[str, str]:

@@ -18,7 +18,7 @@ from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import first_trials, in_rounds
 from testbed.experiment.order import blocks, in_order, part
 from testbed.spec import Source, Spec
-from testbed.spec.repeats import Until
+from testbed.spec.repeats import TOPPED_UP, Until
 from testbed.trial.model import Trial
 from testbed.workloads.kinds import of_record
 
@@ -29,9 +29,6 @@ Lacking = Callable[[Path], Mapping[Cell, int]]
 """Of the run in a directory, the cells that need more VALID trials, and how many."""
 Selection = Callable[[Sequence[Trial]], Collection[str]]
 """Of the first trials of all cells, the ids of those that are to run."""
-TOPPED_UP = 2
-"""So many times the repeats that a spec asks for run at most, where too few of them are VALID. Of 10 with half of them
-INVALID, 10 more give the 10 that were wanted; a machine on which more are INVALID is none for a gate."""
 
 
 @dataclass(frozen=True)

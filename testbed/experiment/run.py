@@ -14,7 +14,8 @@ from testbed.analysis.jobs import id_of, singly
 from testbed.control.registry import of_kind as controllers_of
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
-from testbed.experiment import attempts, provenance
+from testbed.execution.results import attempt_count
+from testbed.experiment import attempts, provenance, resume
 from testbed.experiment.finding import settled
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, Selection, topped_up
@@ -23,7 +24,7 @@ from testbed.lab.base import Lab
 from testbed.lab.choice import opener
 from testbed.lab.place import Opening
 from testbed.machine.calm import Lookout
-from testbed.run_directory import resume, stored
+from testbed.run_directory import stored
 from testbed.run_directory.directory import RunDirectory
 from testbed.spec import Source
 from testbed.trial.model import Trial
@@ -106,7 +107,7 @@ class Experiment:
             resume.check_asked_for(self.directory.path, self._plan)
             self.records = resume.finished(self.directory.path, self._plan.trials)
             disturbed = {one: record for one, record in self.records.items() if attempts.disturbed(record, wanted)}
-            self._before = {one: attempts.made(record) for one, record in disturbed.items()} if afresh else {}
+            self._before = {one: attempt_count(record) for one, record in disturbed.items()} if afresh else {}
             self._extend()
         except BaseException:
             self.close()
@@ -199,7 +200,7 @@ class Experiment:
         record = self.records.get(trial.id)
         if record is None or self._patience.lost_by:
             return False
-        return attempts.disturbed(record, self._wanted) and attempts.made(record) < self._most(trial)
+        return attempts.disturbed(record, self._wanted) and attempt_count(record) < self._most(trial)
 
     def _most(self, trial: Trial) -> int:
         """How many attempts a trial has at most."""
@@ -249,7 +250,7 @@ class Experiment:
             if trial.id not in self.records:
                 one(trial)
         while unsettled := [trial for trial in trials if self._is_unsettled(trial)]:
-            made = {trial.id: attempts.made(self.records[trial.id]) for trial in unsettled}
+            made = {trial.id: attempt_count(self.records[trial.id]) for trial in unsettled}
             for trial in unsettled:
                 if made[trial.id] == min(made.values()):
                     one(trial)
@@ -266,7 +267,7 @@ class Experiment:
         if self._lab_is_spent:
             self._lab = self._open_lab()
         before = self.directory.record(trial)
-        number = attempts.made(before) + 1 if before and before["status"] == "done" else 1
+        number = attempt_count(before) + 1 if before and before["status"] == "done" else 1
         waited = lookout.wait(reporter.waiting)
         self._check_wanted()
         reporter.started(trial, f"measured again ({number} of {self._most(trial)})" if number > 1 else "")

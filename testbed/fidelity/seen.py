@@ -19,7 +19,7 @@ from testbed.workloads.kinds.measures import Windows
 from testbed.workloads.kinds.ranks import Failed
 
 if TYPE_CHECKING:
-    from testbed.execution.results import LinkRecord
+    from testbed.evidence.links import LinkRecord
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Seen:
         rates, expected_rates: bursts as :func:`testbed.fidelity.link_rate.judge` wants them, and how many there should
             be.
         round_trips: as :func:`testbed.fidelity.delay.judge` wants them.
-        links: as :func:`testbed.execution.results.links` gives them.
+        links: as :func:`testbed.evidence.links.link_records` gives them.
         cpu: how busy the cores were.
         done: the last line of each process, with its ``name``.
         aggregators: the names of those that only add for others.

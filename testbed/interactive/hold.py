@@ -11,7 +11,6 @@ from typing import Any
 
 from testbed.base.errors import LabError, UsageError
 from testbed.base.listing import counted
-from testbed.execution.job_files import host_pairs
 from testbed.experiment.expand import first_trials
 from testbed.experiment.selection import label_of
 from testbed.interactive import reach
@@ -19,6 +18,7 @@ from testbed.lab.choice import places
 from testbed.lab.place import Opening
 from testbed.spec import Source
 from testbed.topologies.model import Topology
+from testbed.trial.job_files import host_pairs
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 

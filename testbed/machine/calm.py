@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.units import time_text
-from testbed.fidelity.cpu import STOLEN
 from testbed.machine.monitor import read_cpu
 
 GLANCE_S = 0.1
@@ -29,6 +28,9 @@ LOOK_S = 0.25
 BUSY = 0.15
 """Most of the cores' time that others may use. Trials that are VALID leave two to four times as much idle
 (:data:`testbed.fidelity.cpu.IDLE`), and a desktop or a server at rest uses a few per cent."""
+
+STOLEN = 0.05
+"""Most of the CPU time that a hypervisor may take away, here and while gradients are on the wire."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def capacity(topology: Topology, events: Sequence[Mapping[str, Any]]) -> Capacit
 
     Args:
         topology: the network as it was built.
-        events: of the trial's record, see :func:`testbed.perturb.conductor.timeline`; those that change one link are
+        events: of the trial's record, see :func:`testbed.control.conductor.timeline`; those that change one link are
             carried out one after the other.
     """
     rates: dict[int, list[_Change]] = defaultdict(list)

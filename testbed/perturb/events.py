@@ -59,7 +59,7 @@ class Move(Protocol):
 
 @dataclass(frozen=True)
 class Reconfiguration:
-    """Circuits that move within iterations, see :mod:`testbed.perturb.reconfiguring`.
+    """Circuits that move within iterations, see :mod:`testbed.control.reconfiguring`.
 
     Attributes:
         every_s: between two looks at what is unsent.

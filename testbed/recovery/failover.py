@@ -23,8 +23,6 @@ from pathlib import Path
 
 from testbed.base.errors import SpecError, WorkerError
 from testbed.control.feed import Feed
-from testbed.execution import job_files
-from testbed.execution.files import Files
 from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.files.writing import named_errors
@@ -33,6 +31,8 @@ from testbed.lab.programs import Exit
 from testbed.recovery import phases
 from testbed.recovery.deaths import Course, Death, Recovery
 from testbed.topologies.addressing import plan
+from testbed.trial import job_files
+from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.workloads import failover, kinds
 from testbed.workloads.failover import checked_in, next_job, write_whole

@@ -24,15 +24,16 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from testbed.control import endings
+from testbed.control.conductor import Record
 from testbed.control.feed import Feed
-from testbed.execution import job_files, supervise
-from testbed.execution.files import Files
-from testbed.execution.worker_lines import check_said
+from testbed.control.worker_lines import check_said
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
-from testbed.perturb.conductor import Record
 from testbed.recovery.deaths import Course, Loss, Noticed, undisturbed
 from testbed.topologies.model import Topology
+from testbed.trial import job_files
+from testbed.trial.files import Files
 from testbed.trial.job import Job
 
 _CLOCKS_S = 0.05
@@ -77,7 +78,7 @@ class Bystander:
         running = [process for process in feed.running if process in self._job.processes]
         gone = {exit.process for exit in self._gone}
         if gone.issuperset(self._job.workers):
-            raise supervise.died([*feed.failed, *self._gone], running, self._files)
+            raise endings.died([*feed.failed, *self._gone], running, self._files)
         if len(running) + len(gone) < len(self._job.processes):  # somebody has ended well
             self._fence(feed, running)
         return math.inf
@@ -120,7 +121,7 @@ class Bystander:
 
     def _is_loss(self, exit: Exit) -> bool:
         """Whether it was killed, or has ended because it had lost a neighbour."""
-        return exit.status < 0 or bool(supervise.last_words(self._files.samples(exit.process)).get("elsewhere"))
+        return exit.status < 0 or bool(endings.last_words(self._files.samples(exit.process)).get("elsewhere"))
 
     def _fence(self, feed: Feed, running: Collection[str]) -> None:
         """Kill what runs on nodes that are lost."""
@@ -144,7 +145,7 @@ class Bystander:
         lost = {one.node for one in self._noticed} | {exit.node for exit in self._all_gone if exit.status < 0}
         unexplained = [exit for exit in self._gone if exit.node not in lost]
         if unexplained:
-            raise supervise.died(unexplained, [], self._files)
+            raise endings.died(unexplained, [], self._files)
         found = [self._loss(node, records) for node in sorted(lost)]
         return undisturbed(self._job, found)
 
@@ -174,8 +175,8 @@ class Bystander:
         if exit in self._fenced:
             return "stood still, was ended and was started again"
         if exit in self._returned:
-            return f"{supervise.ending(exit.status)} and was started again"
-        return supervise.ending(exit.status) if exit.status < 0 else "left"
+            return f"{endings.ending(exit.status)} and was started again"
+        return endings.ending(exit.status) if exit.status < 0 else "left"
 
 
 def noticed(lines: Iterable[Mapping[str, Any]]) -> list[Noticed]:

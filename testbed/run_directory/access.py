@@ -11,7 +11,8 @@ from shlex import quote
 
 from testbed.base.errors import OutputError
 from testbed.files.writing import named_errors
-from testbed.run_directory.layout import FOLDERS, LOCK, WORK
+from testbed.run_directory.layout import FOLDERS, LOCK
+from testbed.trial.files import WORK
 
 MOST_LINKS = 40
 """On the way to a directory, as in the kernel (path_resolution(7))."""

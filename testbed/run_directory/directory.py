@@ -17,9 +17,10 @@ from testbed.files.writing import TEMPORARY, named_errors, names_in, opened_fold
 from testbed.run_directory import stored
 from testbed.run_directory.access import check_ours, check_way, lock_exclusively
 from testbed.run_directory.kept_spec import with_changes
-from testbed.run_directory.layout import FOLDERS, MADE, RUNS, STOP, TABLES, WORK, is_half_made, new_directory
+from testbed.run_directory.layout import FOLDERS, MADE, RUNS, STOP, TABLES, is_half_made, new_directory
 from testbed.run_directory.resolved import resolved
 from testbed.spec import Source
+from testbed.trial.files import WORK
 from testbed.trial.model import Trial
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from testbed.files.writing import named_errors, temporaries
 
-SCHEMA = 1
-"""Of records, of the environment and of the resolved spec; here, so that planning imports no tables' library."""
 LOCK = ".lock"
 """Locked by the run that writes here, and let go by the kernel however that ends. It also tells that a directory is
 ours, so that a run that was killed before it had made one whole can be started anew."""
@@ -22,8 +20,6 @@ TABLES = ("queues", "transfers")
 FOLDERS = ("trials", "samples", *TABLES, "logs")
 RUNS = Path("runs")
 """Where directories are made that nobody named."""
-WORK = "work"
-"""What is only needed while a trial runs."""
 STOP = "stop"
 """Asks the run that writes here to end before its next trial."""
 PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE))

@@ -11,14 +11,13 @@ from testbed.analysis.jobs import singly
 from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from testbed.analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
-from testbed.experiment.repeats import TOPPED_UP
 from testbed.files import foreign, writing
 from testbed.files.shape import Shape, check
 from testbed.files.writing import check_name, read_json
 from testbed.run_directory.layout import MADE
 from testbed.run_directory.resolved import chosen
 from testbed.spec import Source, read
-from testbed.spec.repeats import MOST_REPEATS
+from testbed.spec.repeats import MOST_REPEATS, TOPPED_UP
 from testbed.spec.yaml import LIMIT_BYTES, as_text
 from testbed.workloads.kinds import of_record
 

@@ -22,8 +22,8 @@ from testbed.spec.text import NAME
 from testbed.spec.yaml import parse, read_text
 
 FIT = "fit"
-"""A number that is to be found: a profile's scale, the least that this machine carries (:mod:`testbed.capacity.fit`),
-or the paces of training, which this machine keeps (:mod:`testbed.capacity.pace`)."""
+"""A number that is to be found: a profile's scale, the least that this machine carries (:mod:`testbed.experiment.fit`),
+or the paces of training, which this machine keeps (:mod:`testbed.experiment.pace`)."""
 STAND_IN_S = 0.001
 """The pace with which a spec is checked until one is chosen."""
 __all__ = ["Arm", "Source", "Spec", "load", "read"]

@@ -1,1 +1,1 @@
-"""One trial as data: its network, its jobs, its identity and what it depends on."""
+"""One trial as data: its network, its jobs, its identity, what it depends on, and the files of its processes."""

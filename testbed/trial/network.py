@@ -84,6 +84,11 @@ class Network:
         return goodput(self.spec.links.mtu)
 
 
+def lab_rate_bps(spec: Spec) -> int:
+    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
+    return round(spec.links.rate_bps / spec.workload.scale)
+
+
 def shaper(settings: LinkSettings, topology: Topology) -> Shaper:
     """What a shaped link of any lab lets pass before its rate counts.
 

@@ -20,7 +20,6 @@ import pytest
 from testbed.analysis import dictionary
 from testbed.analysis.schema import ENVIRONMENT, RECORD
 from testbed.evidence.referee import Referee
-from testbed.execution import job_files
 from testbed.execution.execute import Outcome, Tick, execute
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
@@ -30,6 +29,7 @@ from testbed.lab.base import Lab
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
 from testbed.spec import read
+from testbed.trial import job_files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 

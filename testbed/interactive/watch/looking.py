@@ -13,7 +13,8 @@ from testbed.base.printable import NOT_ON_A_LINE, printable
 from testbed.files import foreign
 from testbed.files.writing import names_in, opened_folder, read_json
 from testbed.run_directory.access import is_idle
-from testbed.run_directory.layout import MADE, STOP, WORK
+from testbed.run_directory.layout import MADE, STOP
+from testbed.trial.files import WORK
 
 TAIL_BYTES = 64 * 1024
 """Of a log, how much is shown."""

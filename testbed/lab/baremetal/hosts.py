@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import testbed
 from testbed.base.errors import HostError
+from testbed.base.python import PACKAGE
 from testbed.lab.baremetal import answers
 from testbed.lab.baremetal import inventory as inventories
 from testbed.lab.baremetal.bundle import bundle
@@ -74,7 +74,7 @@ def _left(host: str, said: object) -> list[dict[str, str]]:
 
 def packages() -> list[str]:
     """What pip is to install on a host, as the project asks for it."""
-    text = (Path(testbed.__file__).parents[1] / "pyproject.toml").read_text()
+    text = (PACKAGE.parent / "pyproject.toml").read_text()
     return [match[1] for match in re.finditer(r'^    "([^"]+)",', text, re.M) if _name(match[1]) in PACKAGES]
 
 

@@ -7,11 +7,11 @@ import shutil
 import sys
 from pathlib import Path
 
-import testbed
 from testbed.base.errors import MissingToolError
 from testbed.base.extras import install
+from testbed.base.python import PACKAGE
 
-PLAYBOOKS = Path(testbed.__file__).parents[1] / "playbooks"
+PLAYBOOKS = PACKAGE.parent / "playbooks"
 INSTALL = install("baremetal")
 
 

@@ -28,9 +28,9 @@ PORT = 9_000
 PATIENCE_S = 10.0
 PROBE_S = 0.5
 PACE = 1.1
-"""As :data:`testbed.execution.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
+"""As :data:`testbed.trial.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
 CROSSING_S = 1.0
-"""Of bursts between racks, as :data:`testbed.execution.job_files.LONGEST_PROBE_S`."""
+"""Of bursts between racks, as :data:`testbed.trial.job_files.LONGEST_PROBE_S`."""
 LEAST = 0.9
 """Share of its rate that a NIC should carry, all NICs at once."""
 MOST = 1.1

@@ -18,10 +18,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-import testbed
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import LabError, MissingToolError
-from testbed.base.python import installed, search_path
+from testbed.base.python import PACKAGE, installed, search_path
 from testbed.lab.docker import inside
 from testbed.lab.docker.daemon import Daemon
 
@@ -95,7 +94,7 @@ def outermost(paths: Iterable[Path]) -> list[Path]:
 
 def code() -> Path:
     """The folder that testbed is imported from."""
-    return Path(testbed.__file__).resolve().parents[1]
+    return PACKAGE.parent.resolve()
 
 
 def environment() -> dict[str, str]:

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-import testbed
 from testbed.base.errors import LabError
+from testbed.base.python import PACKAGE
 from testbed.lab.netns import kernel, keys, mounts
 from testbed.lab.netns.calls import Calls
 from testbed.lab.netns.mounts import Held
@@ -268,7 +268,7 @@ def _needed() -> Iterable[Path]:
     in. A user who is not root may not reach some of it."""
     python = [Path(one) for one in (sys.prefix, sys.base_prefix, *sys.path) if one]
     programs = [Path(one) for one in os.get_exec_path() if Path(one).is_absolute()]
-    found = {*python, *programs, Path(testbed.__file__).parents[1], Path.cwd()}
+    found = {*python, *programs, PACKAGE.parent, Path.cwd()}
     return sorted(one for one in found if os.path.isdir(one))  # noqa: PTH112 - False of what is out of reach
 
 

@@ -11,7 +11,7 @@ import pytest
 from testbed import fidelity
 from testbed.analysis.verdicts import NUMBERS
 from testbed.base import exits
-from testbed.execution import job_files
+from testbed.trial import job_files
 
 from ..conftest import PROFILE, Called
 

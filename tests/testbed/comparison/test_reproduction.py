@@ -18,7 +18,6 @@ from testbed.analysis.papers.page import render
 from testbed.analysis.recorded import Run
 from testbed.base import exits
 from testbed.base.errors import MissingToolError
-from testbed.capacity.fit import enlarged
 from testbed.comparison import reproduction
 from testbed.comparison.reproduction import (
     Decided,
@@ -31,6 +30,7 @@ from testbed.comparison.reproduction import (
     scales,
     source,
 )
+from testbed.experiment.fit import enlarged
 from testbed.run_directory.directory import RunDirectory
 from testbed.spec.jobs import singly
 from testbed.spec.workload.profile import Profile

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from testbed.control.background_rates import BackgroundRates
+from testbed.control.conductor import Record
 from testbed.control.network_monitor import EVERY_S, LEFT, NOTICED, NetworkMonitor, left, shaped
 from testbed.lab.base import LinkChange
 from testbed.lab.measurements import Traffic
-from testbed.perturb.conductor import Record
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 from testbed.workloads.link_rates import NAME, Follower, told

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from testbed.evidence.calibration import BURST_S, measured, plan_of
-from testbed.execution.job_files import slow_start_s
 from testbed.lab.base import LinkSettings
 from testbed.topologies.build import build
+from testbed.trial.job_files import slow_start_s
 from testbed.workloads.arrivals import SETTLE
 
 FAT_TREE, OVERSUBSCRIBED = (

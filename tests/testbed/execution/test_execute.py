@@ -15,7 +15,7 @@ from testbed.evidence.referee import REFERENCE
 from testbed.execution import execute
 from testbed.execution.correctness import are_equal, check_loss, check_weights, storable
 from testbed.execution.execute import journal
-from testbed.execution.files import working_files
+from testbed.execution.working_files import working_files
 from testbed.experiment.expand import trials
 from testbed.spec import Source, read
 

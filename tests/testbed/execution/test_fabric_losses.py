@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import WorkerError
+from testbed.control import endings
 from testbed.control.feed import Feed
-from testbed.execution import supervise
 from testbed.experiment.expand import trials
 from testbed.recovery.losses import Bystander
 from testbed.spec import read
@@ -235,14 +235,14 @@ def test_a_loss_that_ends_a_trial_is_named_at_once(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str, scheme: str, called: str
 ) -> None:
     took_s: list[float] = []
-    died = supervise.died
+    died = endings.died
 
     def noted(*told: Any) -> WorkerError:
         error = died(*told)
         took_s.append(time.monotonic() - error.at_s)
         return error
 
-    monkeypatch.setattr(supervise, "died", noted)
+    monkeypatch.setattr(endings, "died", noted)
     spec = OVER.replace("SCHEME", f'"{scheme}"').replace("NODE", node)
     (record,) = (one.record for one in bench.run(spec, tmp_path))
     assert 0 < min(took_s) < FAILS_S

@@ -14,8 +14,8 @@ import pytest
 
 from testbed.base.errors import TestbedError
 from testbed.execution.execute import _told_by_workers
-from testbed.execution.files import Files
 from testbed.execution.saved import whole
+from testbed.trial.files import Files
 from testbed.workloads import kinds
 from tests.workloads.kinds.hybrid.test_hybrid_kind import made
 from tests.workloads.kinds.hybrid.test_hybrid_plan import TWO

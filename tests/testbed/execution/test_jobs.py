@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.execution import execute, job_files
-from testbed.execution.files import working_files
+from testbed.execution import execute
+from testbed.execution.room import needed_bytes
+from testbed.execution.working_files import working_files
 from testbed.experiment.expand import trials
 from testbed.fidelity import link_rate
-from testbed.machine.room import needed_bytes
 from testbed.spec import read
+from testbed.trial import job_files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.execution.files import Files
-from testbed.execution.job_files import write
 from testbed.experiment.expand import trials
 from testbed.spec import read
+from testbed.trial.files import Files
 from testbed.trial.inputs import check_unchanged
+from testbed.trial.job_files import write
 from testbed.trial.model import Trial
 from testbed.workloads.job import Training, WorkerJob
 from tests import own

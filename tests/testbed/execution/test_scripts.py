@@ -14,9 +14,9 @@ from testbed.analysis.dictionary import faults
 from testbed.analysis.load import load as load_run
 from testbed.base.units import time_text
 from testbed.execution import programs, scripts
-from testbed.execution.files import Files
 from testbed.experiment.expand import trials
 from testbed.spec import read
+from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds import load

@@ -11,11 +11,11 @@ import pytest
 
 from testbed.control.feed import Feed
 from testbed.execution import several
-from testbed.execution.files import Files
 from testbed.execution.starting import Began, Starting, spans
 from testbed.experiment.expand import trials
 from testbed.lab.programs import Exit, Launch
 from testbed.spec import read
+from testbed.trial.files import Files
 
 from ..fake_lab import FakeLab
 

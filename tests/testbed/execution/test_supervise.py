@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import TrialError, TrialTimeoutError, WorkerError
+from testbed.control import endings
 from testbed.control.feed import Feed
 from testbed.execution import supervise
-from testbed.execution.files import Files
 from testbed.lab.programs import Exit
+from testbed.trial.files import Files
 
 from ..fake_lab import FakeLab
 
@@ -57,7 +58,7 @@ def test_the_worker_that_a_signal_ended_is_named_before_those_that_missed_it(fil
         wait(FakeLab([Exit("h0", 0, 1)], [Exit("h2", 2, -9), Exit("h1", 1, 1)]), files)
     text = str(error.value)
     assert text.startswith("the worker on h2 was killed by SIGKILL\n    | line 8\n")
-    assert text.endswith(f"    | line 19\n  fix: {supervise.OUT_OF_MEMORY}; all of its log: {files.log('h2')}")
+    assert text.endswith(f"    | line 19\n  fix: {endings.OUT_OF_MEMORY}; all of its log: {files.log('h2')}")
 
 
 def test_who_failed_first_is_known_with_the_moment_and_how(files: Files) -> None:
@@ -159,24 +160,6 @@ def test_until_all_have_met_the_limit_is_that_of_the_start(files: Files) -> None
     assert time.monotonic() - began_s > 0.3
 
 
-@pytest.mark.parametrize(
-    ("status", "text"),
-    [(3, "ended with exit status 3"), (-15, "was killed by SIGTERM"), (-99, "was killed by signal 99")],
-)
-def test_endings_in_words(status: int, text: str) -> None:
-    assert supervise.ending(status) == text
-
-
-def test_a_line_cut_short_is_left_out_and_a_damaged_one_is_not(files: Files) -> None:
-    path = files.samples("h0")
-    path.parent.mkdir()
-    path.write_text('{"kind": "hello"}\n{"kind": "iter')
-    assert supervise.read(path) == [{"kind": "hello"}]
-    path.write_text('{"kind": "hel\n{"kind": "iteration"}\n')
-    with pytest.raises(TrialError, match=r"h0/samples\.jsonl: damaged"):
-        supervise.read(path)
-
-
 def replaced(path: Path, by: str) -> None:
     """Put what somebody may put in the place of a worker's file there."""
     path.parent.mkdir(exist_ok=True)
@@ -196,7 +179,7 @@ def test_samples_that_are_no_file_fail_the_trial_at_once(files: Files, by: str) 
     with pytest.raises(TrialError, match=r"h1/samples\.jsonl: is "):
         wait(FakeLab(), files)
     with pytest.raises(TrialError, match=r"h1/samples\.jsonl: is "):
-        supervise.read(files.samples("h1"))
+        endings.read(files.samples("h1"))
 
 
 @pytest.mark.parametrize("by", ["fifo", "link", "deep"])
@@ -208,36 +191,6 @@ def test_a_death_is_told_whatever_the_dead_made_of_its_files(files: Files, by: s
         wait(FakeLab([Exit("h1", 1, 1), Exit("h0", 0, 1), Exit("h2", 2, 1)]), files)
     assert str(error.value).startswith("the worker on h1 ended with exit status 1\n    | (its log is")
     assert "secret" not in str(error.value)
-
-
-def test_a_line_that_is_nested_too_deeply_fails_the_trial(files: Files) -> None:
-    replaced(files.samples("h1"), "deep")
-    with pytest.raises(TrialError, match=r"h1/samples\.jsonl: damaged, not JSON lines \(nested too deeply\)"):
-        supervise.read(files.samples("h1"))
-
-
-def test_samples_have_a_size_that_a_trial_can_need(files: Files) -> None:
-    say(files, "h0", *[{"kind": "begin"}] * 10)
-    assert len(supervise.read(files.samples("h0"), 200)) == 10
-    with pytest.raises(TrialError, match=r"h0/samples\.jsonl: has more than 100 bytes"):
-        supervise.read(files.samples("h0"), 100)
-
-
-def test_lines_that_no_worker_writes_fail_the_trial(files: Files) -> None:
-    say(files, "h0", {"kind": "iteration", "i": 0})
-    with pytest.raises(TrialError, match=r"h0/samples\.jsonl: damaged \(a line of the kind iteration has no rank\)"):
-        supervise.read_checked(files.samples("h0"), 1000)
-
-
-def test_of_a_log_the_end_is_read_and_no_escape_sequence_told(files: Files) -> None:
-    log = files.log("h0")
-    with log.open("wb") as file:
-        file.truncate(1 << 40)  # a hole
-        file.seek(0, os.SEEK_END)
-        file.write(b"\nfirst\n\x1b[2J\x1b]0;title\x07\xe2\x80\xaetxt\n" + b"y" * 5000 + b"\n")
-    told = supervise.tail(log)
-    assert told.splitlines()[-3:-1] == ["    | first", r"    | \x1b[2J\x1b]0;title\x07\u202etxt"]
-    assert len(told) < 20_000
 
 
 def test_samples_of_a_terabyte_do_not_keep_the_watch_busy(files: Files) -> None:

@@ -21,8 +21,9 @@ from testbed.analysis.load import load
 from testbed.analysis.report import text as report_text
 from testbed.comparison import closing_table
 from testbed.comparison.merge import merged
+from testbed.execution.results import attempt_count
 from testbed.experiment import progress
-from testbed.experiment.attempts import WANTED, Patience, causes, disturbed, joined, made
+from testbed.experiment.attempts import WANTED, Patience, causes, disturbed, joined
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
 from testbed.spec import Source
@@ -213,7 +214,7 @@ def test_each_number_is_that_of_the_first_attempt_in_which_it_is_valid(attempts:
     for number, (gst, jct, gst_s) in enumerate(attempts):
         record, _ = joined(record, judged(gst, jct, started=str(number), gst_s=gst_s))
     assert record is not None
-    assert made(record) == len(attempts)
+    assert attempt_count(record) == len(attempts)
     for name, metric, place, factor in (("gst", "gst_median_s", 0, 1), ("jct", "jct_s", 1, 2)):
         valid = [attempt for attempt in attempts if not attempt[place]]
         assert (record["fidelity"]["numbers"][name]["verdict"] == "VALID") is bool(valid)

@@ -11,8 +11,8 @@ from testbed.base.errors import SpecError, UsageError
 from testbed.experiment import finding
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
+from testbed.experiment.resume import as_began, with_found_of
 from testbed.run_directory.resolved import chosen, resolved
-from testbed.run_directory.resume import as_began, with_found_of
 from testbed.spec import Source, read
 from testbed.spec.sought import Chosen
 

@@ -18,8 +18,8 @@ from testbed.execution.execute import Outcome
 from testbed.experiment import run as running
 from testbed.experiment.run import Experiment
 from testbed.interactive.watch.server import serve
-from testbed.run_directory.layout import WORK
 from testbed.spec import read
+from testbed.trial.files import WORK
 from testbed.trial.model import Trial
 from tests.patience import PATIENCE_S
 

@@ -163,7 +163,7 @@ SAY = """
 import json, sys, time
 from testbed.capacity import cache
 from testbed.machine.cgroups import limits
-from testbed.machine.doctor import _machine
+from testbed.capacity.doctor import _machine
 from testbed.machine.monitor import Counters
 for place in sys.argv[1:]: open(place + "/cgroup.procs", "w").write("0")
 here, counters = limits(), Counters()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.control.conductor import Record, timeline
 from testbed.lab.base import LinkChange
 from testbed.perturb.capacity import capacity
-from testbed.perturb.conductor import Record, timeline
 from testbed.topologies.build import build
 
 STAR = build("star(hosts=3)", rate_bps=8_000)  # a byte a millisecond

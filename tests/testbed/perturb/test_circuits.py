@@ -13,17 +13,17 @@ import pytest
 from pydantic import ValidationError
 
 from testbed.base.errors import SpecError
+from testbed.control.conductor import Conductor
 from testbed.control.controller import Beside
 from testbed.control.feed import Feed
+from testbed.control.patching import Patching
 from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch, Program
 from testbed.perturb.circuits import State, moved_cost
-from testbed.perturb.conductor import Conductor
 from testbed.perturb.kinds.base import Context
 from testbed.perturb.kinds.circuits import Circuits
-from testbed.perturb.patching import Patching
 from testbed.perturb.schedule import schedule
 from testbed.topologies.addressing import plan
 from testbed.topologies.build import build

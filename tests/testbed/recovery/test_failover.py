@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import NeighbourError, WorkerError
+from testbed.control import endings
 from testbed.control.feed import Feed
-from testbed.execution import job_files, results, supervise
-from testbed.execution.files import Files
+from testbed.execution import results, supervise
 from testbed.experiment.expand import trials
 from testbed.files.foreign import UnfitError
 from testbed.lab.programs import Exit, Launch
@@ -33,6 +33,8 @@ from testbed.recovery.failover import Coordinator
 from testbed.spec import read
 from testbed.topologies.addressing import plan
 from testbed.topologies.model import Topology
+from testbed.trial import job_files
+from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads import failover as workers_failover
 from testbed.workloads import reference, training, worker
@@ -143,7 +145,7 @@ class Cluster:
         return coordinator.course
 
     def lines(self, kind: str) -> list[dict[str, object]]:
-        found = [supervise.read(path) for path in sorted(self.files.work.glob("*/samples.jsonl"))]
+        found = [endings.read(path) for path in sorted(self.files.work.glob("*/samples.jsonl"))]
         return [line for lines in found for line in lines if line["kind"] == kind]
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import WorkerError
+from testbed.control.conductor import Record
 from testbed.control.feed import Feed
-from testbed.execution import job_files
 from testbed.lab.programs import Exit, Launch
-from testbed.perturb.conductor import Record
 from testbed.recovery import losses
 from testbed.recovery.losses import Bystander, hit_s, noticed
 from testbed.topologies.build import build
+from testbed.trial import job_files
 
 PROCESSES = {"h0": 0, "h1": 1, "h0.daemon": 0, "h1.daemon": 1, "h2": 2, "h3": 3}
 

@@ -14,6 +14,7 @@ from testbed.base.errors import OutputError
 from testbed.run_directory import access, layout
 from testbed.run_directory.directory import RunDirectory
 from testbed.spec import Source
+from testbed.trial.files import WORK
 
 from ..experiment.test_run import COMMAND, LONG, PATIENCE_S
 from ..records import carried_what_the_forest_says
@@ -113,7 +114,7 @@ def test_nobody_else_can_lock_a_run_out(tmp_path: Path, source: Source) -> None:
     assert (path / layout.LOCK).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", [layout.LOCK, layout.WORK, *layout.FOLDERS])
+@pytest.mark.parametrize("name", [layout.LOCK, WORK, *layout.FOLDERS])
 def test_a_link_in_a_run_directory_leads_nowhere(tmp_path: Path, source: Source, name: str) -> None:
     path, victim = made(tmp_path, source), tmp_path / "victim"
     victim.mkdir()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.execution.files import Files
-from testbed.execution.job_files import worker_jobs
 from testbed.experiment.expand import trials
 from testbed.spec import read
+from testbed.trial.files import Files
+from testbed.trial.job_files import worker_jobs
 from testbed.trial.model import Trial
 from testbed.workloads.checkpoint import Checkpoint
 

@@ -13,7 +13,7 @@ import pytest
 
 from testbed.base.errors import TestbedError
 from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.rehearsal import SUDOER, Rehearsal, require
+from tests.rehearsal.rehearsal import SUDOER, Rehearsal, require
 
 
 def skip_without_hosts() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.baremetal.rehearsal import NETWORK, USER, Rehearsal
-from testbed.lab.baremetal.snapshot import Snapshot
+from tests.rehearsal.rehearsal import NETWORK, USER, Rehearsal
+from tests.rehearsal.snapshot import Snapshot
 
 from .conftest import make, skip_without_hosts
 

@@ -13,8 +13,8 @@ import pytest
 
 from testbed.base.errors import LabError
 from testbed.lab.baremetal.lab import BaremetalLab
-from testbed.lab.baremetal.rehearsal import Rehearsal
 from testbed.lab.base import LinkChange
+from tests.rehearsal.rehearsal import Rehearsal
 
 from ..test_contract import (
     PATIENCE_S,

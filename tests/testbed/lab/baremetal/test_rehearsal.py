@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.baremetal.rehearsal import Rehearsal
 from tests import own
 from tests.patience import until
+from tests.rehearsal.rehearsal import Rehearsal
 
 from .conftest import as_sudoer, run
 

@@ -14,11 +14,11 @@ import pytest
 from testbed.analysis.load import load
 from testbed.base.errors import PrivilegeError
 from testbed.fidelity import link_rate
-from testbed.lab.baremetal import rehearse
-from testbed.lab.baremetal.rehearsal import CLOCK_STEP_S, SUDOER, Rehearsal
-from testbed.lab.baremetal.snapshot import Snapshot
 from testbed.workloads.sync.cost import goodput
 from tests.patience import until
+from tests.rehearsal import rehearse
+from tests.rehearsal.rehearsal import CLOCK_STEP_S, SUDOER, Rehearsal
+from tests.rehearsal.snapshot import Snapshot
 from tests.testbed.records import check
 
 from .conftest import as_sudoer, run, skip_without_hosts

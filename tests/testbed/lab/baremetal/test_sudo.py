@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from testbed.lab.baremetal.lab import BaremetalLab
-from testbed.lab.baremetal.rehearsal import ASKED, PASSWORD, Rehearsal
 from tests.patience import until
+from tests.rehearsal.rehearsal import ASKED, PASSWORD, Rehearsal
 
 from ..attack import MACHINES, attack
 from ..test_hostile import nothing_came_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from testbed.execution.worker_lines import check_said, said
+from testbed.control.worker_lines import check_said, said
 
 SAMPLE = {"kind": "iteration", "i": 0, "rank": 0, "node": 0, "start": 1.0, "ready": 1.1, "sum": 1.2, "end": 1.3}
 SAMPLE |= {"loss": None, "compute_s": 0.1, "wait_s": None}

@@ -28,7 +28,7 @@ from testbed.perturb.moments import Moment
 from testbed.perturb.schedule import Schedule
 
 if TYPE_CHECKING:
-    from testbed.perturb.patching import Patching
+    from testbed.control.patching import Patching
 
 READY = b"ready"
 READY_TIMEOUT_S = 60.0

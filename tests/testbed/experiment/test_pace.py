@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import SpecError, UsageError
-from testbed.capacity import cache, pace
-from testbed.experiment import planning
+from testbed.capacity import cache
+from testbed.experiment import pace, planning
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.run import Experiment
@@ -49,7 +49,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         asked.extend(training.batch for training in trainings)
         return [TIMES_S[training.batch] for training in trainings]
 
-    monkeypatch.setattr("testbed.capacity.pace.gradient_times_s", times_s)
+    monkeypatch.setattr("testbed.experiment.pace.gradient_times_s", times_s)
     return asked
 
 
@@ -88,7 +88,7 @@ def test_it_is_that_of_the_largest_arm_in_all_arms(measured: list[int]) -> None:
 def test_a_sweep_has_the_pace_of_its_slowest_model(measured: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     times_s = {"lenet5": 0.01, "resnet8": 0.05}
     monkeypatch.setattr(
-        "testbed.capacity.pace.gradient_times_s", lambda trainings, _own: [times_s[each.model] for each in trainings]
+        "testbed.experiment.pace.gradient_times_s", lambda trainings, _own: [times_s[each.model] for each in trainings]
     )
     swept = spec(TRAINED.replace("lenet5", "[lenet5, resnet8]").replace("[16, 64]", "16"))
     assert paces_s(pace.fit(swept, CORES)) == {16: pace.pace_s(0.05, 9, CORES)}
@@ -173,7 +173,7 @@ def test_plan_says_what_was_fitted(measured: list[int], testbed: Callable[..., C
 
 
 def test_times_of_gradients_and_steps_of_the_ladder_are_kept_beside_each_other(tmp_path: Path) -> None:
-    from .made_up import steps
+    from ..capacity.made_up import steps
 
     path, of = tmp_path / "capacity.json", {"cpu": "x"}
     assert cache.gradient_times_s(path, of) == {}

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from testbed.capacity.advice import MEASURE, carried_text
 from testbed.capacity.cache import Known, known
-from testbed.experiment.provenance import sysctl
 from testbed.lab.choice import places
 from testbed.lab.place import Prerequisite
 from testbed.machine.cgroups import Limits, limits
+from testbed.machine.kernel import sysctl
 from testbed.workloads.datagrams import ROOM_BYTES
 from testbed.workloads.kinds import kinds
 

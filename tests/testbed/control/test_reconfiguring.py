@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import LabError
+from testbed.control import reconfiguring
 from testbed.control.feed import Feed
-from testbed.perturb import reconfiguring
+from testbed.control.reconfiguring import Bytes, Reconfiguring, Senders, joined, wanted
 from testbed.perturb.circuits import Carried, State, reconfigured_cost
 from testbed.perturb.events import Reconfiguration
-from testbed.perturb.reconfiguring import Bytes, Reconfiguring, Senders, joined, wanted
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import TrialTimeoutError, WorkerError
+from testbed.control.conductor import Conductor, Record, timeline
 from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.lab.base import LinkChange
-from testbed.perturb.conductor import Conductor, Record, timeline
 from testbed.perturb.events import Event, Helper
 from testbed.perturb.moments import Moment
 from testbed.perturb.schedule import Schedule

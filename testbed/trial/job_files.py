@@ -11,13 +11,13 @@ from itertools import permutations
 from pathlib import Path
 
 from testbed.base.errors import TopologyError
-from testbed.execution.files import Files
 from testbed.lab.base import LinkSettings
 from testbed.lab.programs import Launch
 from testbed.topologies.addressing import Addresses, plan
 from testbed.topologies.bursts import Burst
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
+from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from testbed.base.errors import DiskFullError
-from testbed.machine.room import blame_full_disk, check_room, needed_bytes
+from testbed.execution.room import blame_full_disk, check_room, needed_bytes
 from testbed.trial.model import Trial
 
 

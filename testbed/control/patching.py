@@ -21,10 +21,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from testbed.base.errors import TestbedError
+from testbed.control.conductor import Record
 from testbed.control.feed import LOOK_S, Feed
 from testbed.lab.base import Lab
 from testbed.perturb.circuits import State
-from testbed.perturb.conductor import Record
 from testbed.perturb.events import Move
 from testbed.perturb.registry import ASKED_IN_BAND, requested
 from testbed.topologies.model import Topology

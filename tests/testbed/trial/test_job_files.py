@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from testbed.execution import job_files
-from testbed.execution.files import Files
-from testbed.execution.job_files import slow_start_s
 from testbed.experiment.expand import trials
 from testbed.lab.base import LinkSettings
 from testbed.spec import Source, read
 from testbed.topologies.addressing import plan
 from testbed.topologies.build import build
+from testbed.trial import job_files
+from testbed.trial.files import Files
+from testbed.trial.job_files import slow_start_s
 from testbed.trial.model import Trial
 from testbed.workloads.failover import checked_in
 from testbed.workloads.job import Failover, Peer, WorkerJob

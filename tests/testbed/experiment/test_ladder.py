@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.capacity import ladder
-from testbed.capacity.ladder import GST_S, RUNGS, STEP, Rung, frontier_bps, trial_of
 from testbed.capacity.load import load_of
 from testbed.capacity.model import Step
+from testbed.experiment import ladder
+from testbed.experiment.ladder import GST_S, RUNGS, STEP, Rung, frontier_bps, trial_of
 
 
 @pytest.mark.parametrize("frontier", [3.3e8, 2e9, 6e9, 7.1e9, 4.4e10])

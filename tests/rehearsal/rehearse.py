@@ -1,6 +1,6 @@
 """A whole experiment on rehearsed hosts, from prepare to report, then reset; and a proof that they are as before.
 
-Usage: ``python -P -m testbed.lab.baremetal.rehearse [SPEC] [--hosts N] [--nics N] [--out DIR]`` (``make rehearse``)
+Usage: ``python -m tests.rehearsal.rehearse [SPEC] [--hosts N] [--nics N] [--out DIR]`` in a clone (``make rehearse``)
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from testbed.base.errors import TestbedError
 from testbed.base.listing import counted
 from testbed.base.python import module_command
-from testbed.lab.baremetal.rehearsal import Rehearsal
-from testbed.lab.baremetal.snapshot import Snapshot
+from tests.rehearsal.rehearsal import Rehearsal
+from tests.rehearsal.snapshot import Snapshot
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import LabError, TestbedError
 from testbed.base.urgency import urgent
+from testbed.control.conductor import Record
 from testbed.control.feed import LOOK_S, Feed
 from testbed.lab.base import Lab
 from testbed.perturb.circuits import Carried, State
-from testbed.perturb.conductor import Record
 from testbed.perturb.events import Reconfiguration
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.topologies.model import Topology

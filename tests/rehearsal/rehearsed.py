@@ -1,6 +1,7 @@
 """Inside the sandbox of rehearsed hosts: its first process, which makes them, and theirs, which run sshd.
 
-Usage: ``python -P -m testbed.lab.baremetal.rehearsed FOLDER``, in namespaces of its own; prints the hosts' PIDs.
+Usage: ``python -P -m tests.rehearsal.rehearsed FOLDER``, in namespaces of its own, with the clone's root in
+``PYTHONPATH``; prints the hosts' PIDs.
 What to make is in ``FOLDER/rehearsed.json``, see :class:`Layout`.
 """
 

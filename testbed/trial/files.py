@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.base.process_names import file_name
-from testbed.files.removal import remove
-from testbed.files.writing import named_errors, names_in, opened_folder
-from testbed.run_directory.layout import WORK
 from testbed.topologies.model import Topology
-from testbed.trial.model import Trial
 from testbed.workloads.failover import SAMPLES
+
+WORK = "work"
+"""The folder of a run directory that is only needed while a trial runs."""
 
 
 @dataclass(frozen=True)
@@ -107,46 +104,3 @@ class Files:
     def _shared(self, job: str, name: str) -> Path:
         """What all processes of a job read; no node's folder has a ``+`` in its name."""
         return self.work / (f"{job}+{name}" if job else name)
-
-
-@contextmanager
-def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
-    """Directories for a trial's files; those that are only needed meanwhile are removed, the logs stay.
-
-    Raises:
-        DiskFullError, OutputError: they cannot be made, or would be behind a link.
-    """
-    path = run_dir.resolve()
-    nodes = trial.topology.nodes
-    homes = {process: nodes[node].name for process, node in trial.processes.items()}
-    files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id, homes=homes, role=trial.role)
-    with named_errors(files.work), opened_folder(path) as run:
-        for name in (WORK, "logs"):
-            with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=run)
-            with opened_folder(name, run) as folder:
-                remove(trial.id, folder)
-                os.mkdir(trial.id, 0o700, dir_fd=folder)  # nobody runs what a process may make of its log meanwhile
-        files.make(trial.topology)
-    try:
-        yield files
-    finally:
-        with suppress(OSError), opened_folder(path) as run:  # what cannot be removed is told when the run is closed
-            remove(WORK, run)
-        with suppress(OSError), opened_folder(path) as run, opened_folder("logs", run) as logs:
-            publish(trial.id, logs)
-
-
-def publish(name: str, logs: int) -> None:
-    """Let others read a trial's logs, in the folder that is open as ``logs``. Processes that wrote to them may have
-    made programs of them, which would run with our rights whoever calls them.
-
-    Raises:
-        OSError: the system refuses.
-    """
-    with opened_folder(name, logs) as folder:
-        for log in names_in(folder):
-            descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-            os.fchmod(descriptor, 0o644)
-            os.close(descriptor)
-        os.fchmod(folder, 0o755)

@@ -10,10 +10,10 @@ import pytest
 from testbed.base.errors import SpecError, UsageError
 from testbed.capacity import cache
 from testbed.capacity.cache import Known
-from testbed.capacity.fit import ROOM, enlarged, fit
 from testbed.capacity.load import Load, load_of
 from testbed.experiment import planning
 from testbed.experiment.expand import trials
+from testbed.experiment.fit import ROOM, enlarged, fit
 from testbed.experiment.run import Experiment
 from testbed.files.writing import read_json
 from testbed.run_directory.directory import RunDirectory
@@ -22,9 +22,9 @@ from testbed.run_directory.stored import source_of
 from testbed.spec import Source, read
 from testbed.trial.model import Trial
 
+from ..capacity.made_up import known, steps
 from ..conftest import Called
 from ..fake_lab import FakeLab
-from .made_up import known, steps
 
 PLAYED = """\
 name: played
@@ -137,7 +137,7 @@ def test_a_scale_that_is_carried_takes_one_look_at_each_trial(monkeypatch: pytes
         looked_at.append(trial.id)
         return load_of(trial)
 
-    monkeypatch.setattr("testbed.capacity.fit.load_of", noted)
+    monkeypatch.setattr("testbed.experiment.fit.load_of", noted)
     source = spec(PLAYED.replace("fit", "200"))
     assert enlarged(source, known()) is source
     assert len(looked_at) == len({*looked_at}) > 0

@@ -29,10 +29,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import testbed
 from testbed.base.errors import LabError, MissingToolError, PrivilegeError
 from testbed.base.python import code_command, module_command
-from testbed.lab.baremetal.rehearsed import (
+from tests.rehearsal.rehearsed import (
     ASKED,
     CLOCK_STEP_S,
     LAYOUT,
@@ -43,11 +42,13 @@ from testbed.lab.baremetal.rehearsed import (
     USER,
     Layout,
 )
-from testbed.lab.baremetal.snapshot import LOOKS, Snapshot, differences, taken
+from tests.rehearsal.snapshot import LOOKS, Snapshot, differences, taken
 
 __all__ = ["ASKED", "CLOCK_STEP_S", "NETWORK", "PASSWORD", "SUDOER", "USER", "Rehearsal", "require"]
 
 SETTLE_S = 3.0
+PATH = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+"""The environment of processes that import these modules: the root of the clone is on no path by itself."""
 
 
 def require() -> None:
@@ -89,7 +90,7 @@ class Rehearsal:
         self.inventory = folder / "inventory.yml"
         self.write_inventory()
         (folder / LAYOUT).write_text(json.dumps(asdict(self._layout)))
-        inside = module_command("testbed.lab.baremetal.rehearsed", str(folder))
+        inside = module_command("tests.rehearsal.rehearsed", str(folder))
         sandbox = [
             "unshare",
             "--kill-child=KILL",
@@ -106,7 +107,7 @@ class Rehearsal:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(Path(testbed.__file__).parents[1])},
+            env=PATH,
         )
         assert self._process.stdout
         line = self._process.stdout.readline()
@@ -190,8 +191,8 @@ class Rehearsal:
     def _written(self, host: int) -> dict[str, str]:
         """Every file that is otherwise than the machine's, by path: what it is, and a digest of its content."""
         files = str(self.folder / "files" / self.names[host])
-        code = f"from testbed.lab.baremetal.snapshot import written; written({files!r})"
-        found: dict[str, str] = json.loads(self.run(code_command(code), check=True).stdout)
+        code = f"from tests.rehearsal.snapshot import written; written({files!r})"
+        found: dict[str, str] = json.loads(self.run(code_command(code), check=True, env=PATH).stdout)
         return found
 
     def close(self) -> None:

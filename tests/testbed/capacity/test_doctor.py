@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from testbed.base.errors import MissingToolError, PrivilegeError
+from testbed.capacity import doctor
 from testbed.lab.netns import checks as netns
-from testbed.machine import doctor
 from testbed.machine.cgroups import Limits, Quota, limits
 from tests.patience import until
 

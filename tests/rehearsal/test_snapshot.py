@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.lab.baremetal.snapshot import differences
+from tests.rehearsal.snapshot import differences
 
 SESSION, LISTENER = "sshd: root@notty", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"
 

@@ -1,0 +1,148 @@
+"""How processes ended, from what they left: their samples files, their last words, and the ends of their logs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from testbed.base import old_names
+from testbed.base.errors import TrialError, WorkerError
+from testbed.base.listing import shortened
+from testbed.base.printable import printable
+from testbed.control.feed import MOST_BYTES
+from testbed.control.worker_lines import check_said, said
+from testbed.files import foreign
+from testbed.files.foreign import UnfitError
+from testbed.lab.programs import Exit
+from testbed.trial.files import Files
+from testbed.workloads.kinds.base import AnyKind
+
+TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
+"""Of a log what is told of it; lines of more characters are cut."""
+MOST_NAMED = 5
+"""Of nodes that an error is about."""
+OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
+
+
+def died(
+    failed: Sequence[Exit],
+    running: Sequence[str],
+    files: Files,
+    called: Callable[[str], str] | None = None,
+) -> WorkerError:
+    """The error about the process that failed first, rather than those that then missed it: one that a signal ended, or
+    one that does not name a neighbour as the cause.
+
+    ``called`` is how to speak of a process, if not as :meth:`Files.called`.
+    """
+    errors = {exit.process: last_words(files.samples(exit.process)) for exit in failed}
+    first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.process].get("elsewhere", False)))
+    process, said = first.process, errors[first.process]
+    problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {said['error']}" if said else "")
+    if running:
+        problem += f"; still running a moment later: {shortened(running, MOST_NAMED)}"
+    log = files.log(process)
+    fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else _mend(log))
+    error = WorkerError(f"{problem}\n{tail(log)}", fix=f"{fix}; all of its log: {log}")
+    error.process, error.at_s, error.signalled = process, first.ended_s, first.status < 0
+    return error
+
+
+def ending(status: int) -> str:
+    """``was killed by SIGKILL`` for -9, ``ended with exit status 1`` for 1."""
+    if status >= 0:
+        return f"ended with exit status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
+def _mend(log: Path) -> str:
+    old = old_names.in_log(_last_lines(log)[-TAIL_LINES:])
+    return printable(old.fix[:LONGEST_SHOWN]) if old else "mend what the log tells"
+
+
+def tail(log: Path) -> str:
+    """The last lines of a worker's log, indented, with whatever could move a terminal's cursor written out."""
+    shown = _last_lines(log)[-TAIL_LINES:] or ["(its log is empty)"]
+    return "\n".join(f"    | {printable(line[:LONGEST_SHOWN])}" for line in shown)
+
+
+def _last_lines(log: Path) -> list[str]:
+    try:
+        return foreign.read_tail(log, TAIL_BYTES, log.parent).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    except UnfitError as error:
+        return [f"(its log {error})"]
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
+    """The JSON lines of a samples file, none where there is no file; a last line cut short by its writer's death is
+    left out.
+
+    Raises:
+        TrialError: it is no file of at most ``most_bytes``, or a line in the middle is none that a worker writes.
+    """
+    try:
+        content = foreign.read_bytes(path, most_bytes, path.parent)
+    except UnfitError as error:
+        raise _not_samples(path, str(error)) from None
+    except OSError:
+        return []
+    lines = content.split(b"\n")[:-1]
+    try:
+        return [said(line) for line in lines]
+    except ValueError as error:
+        raise _not_samples(path, f"damaged, not JSON lines ({error})") from None
+
+
+def read_checked(path: Path, most_bytes: int, of: AnyKind | None = None) -> list[dict[str, Any]]:
+    """The same, each line with all that processes write of its kind, in trials of the kind ``of``.
+
+    Raises:
+        TrialError: as :func:`read`, or a line is not as processes write it.
+    """
+    lines = read(path, most_bytes)
+    try:
+        for line in lines:
+            check_said(line, of)
+    except ValueError as error:
+        raise _not_samples(path, f"damaged ({error})") from None
+    return lines
+
+
+def last_words(path: Path) -> dict[str, Any]:
+    """The line in which a process said why it ended; nothing if it did not."""
+    try:
+        lines = foreign.read_tail(path, TAIL_BYTES, path.parent).split(b"\n")
+    except (OSError, UnfitError):
+        return {}
+    for line in reversed(lines):
+        with suppress(ValueError):
+            found = said(line)
+            if found["kind"] == "error":
+                check_said(found)
+                return found
+    return {}
+
+
+def _not_samples(path: Path, why: str) -> TrialError:
+    shown = Path(*path.parts[-2:])  # whichever of the two has the node's name
+    return TrialError(f"{shown}: {why}", fix="see what the process did to its file; then run the trial again")
+
+
+def size_bytes(path: Path) -> int:
+    """Of a file that a process writes; 0 where there is none yet.
+
+    Raises:
+        TrialError: it has put something else in its place.
+    """
+    try:
+        return foreign.size_bytes(path)
+    except UnfitError as error:
+        raise _not_samples(path, str(error)) from None
