@@ -47,7 +47,7 @@ from testbed.workloads.job import Peer
 from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
 from testbed.workloads.kinds.asynchronous.replica import Replica
-from testbed.workloads.parts import spans
+from testbed.workloads.learning.parts import spans
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.compiled import CompiledEngine

@@ -20,10 +20,10 @@ import torch
 
 from testbed.workloads.job import Training
 from testbed.workloads.kinds.hybrid.program.server import Server
+from testbed.workloads.learning.training import Replica, first_weights
 from testbed.workloads.models import MODELS
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.strategy import Strategy, read
-from testbed.workloads.training import Replica, first_weights
 
 SERVERS, BATCH, STEPS, SEED = 12, 64, 300, 1
 PLACED: dict[str, dict[str, object]] = {

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from testbed.base.columns import columns
-from testbed.workloads import sketch
+from testbed.workloads.learning import sketch
 
 FLOATS = 3_274_634
 PAIRS = 10**6

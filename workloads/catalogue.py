@@ -7,7 +7,7 @@ from math import prod
 from pathlib import Path
 
 from testbed.base.errors import SpecError
-from testbed.workloads.datasets import DATASETS
+from testbed.workloads.data.datasets import DATASETS
 from testbed.workloads.models import MODELS, Layer
 from testbed.workloads.own import is_own_model
 from testbed.workloads.own.prepared import prepare

@@ -33,7 +33,9 @@ from testbed.workloads.job import WorkerJob
 from testbed.workloads.sync import transport
 
 if TYPE_CHECKING:
-    from testbed.workloads.training import Replica  # whose module imports torch, for which the harness has no use
+    from testbed.workloads.learning.training import (
+        Replica,  # whose module imports torch, for which the harness has no use
+    )
 
 SAMPLES = "samples.jsonl"
 """How the name of a samples file ends; of several processes that share a folder, each has a beginning of its own."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
-from testbed.workloads.checkpoint import Checkpoint
+from testbed.workloads.learning.checkpoint import Checkpoint
 
 VERSION = 4
 
@@ -104,7 +104,7 @@ LARGEST = 8
 
 @dataclass(frozen=True)
 class Replay:
-    """A published model's gradient to be played back, see :mod:`testbed.workloads.replay`.
+    """A published model's gradient to be played back, see :mod:`testbed.workloads.learning.replay`.
 
     ``shares`` are each bucket's layers' part of the computing, in the order in which buckets become ready; an element
     of a sum is wrong if it is off by more than ``tolerance``.
@@ -232,7 +232,7 @@ class WorkerJob:
     meeting: Meeting | None = None
     """For a forest that a library runs."""
     watched: bool = True
-    """Whether the process looks at its own timers and at TCP's counters (:mod:`testbed.workloads.vitals`)."""
+    """Whether the process looks at its own timers and at TCP's counters (:mod:`testbed.workloads.process.vitals`)."""
     failover: Failover | None = None
     """None where the end of one process is the end of all, or where the others go on by themselves."""
     loss_s: float | None = None

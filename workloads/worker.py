@@ -29,13 +29,13 @@ from typing import Any, TextIO
 
 from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
 from testbed.workloads import failover, kinds, tasks
+from testbed.workloads.bursts.probe import measure
 from testbed.workloads.job import WorkerJob
-from testbed.workloads.meter import Meter
-from testbed.workloads.probe import measure
+from testbed.workloads.process.meter import Meter
+from testbed.workloads.process.vitals import Report, Vitals, together
 from testbed.workloads.sync.session import Session
 from testbed.workloads.sync.tcp_info import Sent
 from testbed.workloads.tasks.base import Notes, Participant, write
-from testbed.workloads.vitals import Report, Vitals, together
 
 
 def main(argv: list[str]) -> int:
@@ -69,7 +69,7 @@ def prepare(*, torch: bool) -> None:
         if torch or not uses_torch:
             tasks.module(name)
     if torch:
-        from testbed.workloads import training
+        from testbed.workloads.learning import training
 
         training.warm_up()
     gc.enable()

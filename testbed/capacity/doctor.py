@@ -19,7 +19,7 @@ from testbed.lab.choice import places
 from testbed.lab.place import Prerequisite
 from testbed.machine.cgroups import Limits, limits
 from testbed.machine.kernel import sysctl
-from testbed.workloads.datagrams import ROOM_BYTES
+from testbed.workloads.bursts.datagrams import ROOM_BYTES
 from testbed.workloads.kinds import kinds
 
 LEAST_MEMORY_BYTES = 2 * 2**30

@@ -21,7 +21,7 @@ from testbed.topologies.addressing import Addresses, plan
 from testbed.topologies.bursts import Burst as HostBurst
 from testbed.topologies.model import Topology
 from testbed.trial.job_files import LONGEST_PROBE_S, slow_start_s
-from testbed.workloads.arrivals import SETTLE
+from testbed.workloads.bursts.arrivals import SETTLE
 
 BURST_S = 0.3
 """Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""

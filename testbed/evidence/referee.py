@@ -30,7 +30,7 @@ from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.base.python import module_command
 from testbed.files.foreign import UnfitError, opened
 from testbed.workloads.job import Task
-from testbed.workloads.updates import Step, Update, steps
+from testbed.workloads.learning.updates import Step, Update, steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,9 +77,9 @@ class Referee:
     ) -> dict[str, Any]:
         """What the weights in a .npy file are worth.
 
-        ``worlds`` are (first iteration, ranks) of each phase, see :data:`testbed.workloads.reference.Worlds`;
-        ``scales`` are :data:`testbed.workloads.reference.Scales`; ``order`` is that of updates, where each gradient is
-        one, alone or in a sum.
+        ``worlds`` are (first iteration, ranks) of each phase, see :data:`testbed.workloads.learning.reference.Worlds`;
+        ``scales`` are :data:`testbed.workloads.learning.reference.Scales`; ``order`` is that of updates, where each
+        gradient is one, alone or in a sum.
 
         Returns what the task's ``judged`` finds (:mod:`testbed.workloads.tasks`).
 

@@ -1,5 +1,5 @@
 """Whether each sum of a trial that trained is that of its workers' gradients, by sketches
-(:mod:`testbed.workloads.sketch`).
+(:mod:`testbed.workloads.learning.sketch`).
 
 What rounding may explain is computed for each trial, from the number of terms and how they were added:
 

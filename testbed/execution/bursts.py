@@ -18,7 +18,7 @@ from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads import kinds
-from testbed.workloads.probing import ProbingJob
+from testbed.workloads.bursts.probing import ProbingJob
 from testbed.workloads.sync.flows import neighbours
 
 MOST_PROBED_BYTES = 2**20
@@ -47,7 +47,7 @@ def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]
                 samples=str(files.samples(name)),
             )
             job.save(files.job(name))
-            words = tuple(module_command("testbed.workloads.probing", str(files.job(name))))
+            words = tuple(module_command("testbed.workloads.bursts.probing", str(files.job(name))))
             program = Program(words, {}, str(files.work))
             found.append(Launch(name, node, str(files.job(name)), str(files.log(name)), program))
     return found

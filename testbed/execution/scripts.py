@@ -19,8 +19,8 @@ from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.workloads import kinds
-from testbed.workloads.buckets import Gradient
 from testbed.workloads.job import Compute, Replay, Task, WorkerJob
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.rank_job import RankJob
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.trial.network import lab_rate_bps
 from testbed.workloads import kinds
-from testbed.workloads.buckets import Gradient
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.cost import Cost
 from testbed.workloads.sync.schemes import build_plan

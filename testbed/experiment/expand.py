@@ -37,8 +37,8 @@ from testbed.trial.model import Trial
 from testbed.trial.network import Network
 from testbed.trial.packages import Packages
 from testbed.workloads import kinds
-from testbed.workloads.buckets import Gradient, gradient
 from testbed.workloads.kinds.base import Asked
+from testbed.workloads.learning.buckets import Gradient, gradient
 from testbed.workloads.own.prepared import OwnError, Prepared
 from testbed.workloads.plan import Plan
 

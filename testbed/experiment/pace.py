@@ -24,9 +24,9 @@ from testbed.experiment.expand import first_trials
 from testbed.machine.cgroups import limits
 from testbed.spec import Source
 from testbed.trial.job import Job
-from testbed.workloads.compute import REST_S
-from testbed.workloads.gradient_time import gradient_times_s
 from testbed.workloads.job import Training
+from testbed.workloads.learning.compute import REST_S
+from testbed.workloads.learning.gradient_time import gradient_times_s
 from testbed.workloads.own.prepared import Prepared
 
 ROOM = 2.0

@@ -9,8 +9,8 @@ from testbed.spec.workload.base import Synchronised
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads import kinds
-from testbed.workloads.buckets import Gradient
 from testbed.workloads.kinds.hybrid.schemes import planned
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.parallel.operators import FLOAT_BYTES, Model
 from testbed.workloads.parallel.prediction import Machine
 from testbed.workloads.parallel.strategy import check_fits, gradients, read

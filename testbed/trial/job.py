@@ -16,10 +16,10 @@ from testbed.spec.workload.base import Synchronised, Workload
 from testbed.topologies.panels import Matching
 from testbed.trial.network import Network
 from testbed.workloads import kinds
-from testbed.workloads.buckets import Gradient
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.chunk_size import suiting

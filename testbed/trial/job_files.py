@@ -22,10 +22,10 @@ from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads import kinds
-from testbed.workloads.arrivals import LEAST_BITS, SETTLE
-from testbed.workloads.checkpoint import Checkpoint
+from testbed.workloads.bursts.arrivals import LEAST_BITS, SETTLE
 from testbed.workloads.failover import write_whole
 from testbed.workloads.job import Compute, Failover, Gated, Meeting, Peer, Probe, StepJitter, Task, WorkerJob
+from testbed.workloads.learning.checkpoint import Checkpoint
 from testbed.workloads.sync.flows import pairs
 from testbed.workloads.sync.forest import Forest, placed
 from testbed.workloads.sync.schemes import build

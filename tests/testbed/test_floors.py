@@ -9,6 +9,8 @@ import floors
 import pytest
 
 ROOT = Path(__file__).parents[2]
+MOST_LOOSE = 12
+"""Modules that lie in a folder, and not in a drawer of it."""
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +71,8 @@ def test_a_circle_is_found_whole() -> None:
     ways = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "e"), ("e", "d"), ("e", "f")]
     seen = [floors.Import(f"testbed.{by}", f"testbed.{of}") for by, of in ways]
     assert sorted(map(sorted, floors.circles(seen))) == [["a", "b", "c"], ["d", "e"]]
+
+
+@pytest.mark.parametrize("folder", ["workloads"])
+def test_many_modules_are_in_drawers(folder: str) -> None:
+    assert len(list((ROOT / folder).glob("*.py"))) <= MOST_LOOSE

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.base.errors import SpecError
 from testbed.workloads.catalogue import TRAINED_ON, check_dataset, models, tensor_sizes
-from testbed.workloads.datasets import DATASETS, load
+from testbed.workloads.data.datasets import DATASETS, load
 from testbed.workloads.models import MODELS, model
 from testbed.workloads.played import played
 from testbed.workloads.profiles import profiles

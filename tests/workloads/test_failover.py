@@ -16,7 +16,7 @@ import pytest
 from testbed.base.errors import NeighbourError, TrialTimeoutError
 from testbed.workloads import failover
 from testbed.workloads.job import Compute, Failover, Peer, Training, WorkerJob
-from testbed.workloads.training import Replica
+from testbed.workloads.learning.training import Replica
 from tests import ports
 
 NAMES = ("h0", "h1")

@@ -20,12 +20,13 @@ import torch
 from testbed.evidence.sum_check import Checked, checked
 from testbed.topologies.addressing import plan
 from testbed.topologies.build import build as build_topology
-from testbed.workloads import accelerated, kinds, training, worker
+from testbed.workloads import kinds, worker
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.job import Compute, Peer, Probe, Replay, Training, WorkerJob
+from testbed.workloads.learning import accelerated, training
+from testbed.workloads.learning.reference import reference, relative_error
+from testbed.workloads.learning.replay import Values
 from testbed.workloads.models import model
-from testbed.workloads.reference import reference, relative_error
-from testbed.workloads.replay import Values
 from testbed.workloads.sync import schemes
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.sums import FloatSums

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.kinds.ranks import Account, RankRows
-    from testbed.workloads.replay import Values
+    from testbed.workloads.learning.replay import Values
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -380,7 +380,7 @@ class Kind(Generic[P]):
     def values(self, job: WorkerJob, rank: int) -> Values:
         """A profile's gradients of a rank, and what must become of them."""
         from testbed.workloads.job import Replay
-        from testbed.workloads.replay import Updates, Values
+        from testbed.workloads.learning.replay import Updates, Values
 
         floats, work = job.buckets[-1][1], job.training
         assert isinstance(work, Replay)  # the one task with values

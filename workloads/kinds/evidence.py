@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.workloads.kinds.ranks import Failed
 from testbed.workloads.kinds.transfers import Carried
+from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.sync.cost import Cost
-from testbed.workloads.updates import Step, Update
 
 if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
@@ -65,7 +65,7 @@ class Told:
         samples: those that count.
         order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
             order of iterations; None where it is. Several servers' orders are merged
-            (:func:`testbed.workloads.parts.merged`).
+            (:func:`testbed.workloads.learning.parts.merged`).
         updates: how many synchronisations each rank took part in for each of the trial's iterations; None where that is
             one.
         moved: (sender, receiver, bytes) of an average synchronisation, where that is known only now; otherwise None.

@@ -18,8 +18,8 @@ from testbed.workloads.lda.gibbs import Prior
 from testbed.workloads.lda.likelihood import per_token
 from testbed.workloads.lda.shard import Floats, Shard, first_counts
 from testbed.workloads.lda.task import TopicModel
-from testbed.workloads.parts import Parts, versions
-from testbed.workloads.updates import Step, Update, steps
+from testbed.workloads.learning.parts import Parts, versions
+from testbed.workloads.learning.updates import Step, Update, steps
 
 REFERENCE = "a single process that samples every shard"
 MOST_TESTED = 50
@@ -154,8 +154,8 @@ def _traced(model: TopicModel, first: Floats, iterations: int, counts: Iterator[
 
 
 def judged(weights: Floats, model: TopicModel, world: int, order: Sequence[Update | Step]) -> dict[str, Any]:
-    """What a trial's counts are worth, as :func:`testbed.workloads.reference.judged` has it, with ``log_likelihood`` in
-    place of accuracy and loss. Nothing is explained by rounding, for nothing is rounded.
+    """What a trial's counts are worth, as :func:`testbed.workloads.learning.reference.judged` has it, with
+    ``log_likelihood`` in place of accuracy and loss. Nothing is explained by rounding, for nothing is rounded.
 
     Raises:
         ValueError: ``weights`` has another length than the model.

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.base.errors import MissingToolError
-from testbed.workloads.text import help_topics
+from testbed.workloads.data.text import help_topics
 
 WORD = re.compile(r"[a-z]{3,}")
 """A run of at least three letters. Shorter ones are mostly parts of words (``don't``) and names of variables."""

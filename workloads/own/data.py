@@ -13,7 +13,7 @@ from torch import Tensor
 from testbed.base.errors import SpecError
 from testbed.topologies.call import Call, parse
 from testbed.topologies.load import is_in_file
-from testbed.workloads.datasets import split
+from testbed.workloads.data.datasets import split
 from testbed.workloads.own import formats
 from testbed.workloads.own.code import called, function_of, siblings
 from testbed.workloads.own.modules import seeded

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from testbed.base.errors import SpecError
 from testbed.topologies.call import parse
-from testbed.workloads.datasets import Dataset
+from testbed.workloads.data.datasets import Dataset
 from testbed.workloads.own import is_own_data
 from testbed.workloads.own.code import running
 from testbed.workloads.own.data import Samples, form

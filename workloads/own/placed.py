@@ -18,7 +18,7 @@ from testbed.workloads.models import Model
 if TYPE_CHECKING:
     from torch import nn
 
-    from testbed.workloads.datasets import Dataset
+    from testbed.workloads.data.datasets import Dataset
 
 
 def _folder(training: Training) -> Path:
@@ -63,7 +63,7 @@ def dataset(training: Training) -> Dataset:
     """The user's samples; all processes of a machine that use the same file share its memory."""
     import torch
 
-    from testbed.workloads.datasets import Dataset
+    from testbed.workloads.data.datasets import Dataset
 
     folder = _folder(training)
     # Copied where it is written to: nobody does so, but PyTorch has no tensors that are read-only.

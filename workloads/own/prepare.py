@@ -23,13 +23,14 @@ from torch.nn.parameter import UninitializedParameter
 
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.topologies.call import parse
-from testbed.workloads import datasets, models
-from testbed.workloads.lifeline import end_with
+from testbed.workloads import models
+from testbed.workloads.data import datasets
 from testbed.workloads.models import Layer
 from testbed.workloads.own import is_own_data, is_own_model
 from testbed.workloads.own.data import Samples, form, loaded
 from testbed.workloads.own.fit import tried
 from testbed.workloads.own.modules import EXAMPLE, built, seeded, trained_tensors
+from testbed.workloads.process.lifeline import end_with
 
 DIGITS = 16
 """Of each digest, in hexadecimal, as of other files that a trial depends on."""

@@ -1,7 +1,7 @@
 """Profiles of published models: the layers of their gradients, computed from the architecture, and measured times.
 
-Nothing of them is trained: a trial plays a profile back with random values (:mod:`testbed.workloads.replay`). Times are
-those of the PHub thesis, Table 6.1: forward and backward pass of one batch on a GTX 1080 Ti.
+Nothing of them is trained: a trial plays a profile back with random values (:mod:`testbed.workloads.learning.replay`).
+Times are those of the PHub thesis, Table 6.1: forward and backward pass of one batch on a GTX 1080 Ti.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
-from testbed.workloads.parts import Span
+from testbed.workloads.learning.parts import Span
 from testbed.workloads.sync.chunks import ChunkTable
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Members, Parents
 from testbed.workloads.sync.trees import over

@@ -19,9 +19,9 @@ from testbed.base.plugins import plugged
 from testbed.workloads.job import Replay, Task, Training, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.lda.task import TopicModel
-from testbed.workloads.parts import Span
+from testbed.workloads.learning.parts import Span
+from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.tasks.base import Participant
-from testbed.workloads.updates import Step, Update
 
 BUILT_IN: dict[str, tuple[type[Task], bool]] = {
     "train": (Training, True),
@@ -41,7 +41,7 @@ class Together(Protocol):
     """How far the weights went last, which they keep on doing in part."""
 
     def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
-        """As :func:`testbed.workloads.training.descend_together`."""
+        """As :func:`testbed.workloads.learning.training.descend_together`."""
 
 
 class TaskModule(Protocol):
@@ -80,8 +80,8 @@ class JudgedModule(TaskModule, Protocol):
         scales: Sequence[float | None],
         order: Sequence[Update | Step],
     ) -> dict[str, Any]:
-        """What the weights that a trial ended with are worth (:func:`testbed.workloads.reference.judged` says what is
-        told).
+        """What the weights that a trial ended with are worth (:func:`testbed.workloads.learning.reference.judged` says
+        what is told).
 
         ``worlds`` are (first iteration, ranks) of each phase, with the scale of its fixed point in ``scales``, ``mode``
         is that of computing, and ``order`` that of updates, where each gradient is one.

@@ -12,11 +12,11 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.workloads.checkpoint import Keeper
-from testbed.workloads.compute import Computed
 from testbed.workloads.job import WorkerJob
-from testbed.workloads.meter import TASKS, Meter
-from testbed.workloads.parts import Span
+from testbed.workloads.learning.checkpoint import Keeper
+from testbed.workloads.learning.compute import Computed
+from testbed.workloads.learning.parts import Span
+from testbed.workloads.process.meter import TASKS, Meter
 from testbed.workloads.sync.session import Session
 
 Floats = NDArray[np.float32]

@@ -12,10 +12,10 @@ from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.lda import reference
 from testbed.workloads.lda.shard import first_counts
 from testbed.workloads.lda.task import TopicModel
-from testbed.workloads.parts import Span
+from testbed.workloads.learning.parts import Span
+from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.tasks.base import Floats
 from testbed.workloads.tasks.learner import Learner
-from testbed.workloads.updates import Step, Update
 
 TASK = TopicModel
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from testbed.workloads import compute
-from testbed.workloads.compute import Accelerator
 from testbed.workloads.job import WorkerJob
+from testbed.workloads.learning import compute
+from testbed.workloads.learning.compute import Accelerator
 from testbed.workloads.sync import session as sync
 from testbed.workloads.sync.session import Session
 from testbed.workloads.tasks.base import Floats, Notes, Participant, Release

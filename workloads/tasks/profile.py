@@ -10,8 +10,8 @@ import numpy as np
 
 from testbed.workloads.job import Replay, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
-from testbed.workloads.parts import Span
-from testbed.workloads.replay import Checked, Player, Values
+from testbed.workloads.learning.parts import Span
+from testbed.workloads.learning.replay import Checked, Player, Values
 from testbed.workloads.sync.engine import Engine
 from testbed.workloads.sync.session import Session
 from testbed.workloads.tasks.base import Floats, Notes, Participant, Release

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from testbed.workloads import accelerated, failover, reference, training
+from testbed.workloads import failover
 from testbed.workloads.job import Task, Training, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
-from testbed.workloads.parts import Span
-from testbed.workloads.sketch import Sketch
+from testbed.workloads.learning import accelerated, reference, training
+from testbed.workloads.learning.parts import Span
+from testbed.workloads.learning.sketch import Sketch
+from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.sync.session import Session
 from testbed.workloads.tasks.base import Floats
 from testbed.workloads.tasks.learner import Learner, Onlooker
-from testbed.workloads.updates import Step, Update
 
 TASK = Training
 
@@ -26,7 +27,7 @@ def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG
 
 
 def expect(works: Collection[Task]) -> None:
-    """As :func:`testbed.workloads.training.expect`."""
+    """As :func:`testbed.workloads.learning.training.expect`."""
     training.expect([work for work in works if isinstance(work, Training)])
 
 
@@ -50,7 +51,7 @@ class Descent:
         training.descend(self._work, self.weights, self.velocity, gradient, self._world)
 
     def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
-        """As :func:`testbed.workloads.training.descend_together`."""
+        """As :func:`testbed.workloads.learning.training.descend_together`."""
         training.descend_together(self._work, self.weights, self.velocity, sums, history, self._world)
 
 
@@ -103,8 +104,8 @@ class Trainer(Learner):
         super().save(job)
 
     def result(self) -> dict[str, Any]:
-        """The weights' digest, and sketches by iteration (:mod:`testbed.workloads.sketch`): of this worker's gradients
-        and, of rank 0, of their sums."""
+        """The weights' digest, and sketches by iteration (:mod:`testbed.workloads.learning.sketch`): of this worker's
+        gradients and, of rank 0, of their sums."""
         return {**super().result(), "own": list(self._own.items()), "summed": list(self._summed.items())}
 
     def note_own(self, iteration: int, sketch: list[float]) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from testbed.workloads.bursts.probe import finish, receive, send
 from testbed.workloads.job import Probe
-from testbed.workloads.probe import finish, receive, send
 
 
 def main(sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], ready: int, result: Path) -> int:
     """Write a byte to ``ready`` when bursts can come, and a line of JSON a burst received, by its place in the list, to
-    ``result``; 0, or the exception that testbed.workloads.probe has."""
+    ``result``; 0, or the exception that testbed.workloads.bursts.probe has."""
     selector = selectors.DefaultSelector()
     receivers = [receive(Probe(**one), selector) for one in receives]
     senders = [send(Probe(**one), selector) for one in sends]

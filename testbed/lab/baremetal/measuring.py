@@ -18,7 +18,7 @@ from testbed.lab.baremetal.racks import under
 from testbed.lab.measurements import Burst, Calibration, Passed, Stream, Traffic, Way
 from testbed.topologies import addressing
 from testbed.topologies.model import Topology
-from testbed.workloads.arrivals import LEAST_BITS
+from testbed.workloads.bursts.arrivals import LEAST_BITS
 from testbed.workloads.job import Probe
 from testbed.workloads.sync.cost import goodput
 

@@ -18,8 +18,8 @@ from dataclasses import asdict
 
 from testbed.lab.measurements import Burst, Calibration, Way
 from testbed.lab.netns import kernel
+from testbed.workloads.bursts.probe import finish, receive, send
 from testbed.workloads.job import Probe
-from testbed.workloads.probe import finish, receive, send
 
 PINGS = 11
 """Round trips a way, of which the median counts. Their packets fit the bucket of the slowest link."""

@@ -25,7 +25,7 @@ class Hog(Timed):
     def helpers(self, context: Context) -> list[Helper]:
         topology = context.topology
         return [
-            Helper(f"hog{context.number}-{topology.nodes[host].name}-{core}", host, "testbed.workloads.hog")
+            Helper(f"hog{context.number}-{topology.nodes[host].name}-{core}", host, "testbed.workloads.perturbing.hog")
             for host in targets.hosts(topology, self.hosts)
             for core in range(self.cores)
         ]

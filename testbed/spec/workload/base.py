@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Size, Whole, listed, refuse
 from testbed.spec.workload.compute import ComputeTime, mode_alone
-from testbed.workloads.buckets import Gradient
 from testbed.workloads.job import Task
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.parallel.models import NAMES, operators_of
 from testbed.workloads.parallel.operators import Model, cut, scaled

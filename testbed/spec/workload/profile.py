@@ -11,8 +11,8 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Number, refuse
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import PlayedTime, mode_alone, no_pace
-from testbed.workloads.buckets import Gradient, shares
 from testbed.workloads.job import Replay, Task
+from testbed.workloads.learning.buckets import Gradient, shares
 from testbed.workloads.parallel.prediction import FLOP_OF_AN_ITERATION
 from testbed.workloads.played import play
 from testbed.workloads.profiles import TABLE_6_1

@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from testbed.base.groups import Number
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import TrainedTime, mode_alone, no_pace
-from testbed.workloads.buckets import Gradient
 from testbed.workloads.catalogue import check_dataset
 from testbed.workloads.job import Task, Training
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.models import MODELS, model
 from testbed.workloads.own import is_own_data, is_own_model
 from testbed.workloads.own.prepared import Prepared, prepare

@@ -74,7 +74,7 @@ def test_a_worker_that_plays_a_profile_back_does_without_torch() -> None:
     script = "import sys\nfrom workloads import worker\nworker.prepare(torch=False)\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     modules = set(done.stdout.split())
-    assert "testbed.workloads.replay" in modules
+    assert "testbed.workloads.learning.replay" in modules
     assert not {"torch", "pandas", "pydantic"} & modules
 
 

@@ -211,7 +211,7 @@ def test_when_rank_0_is_killed_the_next_one_is_followed(tmp_path: Path) -> None:
 
 
 def test_only_a_source_says_what_it_sent_whatever_others_are_called(tmp_path: Path) -> None:
-    helper = Helper("source-of-trouble", 0, "testbed.workloads.hog")
+    helper = Helper("source-of-trouble", 0, "testbed.workloads.perturbing.hog")
     with conducted(Schedule(helpers=(helper,)), FakeLab(), tmp_path) as conductor:
         pass
     assert conductor.finish() == []

@@ -8,7 +8,7 @@ from testbed.evidence.calibration import BURST_S, measured, plan_of
 from testbed.lab.base import LinkSettings
 from testbed.topologies.build import build
 from testbed.trial.job_files import slow_start_s
-from testbed.workloads.arrivals import SETTLE
+from testbed.workloads.bursts.arrivals import SETTLE
 
 FAT_TREE, OVERSUBSCRIBED = (
     "fat_tree(k=4,routing=ecmp)",

@@ -28,7 +28,7 @@ def judge() -> Iterator[Referee]:
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    from testbed.workloads.reference import reference
+    from testbed.workloads.learning.reference import reference
 
     np.save(tmp_path / "weights.npy", reference(TRAINING, 2).weights)
     return tmp_path / "weights.npy"

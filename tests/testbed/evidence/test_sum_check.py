@@ -10,7 +10,7 @@ import pytest
 
 from testbed.evidence.sum_check import checked
 from testbed.recovery.phases import Phase
-from testbed.workloads.sketch import Sketch
+from testbed.workloads.learning.sketch import Sketch
 
 SPANS = [(0, 700), (700, 1000)]
 

@@ -16,8 +16,8 @@ from testbed.experiment.run import Experiment
 from testbed.files.writing import read_json
 from testbed.run_directory.stored import source_of
 from testbed.spec import Source, read
-from testbed.workloads.gradient_time import measured_s
 from testbed.workloads.job import Training
+from testbed.workloads.learning.gradient_time import measured_s
 
 from ..conftest import Called
 from ..fake_lab import FakeLab

@@ -37,10 +37,11 @@ from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads import failover as workers_failover
-from testbed.workloads import reference, training, worker
+from testbed.workloads import worker
 from testbed.workloads.failover import CALL, checked_in
 from testbed.workloads.job import Training
-from testbed.workloads.reference import relative_error
+from testbed.workloads.learning import reference, training
+from testbed.workloads.learning.reference import relative_error
 from testbed.workloads.sync.engine import Engine
 from tests import ports
 

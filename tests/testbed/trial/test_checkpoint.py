@@ -11,7 +11,7 @@ from testbed.spec import read
 from testbed.trial.files import Files
 from testbed.trial.job_files import worker_jobs
 from testbed.trial.model import Trial
-from testbed.workloads.checkpoint import Checkpoint
+from testbed.workloads.learning.checkpoint import Checkpoint
 
 from ..conftest import SPEC
 

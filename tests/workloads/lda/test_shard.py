@@ -16,9 +16,9 @@ from testbed.workloads.lda.corpus import Documents
 from testbed.workloads.lda.gibbs import Prior
 from testbed.workloads.lda.shard import Shard, first_counts
 from testbed.workloads.lda.task import TopicModel
-from testbed.workloads.parts import merged
+from testbed.workloads.learning.parts import merged
+from testbed.workloads.learning.updates import Step, Update
 from testbed.workloads.tasks.lda import Counts
-from testbed.workloads.updates import Step, Update
 
 from ..kinds.asynchronous.test_ledger import Trial, played
 

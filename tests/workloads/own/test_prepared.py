@@ -15,13 +15,13 @@ import torch
 
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.topologies.load import no_code
-from testbed.workloads.accelerated import DeviceReplica, replica_on
 from testbed.workloads.catalogue import entry, tensor_sizes
 from testbed.workloads.job import Training
+from testbed.workloads.learning.accelerated import DeviceReplica, replica_on
+from testbed.workloads.learning.reference import allowed, judged, reference
+from testbed.workloads.learning.training import Replica, first_weights
 from testbed.workloads.own.data import MOST_TESTED
 from testbed.workloads.own.prepared import Prepared, prepare
-from testbed.workloads.reference import allowed, judged, reference
-from testbed.workloads.training import Replica, first_weights
 from tests import own, packages
 from tests.patience import until
 

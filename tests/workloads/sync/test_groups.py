@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds import named
-from testbed.workloads.replay import Values
+from testbed.workloads.learning.replay import Values
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.cost import Releases, cost
 from testbed.workloads.sync.engine import Engine

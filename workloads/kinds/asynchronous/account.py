@@ -10,8 +10,8 @@ import pandas as pd
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.asynchronous.ledger import FIX, disagreement, problem
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
+from testbed.workloads.learning.updates import Update
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.updates import Update
 
 
 def orders(plan: Forest, done: Sequence[Mapping[str, Any]], iterations: int) -> list[list[Update]]:

@@ -16,7 +16,7 @@ from testbed.workloads.kinds.asynchronous.notes import NOTES
 from testbed.workloads.kinds.asynchronous.plan import Asynchronous
 from testbed.workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.parts import merged
+from testbed.workloads.learning.parts import merged
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.verify import verify

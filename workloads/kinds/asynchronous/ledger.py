@@ -33,8 +33,8 @@ import math
 from collections.abc import Sequence
 
 from testbed.base.errors import WorkerError
-from testbed.workloads.parts import merged
-from testbed.workloads.updates import Update
+from testbed.workloads.learning.parts import merged
+from testbed.workloads.learning.updates import Update
 
 FIX = "report it: the protocol is broken"
 

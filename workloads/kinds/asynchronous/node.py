@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from testbed.workloads import tasks
-from testbed.workloads.checkpoint import Keeper
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
 from testbed.workloads.kinds.asynchronous.replica import Replica
-from testbed.workloads.parts import spans
+from testbed.workloads.learning.checkpoint import Keeper
+from testbed.workloads.learning.parts import spans
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.forest import Forest
 

@@ -1,11 +1,11 @@
 """Parameter servers that wait for nobody, and their workers: gradients up, the newest weights back.
 
-Each server has a part of the weights (:func:`testbed.workloads.parts.spans`), and applies what it gets of gradients as
-it comes. The part of a gradient for a server travels whole, is applied whole, and makes one new version of that
-server's weights, so that what a worker computes on is one version of each part, and a single process can repeat a trial
-in the orders of its servers (:mod:`.ledger` decides them; :mod:`testbed.workloads.reference` repeats them). What is
-sent is a copy of the weights, made once a version that somebody gets: the server's own change while they are on their
-way.
+Each server has a part of the weights (:func:`testbed.workloads.learning.parts.spans`), and applies what it gets of
+gradients as it comes. The part of a gradient for a server travels whole, is applied whole, and makes one new version of
+that server's weights, so that what a worker computes on is one version of each part, and a single process can repeat a
+trial in the orders of its servers (:mod:`.ledger` decides them; :mod:`testbed.workloads.learning.reference` repeats
+them). What is sent is a copy of the weights, made once a version that somebody gets: the server's own change while they
+are on their way.
 
 A worker sends to all servers at once. The first one says at the beginning whether an iteration is to follow, while the
 gradient is still on its way, and the worker tells the others behind their parts of it. So no server waits for another,
@@ -33,7 +33,6 @@ from typing import Any
 
 import numpy as np
 
-from testbed.workloads.checkpoint import Keeper
 from testbed.workloads.kinds.asynchronous.exchange import (
     BARRIER,
     CALLED,
@@ -49,7 +48,8 @@ from testbed.workloads.kinds.asynchronous.exchange import (
 )
 from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
-from testbed.workloads.parts import Span, spans
+from testbed.workloads.learning.checkpoint import Keeper
+from testbed.workloads.learning.parts import Span, spans
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.framed import NoBuckets

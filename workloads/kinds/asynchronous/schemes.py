@@ -10,8 +10,8 @@ import numpy as np
 
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
-from testbed.workloads import parts
 from testbed.workloads.kinds.asynchronous.plan import Asynchronous
+from testbed.workloads.learning import parts
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.trees import over
 

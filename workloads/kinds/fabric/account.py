@@ -21,7 +21,7 @@ from testbed.workloads.kinds.fabric.plan import Fabric, Sent
 from testbed.workloads.kinds.fabric.replication_account import Replicated, replicated, until, with_behind
 from testbed.workloads.kinds.fabric.takeover_account import TakenOver, taken_over
 from testbed.workloads.kinds.transfers import Carried, Purpose
-from testbed.workloads.updates import Step, Update
+from testbed.workloads.learning.updates import Step, Update
 
 
 class Moved(NamedTuple):

@@ -1,8 +1,8 @@
 """How far two processes' weights are apart, without either sending them: each tells a few numbers of its own.
 
 Random signs s, the same for both, make weights w the number <s, w>. The difference of two such numbers has the distance
-of the weights as its root mean square. Source: Alon, Matias, Szegedy, STOC 1996, as :mod:`testbed.workloads.sketch`,
-which needs PyTorch.
+of the weights as its root mean square. Source: Alon, Matias, Szegedy, STOC 1996, as
+:mod:`testbed.workloads.learning.sketch`, which needs PyTorch.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.fabric.fates import Fate
-from testbed.workloads.updates import Update
+from testbed.workloads.learning.updates import Update
 
 FIX = "report it: the protocol is broken"
 

@@ -16,7 +16,7 @@ from testbed.workloads.kinds.asynchronous.plan import Steps, UpdatesCost
 from testbed.workloads.kinds.fabric.rates import RateSettings, rule
 from testbed.workloads.kinds.fabric.scheduling.divergence import Lead
 from testbed.workloads.kinds.fabric.scheduling.network import only_path
-from testbed.workloads.parts import up_to
+from testbed.workloads.learning.parts import up_to
 from testbed.workloads.sync.cost import cost_of_flows
 from testbed.workloads.sync.flows import Flows
 

@@ -16,7 +16,7 @@ from testbed.workloads.kinds.fabric.journal_lines import Line
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.scheduling.divergence import most_within
 from testbed.workloads.kinds.fabric.sums import rates
-from testbed.workloads.updates import Update
+from testbed.workloads.learning.updates import Update
 
 MOST_APART = 1e-4
 """Of the weights' norm. A replica sums other updates together than the server, so its roundings are others. Trained

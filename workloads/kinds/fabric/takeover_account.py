@@ -12,7 +12,7 @@ from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal_lines import FIX, Line, lines
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.replication_account import Replicated, counted, other, until
-from testbed.workloads.updates import Step, Update
+from testbed.workloads.learning.updates import Step, Update
 
 
 @dataclass(frozen=True)

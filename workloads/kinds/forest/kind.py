@@ -26,9 +26,9 @@ from testbed.workloads.sync.verify import verify
 if TYPE_CHECKING:
     import pandas as pd
 
-    from testbed.workloads.buckets import Gradient
     from testbed.workloads.job import WorkerJob
-    from testbed.workloads.replay import Values
+    from testbed.workloads.learning.buckets import Gradient
+    from testbed.workloads.learning.replay import Values
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -127,7 +127,7 @@ class ForestKind(KindOfForests):
 
     def values(self, job: WorkerJob, rank: int) -> Values:
         from testbed.workloads.kinds import load
-        from testbed.workloads.replay import Values
+        from testbed.workloads.learning.replay import Values
         from testbed.workloads.sync.groups import summed
 
         plan = load(Path(job.forest))

@@ -33,8 +33,8 @@ from testbed.workloads.sync.verify import check_form
 if TYPE_CHECKING:
     import pandas as pd
 
-    from testbed.workloads.buckets import Gradient
     from testbed.workloads.job import WorkerJob
+    from testbed.workloads.learning.buckets import Gradient
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 

@@ -2,20 +2,20 @@
 
 Each server sketches its own gradients of the operators that it shares with others. The sum of a group is sketched by
 the group's first server. So the sketches of all own gradients add up to those of all sums, as where each worker has the
-whole gradient (:mod:`testbed.workloads.sketch`).
+whole gradient (:mod:`testbed.workloads.learning.sketch`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed.workloads import training
 from testbed.workloads.job import Training
 from testbed.workloads.kinds.hybrid.exchange import Floats
 from testbed.workloads.kinds.hybrid.plan import Plan
 from testbed.workloads.kinds.hybrid.program.cut import Step
 from testbed.workloads.kinds.hybrid.program.server import Server
-from testbed.workloads.sketch import Sketch
+from testbed.workloads.learning import training
+from testbed.workloads.learning.sketch import Sketch
 
 Sketches = dict[int, list[float]]
 

@@ -1,7 +1,8 @@
 """Messages of known values: what is sent is made, and what arrives is checked, element by element.
 
-As in :mod:`testbed.workloads.replay` they are pieces of one random sequence, which begin at another place for each
-message and each iteration, so that what is left over from another one is wrong in about fifteen of sixteen elements.
+As in :mod:`testbed.workloads.learning.replay` they are pieces of one random sequence, which begin at another place for
+each message and each iteration, so that what is left over from another one is wrong in about fifteen of sixteen
+elements.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 from testbed.workloads.job import LARGEST
 from testbed.workloads.kinds.hybrid.exchange import Buffers, Floats
 from testbed.workloads.kinds.hybrid.program.cut import Message, Step
+from testbed.workloads.learning.replay import PERIOD, Values
 from testbed.workloads.parallel.operators import FLOAT_BYTES
-from testbed.workloads.replay import PERIOD, Values
 
 
 class MessageValues:

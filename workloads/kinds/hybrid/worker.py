@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from testbed.workloads import kinds
-from testbed.workloads.compute import Computed
 from testbed.workloads.job import Replay, WorkerJob
 from testbed.workloads.kinds.hybrid.exchange import Buffers, ExchangeEngine
 from testbed.workloads.kinds.hybrid.plan import Plan
 from testbed.workloads.kinds.hybrid.player import Player, Work
 from testbed.workloads.kinds.hybrid.values import KnownValues, MessageValues
-from testbed.workloads.replay import Values
+from testbed.workloads.learning.compute import Computed
+from testbed.workloads.learning.replay import Values
 from testbed.workloads.sync import chunks, transport
 from testbed.workloads.sync.groups import summed
 from testbed.workloads.sync.session import Session

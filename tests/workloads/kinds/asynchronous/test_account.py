@@ -14,9 +14,9 @@ from testbed.spec import read
 from testbed.trial.model import Trial
 from testbed.workloads.kinds.asynchronous.account import attribute, orders, updates_a_round
 from testbed.workloads.kinds.base import Told
-from testbed.workloads.parts import merged
+from testbed.workloads.learning.parts import merged
+from testbed.workloads.learning.updates import Update
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.updates import Update
 
 from ....testbed.conftest import SPEC
 

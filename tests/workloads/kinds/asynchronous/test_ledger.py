@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger, disagreement, most_stale, problem, staleness
-from testbed.workloads.parts import merged, spans, versions
-from testbed.workloads.updates import Update
+from testbed.workloads.learning.parts import merged, spans, versions
+from testbed.workloads.learning.updates import Update
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
 from testbed.workloads.kinds.asynchronous.plan import servers
 from testbed.workloads.kinds.asynchronous.plan import staleness as allowed
 from testbed.workloads.kinds.asynchronous.replica import Replica
-from testbed.workloads.parts import Span, spans
+from testbed.workloads.learning.parts import Span, spans
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.schemes import build
 

@@ -11,13 +11,20 @@ import numpy as np
 import pytest
 import torch
 
-from testbed.workloads import accelerated, training
 from testbed.workloads.job import Compute
 from testbed.workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
-from testbed.workloads.parts import merged, spans
-from testbed.workloads.reference import MOST_REPEATED, accuracy, reference, relative_error, repeated, training_error
-from testbed.workloads.replay import Values
-from testbed.workloads.updates import Update
+from testbed.workloads.learning import accelerated, training
+from testbed.workloads.learning.parts import merged, spans
+from testbed.workloads.learning.reference import (
+    MOST_REPEATED,
+    accuracy,
+    reference,
+    relative_error,
+    repeated,
+    training_error,
+)
+from testbed.workloads.learning.replay import Values
+from testbed.workloads.learning.updates import Update
 
 from ...test_worker import PACE_S, REPLAY, TRAINING, Cluster, cluster, of
 

@@ -16,7 +16,7 @@ from testbed.workloads.kinds.fabric.losses_account import Losses
 from testbed.workloads.kinds.fabric.measures import ScheduledMeasures
 from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
 from testbed.workloads.kinds.transfers import Carried, Purpose
-from testbed.workloads.updates import Step, Update
+from testbed.workloads.learning.updates import Step, Update
 
 DIRECT, SUM, DROPPED, LATE, LOST = (int(fate) for fate in Fate)
 ALONE = [[1.0, 1.0]]

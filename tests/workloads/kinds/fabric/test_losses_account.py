@@ -11,7 +11,7 @@ from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal_lines import Line
 from testbed.workloads.kinds.fabric.losses_account import NOBODY, Came, Leg, Losses
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
-from testbed.workloads.updates import Update
+from testbed.workloads.learning.updates import Update
 
 PLAN = mlfabric_a(build("star(hosts=4)", rate_bps=10**9), [1], aggregators=1)
 """Two workers, h0 and h1; h2 is the server, and h3 the scheduler."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.workloads.job import Training
 from testbed.workloads.kinds.fabric.sums import Sums, history, rates, shares
-from testbed.workloads.training import descend, descend_together
+from testbed.workloads.learning.training import descend, descend_together
 
 FLOATS, WORLD = 7, 3
 

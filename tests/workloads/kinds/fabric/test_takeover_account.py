@@ -12,7 +12,7 @@ from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.plan import Fabric, Options, fabric
 from testbed.workloads.kinds.fabric.takeover_account import TakenOver, taken_over
-from testbed.workloads.updates import Step, Update
+from testbed.workloads.learning.updates import Step, Update
 
 DIRECT, SUM, DROPPED, LATE, _ = (int(fate) for fate in Fate)
 ALONE = [[1.0, 1.0]]

@@ -17,9 +17,9 @@ from testbed.workloads.kinds.hybrid.exchange import ExchangeEngine
 from testbed.workloads.kinds.hybrid.plan import Plan, plan
 from testbed.workloads.kinds.hybrid.player import Played, Player
 from testbed.workloads.kinds.hybrid.values import KnownValues, MessageValues
+from testbed.workloads.learning.replay import Values
 from testbed.workloads.parallel.operators import Model, Operator, model
 from testbed.workloads.parallel.strategy import Strategy, read
-from testbed.workloads.replay import Values
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.gate import NOTHING
 from testbed.workloads.sync.groups import summed

@@ -16,8 +16,8 @@ from testbed.workloads.kinds.hybrid.plan import Plan, plan
 from testbed.workloads.kinds.hybrid.player import Player
 from testbed.workloads.kinds.hybrid.program.layout import collected
 from testbed.workloads.kinds.hybrid.trained import Sketches, Trained
+from testbed.workloads.learning.reference import judged
 from testbed.workloads.parallel.strategy import read
-from testbed.workloads.reference import judged
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.schemes import build
 from tests.workloads.kinds.hybrid.program.in_process import operators, task

@@ -61,7 +61,7 @@ from testbed.workloads.kinds.fabric.scheduling.distribution import Request, dist
 from testbed.workloads.kinds.fabric.scheduling.model import Batch, Drop, Group, Replication, Transfer, Update
 from testbed.workloads.kinds.fabric.scheduling.network import Load
 from testbed.workloads.kinds.fabric.sums import shares
-from testbed.workloads.parts import spans
+from testbed.workloads.learning.parts import spans
 
 LEAD_S = 0.01
 """How long before it is due a piece of a plan is told: more than a note takes that waits behind data on a link."""

@@ -43,7 +43,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
 from testbed.workloads.kinds.fabric.processes.passing import Passing
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.kinds.fabric.sums import Sums
-from testbed.workloads.parts import spans
+from testbed.workloads.learning.parts import spans
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.framed import NoBuckets
 

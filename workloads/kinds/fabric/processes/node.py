@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from testbed.workloads import checkpoint, tasks
-from testbed.workloads.checkpoint import Keeper
+from testbed.workloads import tasks
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.work import Work
@@ -29,8 +28,10 @@ from testbed.workloads.kinds.fabric.processes.server import Server
 from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
 from testbed.workloads.kinds.fabric.sums import history
 from testbed.workloads.kinds.fabric_sync.processes import RootDaemon, SumsClient, SumsServer
+from testbed.workloads.learning import checkpoint
+from testbed.workloads.learning.checkpoint import Keeper
+from testbed.workloads.learning.parts import Span, spans
 from testbed.workloads.link_rates import NAME, Follower
-from testbed.workloads.parts import Span, spans
 from testbed.workloads.sync import transport
 
 if TYPE_CHECKING:

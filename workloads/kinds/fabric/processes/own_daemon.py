@@ -22,7 +22,7 @@ from testbed.workloads.kinds.fabric import plan as plans
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
 from testbed.workloads.kinds.fabric.processes.shared import Memory
-from testbed.workloads.lifeline import end_with
+from testbed.workloads.process.lifeline import end_with
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.reception import WAIT_LONGER
 from testbed.workloads.sync.session import Session

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from socket import socket
 from typing import Any
 
-from testbed.workloads.checkpoint import Keeper
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Journal, Rates, Step
 from testbed.workloads.kinds.fabric.plan import Fabric
@@ -36,6 +35,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Weights,
     recipients_of,
 )
+from testbed.workloads.learning.checkpoint import Keeper
 from testbed.workloads.sync.connection import Connection
 
 

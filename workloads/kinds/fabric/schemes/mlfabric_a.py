@@ -8,7 +8,6 @@ from typing import Literal
 
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
-from testbed.workloads import parts
 from testbed.workloads.kinds.fabric.plan import (
     Fabric,
     Options,
@@ -17,6 +16,7 @@ from testbed.workloads.kinds.fabric.plan import (
     check_times,
     fabric,
 )
+from testbed.workloads.learning import parts
 
 
 def mlfabric_a(

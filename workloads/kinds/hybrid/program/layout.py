@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.workloads.learning.parts import Span
 from testbed.workloads.parallel.operators import FLOAT_BYTES, Model
 from testbed.workloads.parallel.strategy import Holders, Strategy, gradients
-from testbed.workloads.parts import Span
 
 Floats = NDArray[np.float32]
 
@@ -81,7 +81,8 @@ class Collected:
     """What all servers have saved, put together.
 
     Attributes:
-        weights: float32[parameters] in gradient order, as those of :class:`testbed.workloads.training.Replica`.
+        weights: float32[parameters] in gradient order, as those of
+            :class:`testbed.workloads.learning.training.Replica`.
         differing: operator and two holders whose replicas are not the same bits. Each is compared with the first.
     """
 

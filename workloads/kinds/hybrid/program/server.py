@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from testbed.workloads import training
 from testbed.workloads.job import Training
 from testbed.workloads.kinds.hybrid.exchange import Buffers
 from testbed.workloads.kinds.hybrid.program.cut import Message, Step, messages, served, steps
 from testbed.workloads.kinds.hybrid.program.layout import layout, saved
+from testbed.workloads.learning import training
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.strategy import Strategy
 

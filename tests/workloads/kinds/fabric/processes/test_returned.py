@@ -12,8 +12,6 @@ import pytest
 
 from testbed.base.errors import WorkerError
 from testbed.topologies.build import build
-from testbed.workloads import checkpoint
-from testbed.workloads.checkpoint import Checkpoint, Keeper
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Journal, Step, Unit
 from testbed.workloads.kinds.fabric.kind import MOST_SAVED_BYTES
@@ -22,6 +20,8 @@ from testbed.workloads.kinds.fabric.processes.messages import Back, Lost, Note, 
 from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
 from testbed.workloads.kinds.fabric.processes.survivor import Survival
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.workloads.learning import checkpoint
+from testbed.workloads.learning.checkpoint import Checkpoint, Keeper
 
 FAST = 1e12
 

@@ -9,10 +9,10 @@ from contextlib import suppress
 import numpy as np
 
 from testbed.topologies.build import build
-from testbed.workloads.checkpoint import Keeper
 from testbed.workloads.kinds.fabric.plan import Options, fabric
 from testbed.workloads.kinds.fabric.processes.messages import Decided, Give, Gradient, Order, encode
 from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.learning.checkpoint import Keeper
 
 PLAN = fabric(build("star(hosts=4)", rate_bps=10**9), "test", Options(), 1)
 """Two workers, on nodes 0 and 1."""

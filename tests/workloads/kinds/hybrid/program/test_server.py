@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from testbed.workloads.job import Training
 from testbed.workloads.kinds.hybrid.program.layout import Collected, collected
 from testbed.workloads.kinds.hybrid.program.server import Server
+from testbed.workloads.learning.reference import judged, reference
+from testbed.workloads.learning.training import first_weights
 from testbed.workloads.parallel.models import operators_of
 from testbed.workloads.parallel.strategy import Strategy, data_parallel, mp_bytes, read
-from testbed.workloads.reference import judged, reference
-from testbed.workloads.training import first_weights
 from tests.workloads.kinds.hybrid.program.in_process import InProcess, cuts, know_diamond, operators, single, task
 
 TABLES_PLACED = {"e0": [0], "e1": [1], "e2": [2], "e3": [2], "e4": [0, 1], "rest": "all"}

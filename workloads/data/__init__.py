@@ -1,0 +1,1 @@
+"""Data sets: loaded, generated, or text that ships with Python."""

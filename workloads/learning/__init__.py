@@ -1,0 +1,1 @@
+"""What workers compute, how their weights change, and what these must equal."""

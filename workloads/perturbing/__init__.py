@@ -1,0 +1,1 @@
+"""Processes that perturb a trial: background traffic, and a core that is kept busy."""

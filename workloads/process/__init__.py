@@ -1,0 +1,1 @@
+"""What a process has used, what becomes of it, and when it ends."""
