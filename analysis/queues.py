@@ -15,7 +15,7 @@ COLUMNS = ("link", "start_s", "window_s", "most_bytes", "mean_bytes", "full_shar
 """What a table must have."""
 MOST_BYTES = 2**24
 """Of a table, however small its file: queues that are full all the time have one number. A trial's largest table, as
-``testbed/lab/netns/windows.py`` bounds it, has half of that."""
+``testbed/lab/netns/readings/windows.py`` bounds it, has half of that."""
 _LARGEST = 1e12
 """Far beyond what can wait, and how long a trial can take."""
 

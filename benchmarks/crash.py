@@ -55,7 +55,7 @@ import yaml
 
 from testbed.base.columns import columns
 from testbed.experiment.expand import trials
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 from testbed.lab.netns.sandbox_process import STOP_TIMEOUT_S, WORK_TIMEOUT_S
 from testbed.spec import read
 from testbed.trial.model import Trial

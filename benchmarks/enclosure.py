@@ -29,7 +29,7 @@ from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import LinkSettings
 from testbed.lab.netns import NetnsLab
-from testbed.lab.netns.attached import Attached, logged
+from testbed.lab.netns.on_nodes.attached import Attached, logged
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.programs import Exit, Launch
 from testbed.spec import read

@@ -33,7 +33,8 @@ from mininet.topo import Topo
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.mininet.lab import PROGRAMS
-from testbed.lab.netns import NetnsLab, kernel
+from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.kernel_interface import kernel
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 

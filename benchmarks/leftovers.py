@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 
 LIMIT = Path("/proc/sys/user/max_net_namespaces")
 PLENTY = 1000

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     rounds = parser.parse_args(arguments).rounds
 
     def load() -> None:
-        import testbed.lab.netns.second_reading  # noqa: F401
+        import testbed.lab.netns.readings.second_reading  # noqa: F401
 
     print(f"import of pyroute2: {timed(load):.3f} s")
     rows = [measure(*network, rounds) for network in NETWORKS]

@@ -11,7 +11,7 @@ import pytest
 from testbed.analysis import queues
 from testbed.analysis.load import load
 from testbed.base.errors import OutputError
-from testbed.lab.netns.windows import MOST_ROWS
+from testbed.lab.netns.readings.windows import MOST_ROWS
 
 TABLE = pd.DataFrame(
     {

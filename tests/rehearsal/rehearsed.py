@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 
 CLONE_NEWTIME = 0x80
 NETWORK = "192.168.77"

@@ -21,7 +21,7 @@ from typing import Any
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
-from testbed.lab.netns.processes import is_stopped
+from testbed.lab.netns.on_nodes.processes import is_stopped
 from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
 from testbed.machine.monitor import Monitor
 from testbed.topologies.model import Topology

@@ -33,7 +33,7 @@ from testbed.lab.baremetal.host_requests import AS_ROOT, REQUESTS, HostRequests
 from testbed.lab.baremetal.process_readings import ProcessReadings
 from testbed.lab.baremetal.processes import Processes, tell
 from testbed.lab.baremetal.rights import act_as_user, as_root, session_user
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 
 LOOK_S = 0.05
 """How often files that are followed, and the CPUs, are looked at; processes at random moments of their own."""

@@ -139,7 +139,8 @@ class _Said(TypedDict):
 
 
 class Heard(TypedDict):
-    """What the kernel says, as :class:`testbed.lab.netns.listening.Said`, and by NIC its interfaces, out and in."""
+    """What the kernel says, as :class:`testbed.lab.netns.readings.listening.Said`, and by NIC its interfaces, out and
+    in."""
 
     indices: list[tuple[Whole, Whole]]
     said: _Said

@@ -25,8 +25,8 @@ from testbed.lab.baremetal.process_readings import ProcessReadings
 from testbed.lab.baremetal.processes import Processes, program
 from testbed.lab.baremetal.rights import as_root, run_as_user
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
-from testbed.lab.netns.listening import listen
-from testbed.lab.netns.netlink import RouteSocket
+from testbed.lab.netns.kernel_interface.netlink import RouteSocket
+from testbed.lab.netns.readings.listening import listen
 from testbed.lab.programs import Launch
 from testbed.lab.requests import Requests, request
 from testbed.machine.cgroups import limits
@@ -79,7 +79,7 @@ class HostRequests:
     @request
     def prepare(self, torch: bool) -> None:
         """Import what the workers that are launched next need."""
-        from testbed.lab.netns.zygote import worker_body
+        from testbed.lab.netns.on_nodes.zygote import worker_body
 
         self._body = worker_body(torch=torch)
 

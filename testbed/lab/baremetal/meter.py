@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from testbed.lab.baremetal.readback import ifb_of, indices
-from testbed.lab.netns import shaping
-from testbed.lab.netns.netlink import RouteSocket
-from testbed.lab.netns.streams import Streams
+from testbed.lab.netns.kernel_interface import shaping
+from testbed.lab.netns.kernel_interface.netlink import RouteSocket
+from testbed.lab.netns.readings.streams import Streams
 
 
 class HostMeter:

@@ -23,7 +23,7 @@ from testbed.files.following import Growth
 from testbed.files.foreign import UnfitError, opened
 from testbed.lab.baremetal import undoing
 from testbed.lab.baremetal.rights import as_root, become_user
-from testbed.lab.netns.processes import exit_with, is_stopped, signal_group
+from testbed.lab.netns.on_nodes.processes import exit_with, is_stopped, signal_group
 
 PIECE_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 4 << 20
@@ -202,7 +202,7 @@ class Processes:
 
     def _end_orphans(self) -> None:
         """End what a worker started in a session of its own: it became a child of this process when its parent ended
-        (:func:`testbed.lab.netns.kernel.adopt_orphans`)."""
+        (:func:`testbed.lab.netns.kernel_interface.kernel.adopt_orphans`)."""
         give_up_s = time.monotonic() + END_S
         while (orphans := _orphans()) and time.monotonic() < give_up_s:
             for pid in orphans:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from testbed.base.errors import HostError
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Wanted, shape
-from testbed.lab.netns import panel, rtnetlink, shaping
-from testbed.lab.netns.netlink import NetlinkError, RouteSocket
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket
+from testbed.lab.netns.network import panel
 
 
 def counters(names: Sequence[str]) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:

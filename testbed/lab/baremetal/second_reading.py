@@ -1,4 +1,5 @@
-"""What hosts' kernels have, read by pyroute2 on the controller: see :mod:`testbed.lab.netns.second_reading`."""
+"""What hosts' kernels have, read by pyroute2 on the controller: see
+:mod:`testbed.lab.netns.readings.second_reading`."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from testbed.base.errors import LabError
 from testbed.lab.baremetal import network as networks
 from testbed.lab.baremetal.wanted import Nic, Wanted
 from testbed.lab.base import LinkChange
-from testbed.lab.netns.listening import Said
-from testbed.lab.netns.second_reading import DECODER, Egress, Kernel, compare
+from testbed.lab.netns.readings.listening import Said
+from testbed.lab.netns.readings.second_reading import DECODER, Egress, Kernel, compare
 from testbed.topologies.model import Topology
 
 HEADER_BYTES = 16

@@ -27,9 +27,19 @@ from testbed.base.errors import HostError
 from testbed.lab.baremetal import readback, undoing
 from testbed.lab.baremetal.undoing import State
 from testbed.lab.baremetal.wanted import IFB, ROOT_HANDLE, Nic, Wanted, changed_shape, shape
-from testbed.lab.netns import panel, rtnetlink, shaping
-from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, Request, RouteSocket, attribute, text, u32
-from testbed.lab.netns.switching import INGRESS_HANDLE, TC_H_INGRESS
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface.netlink import (
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    NetlinkError,
+    Request,
+    RouteSocket,
+    attribute,
+    text,
+    u32,
+)
+from testbed.lab.netns.kernel_interface.switching import INGRESS_HANDLE, TC_H_INGRESS
+from testbed.lab.netns.network import panel
 
 POLL_S = 1.0
 GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EADDRNOTAVAIL, errno.EINVAL})

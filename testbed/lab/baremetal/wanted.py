@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.lab.base import LinkSettings
-from testbed.lab.netns import shaping
+from testbed.lab.netns.kernel_interface import shaping
 
 ROOT_HANDLE = 0x7E570000
 """The mark of our shapers (``7e57:``), by which they are told from those of others."""

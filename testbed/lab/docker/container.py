@@ -13,7 +13,7 @@ from testbed.base.errors import LabError
 from testbed.lab.docker.inside import Inside
 from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.wire import Wire, WireClosedError
-from testbed.lab.netns.attached import Attached, Files
+from testbed.lab.netns.on_nodes.attached import Attached, Files
 from testbed.lab.programs import Program
 from testbed.lab.requests import Call
 

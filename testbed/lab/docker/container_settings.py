@@ -12,8 +12,8 @@ from testbed.lab.docker import image
 from testbed.lab.docker.agent import CONTROL
 from testbed.lab.docker.daemon import NO_HEALTHCHECK, labels
 from testbed.lab.docker.limits import Containers
-from testbed.lab.netns.kernel import NO_CORE_BYTES
-from testbed.lab.netns.mounts import mounted
+from testbed.lab.netns.kernel_interface.kernel import NO_CORE_BYTES
+from testbed.lab.netns.on_nodes.mounts import mounted
 from testbed.lab.netns.sandbox_process import HUGE_PAGES
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class ContainerSettings:
 
 def confinement(asked: Containers) -> dict[str, Any]:
     """What a container may do and use, whatever its image: no network, no privileges, no dumps of memory, which a
-    program of the machine's may take (see :func:`testbed.lab.netns.kernel.leave_no_core`), and little that it says."""
+    program of the machine's may take (see :func:`testbed.lab.netns.kernel_interface.kernel.leave_no_core`), and little
+    that it says."""
     from docker.types import LogConfig, Ulimit
 
     return {

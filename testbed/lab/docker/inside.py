@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 
 from testbed.lab.docker import wire
 from testbed.lab.docker.wire import Wire, WireClosedError
-from testbed.lab.netns import kernel
-from testbed.lab.netns.processes import Place, Processes, by_stream, is_stopped, run_program
+from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, is_stopped, run_program
 from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Requests, request
 from testbed.machine.cgroups import limits

@@ -35,11 +35,11 @@ from testbed.lab.docker.limits import Containers
 from testbed.lab.docker.listener import Listener
 from testbed.lab.docker.wire import MOST_FILES
 from testbed.lab.netns import NetnsLab
-from testbed.lab.netns.attached import Attached, Files, logged
-from testbed.lab.netns.blueprint import Blueprint
-from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
+from testbed.lab.netns.kernel_interface.kernel import CAP_SYS_ADMIN, has_capability
+from testbed.lab.netns.network.blueprint import Blueprint
+from testbed.lab.netns.on_nodes.attached import Attached, Files, logged
+from testbed.lab.netns.on_nodes.zygote import ONE_THREAD
 from testbed.lab.netns.sandbox import Sandbox
-from testbed.lab.netns.zygote import ONE_THREAD
 from testbed.lab.programs import Exit, Launch, Program, Running, check_launches
 from testbed.machine.monitor import Monitor
 from testbed.topologies.model import Topology

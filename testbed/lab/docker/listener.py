@@ -29,7 +29,7 @@ from testbed.files.foreign import read_bytes
 from testbed.lab.docker.container import Container
 from testbed.lab.docker.daemon import Owner
 from testbed.lab.docker.wire import Wire, WireClosedError
-from testbed.lab.netns.attached import Attached, Files
+from testbed.lab.netns.on_nodes.attached import Attached, Files
 
 PREFIX, MARK = "testbed-docker-", "owner"
 LONGEST_MARK = 200

@@ -12,8 +12,8 @@ from testbed.base.extras import install
 from testbed.base.units import rate_text
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.netns import NetnsLab
-from testbed.lab.netns.blueprint import initial_impairments
-from testbed.lab.netns.impairing import NETEM
+from testbed.lab.netns.network.blueprint import initial_impairments
+from testbed.lab.netns.network.impairing import NETEM
 from testbed.topologies.model import Topology
 
 MOST_BPS = 1_000_000_000

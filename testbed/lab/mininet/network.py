@@ -23,10 +23,10 @@ from mininet.node import Host, Node
 from mininet.nodelib import LinuxBridge
 
 from testbed.base.errors import LabError
-from testbed.lab.netns import kernel, shaping
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
-from testbed.lab.netns.build import BuiltNetwork
-from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
+from testbed.lab.netns.kernel_interface import kernel, shaping
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError, Request, RouteSocket
+from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
+from testbed.lab.netns.network.build import BuiltNetwork
 
 MININETS_ROOT = 0x00050000  # 5: (mininet.link.TCIntf.bwCmds)
 

@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from testbed.lab.netns.attached import Attached
     from testbed.lab.netns.lab import NetnsLab
+    from testbed.lab.netns.on_nodes.attached import Attached
 else:
-    _MODULES = {"Attached": "attached", "NetnsLab": "lab"}
+    _MODULES = {"Attached": "on_nodes.attached", "NetnsLab": "lab"}
 
     def __getattr__(name: str) -> object:
         if name in _MODULES:

@@ -10,9 +10,9 @@ from itertools import permutations
 from testbed.base.errors import LabError, MissingToolError, TestbedError
 from testbed.lab.base import PREFERRED_CONTROLS, LinkSettings
 from testbed.lab.measurements import Way
-from testbed.lab.netns.impairing import NETEM
-from testbed.lab.netns.kernel import CAP_SYS_ADMIN, has_capability
+from testbed.lab.netns.kernel_interface.kernel import CAP_SYS_ADMIN, has_capability
 from testbed.lab.netns.lab import NetnsLab
+from testbed.lab.netns.network.impairing import NETEM
 from testbed.lab.place import Prerequisite
 from testbed.topologies.addressing import plan
 from testbed.topologies.build import build

@@ -15,8 +15,8 @@ from typing import NoReturn
 
 from testbed.base.errors import PrivilegeError
 from testbed.base.urgency import urgent
-from testbed.lab.netns import kernel
 from testbed.lab.netns.channel import Channel, ChannelClosedError
+from testbed.lab.netns.kernel_interface import kernel
 from testbed.lab.netns.sandbox import ETC_HOSTS, Sandbox
 
 

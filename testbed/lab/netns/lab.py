@@ -18,9 +18,16 @@ from testbed.base.errors import LabError, SpecError
 from testbed.base.python import module_command
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
-from testbed.lab.netns.attached import Attached, Files, logged, run_and_collect
-from testbed.lab.netns.blueprint import Blueprint, Builder, StaticRoute, blueprint, crossing, initial_impairments
-from testbed.lab.netns.impairing import NETEM
+from testbed.lab.netns.network.blueprint import (
+    Blueprint,
+    Builder,
+    StaticRoute,
+    blueprint,
+    crossing,
+    initial_impairments,
+)
+from testbed.lab.netns.network.impairing import NETEM
+from testbed.lab.netns.on_nodes.attached import Attached, Files, logged, run_and_collect
 from testbed.lab.netns.sandbox import Sandbox
 from testbed.lab.netns.sandbox_process import WORK_TIMEOUT_S, SandboxProcess
 from testbed.lab.programs import Completed, Exit, Launch, Program, Running, check_launches, check_target
@@ -30,7 +37,7 @@ from testbed.machine.processes import children_by_inner_pid, first_child
 from testbed.topologies import addressing
 from testbed.topologies.model import Topology
 
-AGENT = "testbed.lab.netns.agent"
+AGENT = "testbed.lab.netns.on_nodes.agent"
 CALIBRATION_START_S = 30.0
 """Starting Python, and what a busy machine adds; the rest of its time limit is what it is asked for, one by one."""
 NONE = -1
@@ -205,7 +212,7 @@ class NetnsLab:
 
     def verify(self) -> None:
         # Here, for it loads pyroute2, which takes 0.15 s: after the first trial, and not before every lab.
-        from testbed.lab.netns import second_reading
+        from testbed.lab.netns.readings import second_reading
 
         self._description = self._sandbox.ask(Sandbox.verify(), timeout_s=WORK_TIMEOUT_S)
         plan = self._needed_plan()
@@ -266,7 +273,7 @@ class NetnsLab:
             LabError: nothing could be measured; what the program said is told.
         """
         # Here, for it loads NumPy, whose threads would keep the launcher from making a user namespace.
-        from testbed.lab.netns import calibration
+        from testbed.lab.netns.readings import calibration
 
         with tempfile.TemporaryFile() as file:
             file.write(calibration.request(pings, bursts).encode())

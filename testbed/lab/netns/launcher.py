@@ -24,8 +24,9 @@ import sys
 from pathlib import Path
 
 from testbed.base.errors import PrivilegeError
-from testbed.lab.netns import first_process, kernel
+from testbed.lab.netns import first_process
 from testbed.lab.netns.channel import Channel
+from testbed.lab.netns.kernel_interface import kernel
 
 HOW_TO_ALLOW = (
     "run as root, or allow namespaces to users: sysctl -w user.max_user_namespaces=10000 "

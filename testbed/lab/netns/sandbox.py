@@ -21,19 +21,22 @@ from typing import Any, NoReturn
 from testbed.base.errors import LabError, TestbedError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
 from testbed.lab.measurements import Counters, Queues, Reading, Traffic
-from testbed.lab.netns import calls, capabilities, patch, processes, readback, sysctls
-from testbed.lab.netns.adjust import adjust
-from testbed.lab.netns.blueprint import Blueprint, StaticRoute
-from testbed.lab.netns.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
 from testbed.lab.netns.channel import Channel
-from testbed.lab.netns.enclosure import Enclosure, View
-from testbed.lab.netns.impairing import ByLine, ByNetem, Way
-from testbed.lab.netns.listening import Said
-from testbed.lab.netns.netlink import NetlinkError
-from testbed.lab.netns.processes import Place, Processes, by_stream, run_program
-from testbed.lab.netns.queues import Sampler
-from testbed.lab.netns.streams import Meter
-from testbed.lab.netns.zygote import expect, worker_body
+from testbed.lab.netns.kernel_interface import capabilities, sysctls
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError
+from testbed.lab.netns.network import patch
+from testbed.lab.netns.network.adjust import adjust
+from testbed.lab.netns.network.blueprint import Blueprint, StaticRoute
+from testbed.lab.netns.network.build import OWN_NAMESPACE, BuiltNetwork, LentNetwork
+from testbed.lab.netns.network.impairing import ByLine, ByNetem, Way
+from testbed.lab.netns.on_nodes import calls, processes
+from testbed.lab.netns.on_nodes.enclosure import Enclosure, View
+from testbed.lab.netns.on_nodes.processes import Place, Processes, by_stream, run_program
+from testbed.lab.netns.on_nodes.zygote import expect, worker_body
+from testbed.lab.netns.readings import readback
+from testbed.lab.netns.readings.listening import Said
+from testbed.lab.netns.readings.queues import Sampler
+from testbed.lab.netns.readings.streams import Meter
 from testbed.lab.programs import Exit, Launch, need_torch
 from testbed.lab.requests import Requests, request
 
@@ -476,7 +479,7 @@ def _builder(blueprint: Blueprint, lent: Mapping[int, int]) -> BuiltNetwork:
 
 
 def _calibrate(namespaces: Sequence[int]) -> int:
-    from testbed.lab.netns import calibration  # with NumPy, which this process has once workers were forked from it
+    from testbed.lab.netns.readings import calibration  # with NumPy, which this process has once workers were forked
 
     return calibration.main(namespaces)
 

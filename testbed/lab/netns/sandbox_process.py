@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from testbed.base.errors import LabError
 from testbed.base.python import module_command, search_path
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.kernel import SIGNALLED
+from testbed.lab.netns.kernel_interface.kernel import SIGNALLED
 from testbed.lab.requests import Call
 
 _T = TypeVar("_T")

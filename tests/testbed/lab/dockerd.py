@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 
 START_TIMEOUT_S = 120.0
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])

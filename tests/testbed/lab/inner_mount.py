@@ -11,7 +11,8 @@ from pathlib import Path
 
 from testbed.lab.base import LinkSettings
 from testbed.lab.docker.lab import DockerLab
-from testbed.lab.netns import kernel, mounts
+from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.on_nodes import mounts
 from testbed.topologies.build import build
 
 folder = Path(sys.argv[1])

@@ -20,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 
 HERE = Path(__file__).parent
 LIMIT = Path("/proc/sys/user/max_net_namespaces")

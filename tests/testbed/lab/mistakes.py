@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from testbed.lab.netns import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping
 
 
 class Off:

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
-from testbed.lab.netns.blueprint import Blueprint, blueprint
+from testbed.lab.netns.network.blueprint import Blueprint, blueprint
 from testbed.topologies.build import build
 
 

@@ -11,7 +11,7 @@ from testbed.evidence.calibration import differs, measure, plan_of
 from testbed.lab.base import LinkChange, LinkSettings
 from testbed.lab.measurements import Burst, Way
 from testbed.lab.netns import NetnsLab
-from testbed.lab.netns.calibration import PINGS, TOGETHER_BPS, batches
+from testbed.lab.netns.readings.calibration import PINGS, TOGETHER_BPS, batches
 from testbed.topologies.build import build
 from tests.patience import until
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from testbed.lab.base import LinkSettings
-from testbed.lab.netns import NetnsLab, calls
-from testbed.lab.netns.calls import NUMBER, Calls, take
+from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.on_nodes import calls
+from testbed.lab.netns.on_nodes.calls import NUMBER, Calls, take
 from testbed.lab.programs import Program
 from testbed.topologies.build import build
 from tests.patience import PATIENCE_S, until

@@ -16,8 +16,10 @@ import pytest
 from testbed.base.errors import LabError, MissingToolError, SpecError
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.measurements import Counters, Way
-from testbed.lab.netns import NetnsLab, capabilities, impairing
-from testbed.lab.netns.impairing import DELAY_LINE
+from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.kernel_interface import capabilities
+from testbed.lab.netns.network import impairing
+from testbed.lab.netns.network.impairing import DELAY_LINE
 from testbed.topologies.addressing import plan
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology

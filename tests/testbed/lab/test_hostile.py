@@ -21,7 +21,8 @@ from testbed.base.errors import MissingToolError
 from testbed.execution import supervise
 from testbed.lab.base import LinkSettings
 from testbed.lab.mininet.lab import MininetLab
-from testbed.lab.netns import NetnsLab, kernel
+from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.kernel_interface import kernel
 from testbed.lab.programs import Launch, Program
 from testbed.topologies.build import build
 from tests.patience import until
@@ -284,7 +285,7 @@ def test_folders_of_services_are_emptied_where_they_are_links(target: str, tmp_p
 REFUSED = """\
 import os, sys
 from testbed.base.errors import LabError
-from testbed.lab.netns.enclosure import Enclosure, View
+from testbed.lab.netns.on_nodes.enclosure import Enclosure, View
 network = os.open("/proc/self/ns/net", os.O_RDONLY)
 nothing = os.open("/dev/null", os.O_RDONLY)
 fine, refused = Enclosure("h0", network, View()), Enclosure("h1", nothing, View())

@@ -11,7 +11,7 @@ from testbed.base.errors import LabError, MissingToolError, SpecError
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.mininet import lab as own
 from testbed.lab.mininet.lab import MininetLab
-from testbed.lab.netns.impairing import NETEM
+from testbed.lab.netns.network.impairing import NETEM
 from testbed.topologies.build import build
 
 pytestmark = pytest.mark.lab

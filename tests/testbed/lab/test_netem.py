@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.lab.base import Impairment
-from testbed.lab.netns import netem
-from testbed.lab.netns.netem import Netem
-from testbed.lab.netns.netlink import attributes
+from testbed.lab.netns.kernel_interface import netem
+from testbed.lab.netns.kernel_interface.netem import Netem
+from testbed.lab.netns.kernel_interface.netlink import attributes
 
 NS_PER_TICK = 64
 SEED = 0x0123456789

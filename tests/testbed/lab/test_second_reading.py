@@ -12,8 +12,9 @@ from pyroute2.netlink.rtnl.tcmsg import sched_netem
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings
-from testbed.lab.netns import NetnsLab, second_reading
-from testbed.lab.netns.blueprint import Blueprint, blueprint
+from testbed.lab.netns import NetnsLab
+from testbed.lab.netns.network.blueprint import Blueprint, blueprint
+from testbed.lab.netns.readings import second_reading
 from testbed.topologies.build import build
 
 RATE_BPS = 100_000_000

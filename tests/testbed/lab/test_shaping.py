@@ -9,9 +9,10 @@ import pytest
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkSettings
 from testbed.lab.limits import HTB
-from testbed.lab.netns import netem, red, second_reading, shaping
-from testbed.lab.netns.netem import Netem
-from testbed.lab.netns.netlink import attributes
+from testbed.lab.netns.kernel_interface import netem, red, shaping
+from testbed.lab.netns.kernel_interface.netem import Netem
+from testbed.lab.netns.kernel_interface.netlink import attributes
+from testbed.lab.netns.readings import second_reading
 
 
 def leaf_options(wanted: shaping.Shape) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import ExitStack, closing
 
-from testbed.lab.netns.streams import Streams
+from testbed.lab.netns.readings.streams import Streams
 
 
 def test_a_new_connection_is_known_at_once() -> None:

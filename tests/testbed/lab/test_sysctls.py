@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.netns import kernel, sysctls
-from testbed.lab.netns.sysctls import NAMESPACES_A_ROOT, ROOT, Roots
+from testbed.lab.netns.kernel_interface import kernel, sysctls
+from testbed.lab.netns.kernel_interface.sysctls import NAMESPACES_A_ROOT, ROOT, Roots
 
 FILE = "ipv4/tcp_orphan_retries"
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from testbed.lab.base import Impairment
 from testbed.lab.measurements import Waited
-from testbed.lab.netns import netem, queues, red, shaping
-from testbed.lab.netns.netem import Netem
-from testbed.lab.netns.netlink import HEADER, attribute, text
-from testbed.lab.netns.windows import Found, Windows
+from testbed.lab.netns.kernel_interface import netem, red, shaping
+from testbed.lab.netns.kernel_interface.netem import Netem
+from testbed.lab.netns.kernel_interface.netlink import HEADER, attribute, text
+from testbed.lab.netns.readings import queues
+from testbed.lab.netns.readings.windows import Found, Windows
 
 MOST_WINDOWS, MOST_ROWS = 8, 24
 LINKS = 4

@@ -24,13 +24,14 @@ from typing import Any, NoReturn, Protocol, TypeVar, cast
 from testbed.base.errors import LabError, MissingToolError
 from testbed.lab.base import Impairment
 from testbed.lab.measurements import Counters
-from testbed.lab.netns import delay_line, rtnetlink, shaping
-from testbed.lab.netns.blueprint import NodePlan
-from testbed.lab.netns.build import BuiltNetwork
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.delay_line import DelayLine, Order, cutting
-from testbed.lab.netns.netem import Netem
-from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_REPLACE, RouteSocket
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface.netem import Netem
+from testbed.lab.netns.kernel_interface.netlink import NLM_F_CREATE, NLM_F_REPLACE, RouteSocket
+from testbed.lab.netns.network import delay_line
+from testbed.lab.netns.network.blueprint import NodePlan
+from testbed.lab.netns.network.build import BuiltNetwork
+from testbed.lab.netns.network.delay_line import DelayLine, Order, cutting
 from testbed.lab.requests import Call
 
 _T = TypeVar("_T")

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from testbed.lab.netns import panel, rtnetlink
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan
-from testbed.lab.netns.netlink import Request
+from testbed.lab.netns.kernel_interface import rtnetlink
+from testbed.lab.netns.kernel_interface.netlink import Request
+from testbed.lab.netns.network import panel
+from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan
 
 Requests = Mapping[int, list[Request]]
 """By node."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from testbed.lab.measurements import Burst, Calibration, Way
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 from testbed.workloads.bursts.probe import finish, receive, send
 from testbed.workloads.job import Probe
 

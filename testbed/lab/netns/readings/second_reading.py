@@ -29,9 +29,9 @@ from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange
-from testbed.lab.netns.blueprint import Blueprint, Port
-from testbed.lab.netns.listening import Said
-from testbed.lab.netns.readback import Sample
+from testbed.lab.netns.network.blueprint import Blueprint, Port
+from testbed.lab.netns.readings.listening import Said
+from testbed.lab.netns.readings.readback import Sample
 
 MOST_MESSAGES = 3750
 """0.2 s. Those of a fat-tree of k=8 (128 hosts, 768 ports, routes for a ring) are 3,728."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, text
-from testbed.lab.netns.shaping import RTM_NEWQDISC, TCA_KIND, TCMSG
-from testbed.lab.netns.switching import (
+from testbed.lab.netns.kernel_interface.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, text
+from testbed.lab.netns.kernel_interface.shaping import RTM_NEWQDISC, TCA_KIND, TCMSG
+from testbed.lab.netns.kernel_interface.switching import (
     FIRST_PRIORITY_ANY_PROTOCOL,
     INGRESS_HANDLE,
     RTM_GETTFILTER,

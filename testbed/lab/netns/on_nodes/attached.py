@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from testbed.base.errors import LabError
-from testbed.lab.netns.processes import STATUS
+from testbed.lab.netns.on_nodes.processes import STATUS
 from testbed.lab.programs import Completed
 
 Files = tuple[int, int, int]

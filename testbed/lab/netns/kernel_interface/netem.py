@@ -13,7 +13,7 @@ from functools import cache
 from statistics import NormalDist
 
 from testbed.lab.base import Impairment
-from testbed.lab.netns.netlink import attribute, attributes
+from testbed.lab.netns.kernel_interface.netlink import attribute, attributes
 
 TCA_NETEM_DELAY_DIST, TCA_NETEM_REORDER, TCA_NETEM_RATE = 2, 3, 6
 TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64, TCA_NETEM_PRNG_SEED = 10, 11, 14

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from testbed.base.errors import MissingToolError
 from testbed.lab.measurements import Passed, Stream, Traffic
-from testbed.lab.netns import shaping
-from testbed.lab.netns.blueprint import NodePlan, Port
-from testbed.lab.netns.build import SPARE_FILES, BuiltNetwork, allow_files
-from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket, attributes
+from testbed.lab.netns.kernel_interface import shaping
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError, Request, RouteSocket, attributes
+from testbed.lab.netns.network.blueprint import NodePlan, Port
+from testbed.lab.netns.network.build import SPARE_FILES, BuiltNetwork, allow_files
 from testbed.workloads.sync.tcp_info import read
 
 LIST_S = 1.0

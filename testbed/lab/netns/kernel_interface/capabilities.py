@@ -6,10 +6,11 @@ import errno
 from functools import cache
 
 from testbed.base.errors import LabError, MissingToolError, TestbedError
-from testbed.lab.netns import impairing, shaping, sysctls
-from testbed.lab.netns.impairing import DELAY_LINE, NETEM
-from testbed.lab.netns.netlink import NetlinkError, RouteSocket
-from testbed.lab.netns.nfqueue import QueueSocket
+from testbed.lab.netns.kernel_interface import shaping, sysctls
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket
+from testbed.lab.netns.kernel_interface.nfqueue import QueueSocket
+from testbed.lab.netns.network import impairing
+from testbed.lab.netns.network.impairing import DELAY_LINE, NETEM
 
 LOOPBACK_INDEX = 1
 NETFILTER_FIX = "modprobe -a nfnetlink_queue xt_NFQUEUE (as root), or modprobe sch_netem"

@@ -13,8 +13,8 @@ import struct
 from dataclasses import dataclass, replace
 
 from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LinkSettings
-from testbed.lab.netns import netem, red
-from testbed.lab.netns.netlink import (
+from testbed.lab.netns.kernel_interface import netem, red
+from testbed.lab.netns.kernel_interface.netlink import (
     NLM_F_CREATE,
     NLM_F_ECHO,
     NLM_F_EXCL,

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Request, attribute, attributes, text, u32
+from testbed.lab.netns.kernel_interface.netlink import (
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    Request,
+    attribute,
+    attributes,
+    text,
+    u32,
+)
 
 RTM_NEWLINK, RTM_GETLINK = 16, 18
 RTM_NEWADDR, RTM_GETADDR = 20, 22

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from testbed.lab.netns.netlink import attribute, attributes
+from testbed.lab.netns.kernel_interface.netlink import attribute, attributes
 
 TCA_RED_PARMS, TCA_RED_STAB, TCA_RED_MAX_P, TCA_RED_FLAGS = 1, 2, 3, 4
 PARAMETERS = struct.Struct("=IIIBBBB")  # struct tc_red_qopt: limit, qth_min, qth_max, Wlog, Plog, Scell_log, flags

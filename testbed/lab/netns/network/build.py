@@ -20,10 +20,11 @@ from dataclasses import replace
 
 from testbed.base.errors import LabError
 from testbed.lab.base import LARGE_PACKET_BYTES, Impairment, LinkChange
-from testbed.lab.netns import kernel, panel, rtnetlink, shaping, switching, sysctls
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
-from testbed.lab.netns.netem import Netem
-from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
+from testbed.lab.netns.kernel_interface import kernel, rtnetlink, shaping, switching, sysctls
+from testbed.lab.netns.kernel_interface.netem import Netem
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError, Request, RouteSocket
+from testbed.lab.netns.network import panel
+from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
 
 SPARE_FILES = 64
 """Open files the sandbox needs besides one per namespace."""

@@ -18,13 +18,14 @@ from typing import Any, NoReturn, Self
 from testbed.base.errors import LabError
 from testbed.lab.base import LARGE_PACKET_BYTES
 from testbed.lab.measurements import Counters, Reading
-from testbed.lab.netns import panel, rtnetlink, shaping, switching, sysctls
-from testbed.lab.netns.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
-from testbed.lab.netns.build import BuiltNetwork
-from testbed.lab.netns.capabilities import congestion_controls
-from testbed.lab.netns.impairing import Way
-from testbed.lab.netns.listening import Said, listen
-from testbed.lab.netns.netlink import NetlinkError, RouteSocket, attributes
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping, switching, sysctls
+from testbed.lab.netns.kernel_interface.capabilities import congestion_controls
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket, attributes
+from testbed.lab.netns.network import panel
+from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan, Port
+from testbed.lab.netns.network.build import BuiltNetwork
+from testbed.lab.netns.network.impairing import Way
+from testbed.lab.netns.readings.listening import Said, listen
 
 CARRIER_TIMEOUT_S = 5.0
 CARRIER_POLL_S = 0.002

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.lab.netns import rtnetlink, shaping
-from testbed.lab.netns.netlink import RouteSocket
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 
 NUMBERS: Final = {
     0xC000003E: 248,  # x86_64, and x32 with X32 in the number

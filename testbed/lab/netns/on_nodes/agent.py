@@ -1,6 +1,6 @@
 """Starts a command on a host of the lab, for programs in the lab that reach other machines by ssh, as mpirun does.
 
-Usage: ``python -P -m testbed.lab.netns.agent HOST COMMAND...``
+Usage: ``python -P -m testbed.lab.netns.on_nodes.agent HOST COMMAND...``
 
 As with ssh, the words of the command are joined and given to a shell. It runs on the other host with this process's
 standard input, output and error.
@@ -13,8 +13,8 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from testbed.lab.netns.enclosure import AGENT
-from testbed.lab.netns.processes import STATUS
+from testbed.lab.netns.on_nodes.enclosure import AGENT
+from testbed.lab.netns.on_nodes.processes import STATUS
 
 MOST_SAID_BYTES = 4096
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from testbed.base.errors import LabError
 from testbed.lab.base import LinkChange
 from testbed.lab.limits import HTB
-from testbed.lab.netns import shaping
-from testbed.lab.netns.blueprint import NodePlan
-from testbed.lab.netns.build import BuiltNetwork
-from testbed.lab.netns.netlink import NetlinkError, Request, RouteSocket
+from testbed.lab.netns.kernel_interface import shaping
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError, Request, RouteSocket
+from testbed.lab.netns.network.blueprint import NodePlan
+from testbed.lab.netns.network.build import BuiltNetwork
 
 
 def adjust(network: BuiltNetwork, changes: Sequence[LinkChange]) -> None:

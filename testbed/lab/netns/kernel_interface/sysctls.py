@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from testbed.base.errors import PrivilegeError
 from testbed.lab.base import LinkSettings
-from testbed.lab.netns import kernel
-from testbed.lab.netns.blueprint import NodePlan
+from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.network.blueprint import NodePlan
 
 ROOT = "/proc/sys/net/"
 NAMESPACES_A_ROOT = 64

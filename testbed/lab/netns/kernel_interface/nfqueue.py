@@ -12,7 +12,14 @@ import socket
 import struct
 
 from testbed.base.errors import LabError
-from testbed.lab.netns.netlink import ERROR_CODE, HEADER, NLM_F_ACK, NLM_F_REQUEST, NLMSG_ERROR, attribute
+from testbed.lab.netns.kernel_interface.netlink import (
+    ERROR_CODE,
+    HEADER,
+    NLM_F_ACK,
+    NLM_F_REQUEST,
+    NLMSG_ERROR,
+    attribute,
+)
 
 NETLINK_NETFILTER = 12
 SUBSYSTEM = 3 << 8

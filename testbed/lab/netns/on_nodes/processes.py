@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.lab.netns import kernel, keys, mounts
-from testbed.lab.netns.calls import Tell
-from testbed.lab.netns.enclosure import KEPT, Enclosure
+from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.on_nodes import keys, mounts
+from testbed.lab.netns.on_nodes.calls import Tell
+from testbed.lab.netns.on_nodes.enclosure import KEPT, Enclosure
 from testbed.lab.programs import Exit, Launch
 
 COMMAND_NOT_STARTED = 127

@@ -35,11 +35,10 @@ from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment
-from testbed.lab.netns import kernel
 from testbed.lab.netns.channel import Channel, ChannelClosedError
-from testbed.lab.netns.lane import AHEAD, CUT, LOST, Lane
-from testbed.lab.netns.netlink import HEADER, NLMSG_ERROR
-from testbed.lab.netns.nfqueue import (
+from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.kernel_interface.netlink import HEADER, NLMSG_ERROR
+from testbed.lab.netns.kernel_interface.nfqueue import (
     ID,
     ID_AT,
     LENGTH,
@@ -51,6 +50,7 @@ from testbed.lab.netns.nfqueue import (
     error_code,
     stamping,
 )
+from testbed.lab.netns.network.lane import AHEAD, CUT, LOST, Lane
 from testbed.lab.requests import Requests, request
 
 EARLY_NS = 10_000

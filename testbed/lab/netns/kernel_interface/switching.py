@@ -12,8 +12,16 @@ from __future__ import annotations
 
 import struct
 
-from testbed.lab.netns.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, attribute, attributes, text, u32
-from testbed.lab.netns.shaping import RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS, TCMSG
+from testbed.lab.netns.kernel_interface.netlink import (
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    Request,
+    attribute,
+    attributes,
+    text,
+    u32,
+)
+from testbed.lab.netns.kernel_interface.shaping import RTM_NEWQDISC, TCA_KIND, TCA_OPTIONS, TCMSG
 
 RTM_NEWTFILTER, RTM_GETTFILTER = 44, 46
 TC_H_INGRESS = 0xFFFFFFF1

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 
 from testbed.base.errors import LabError
 from testbed.lab.measurements import Queues
-from testbed.lab.netns import shaping
-from testbed.lab.netns.blueprint import NodePlan
-from testbed.lab.netns.build import SPARE_FILES, BuiltNetwork, allow_files
-from testbed.lab.netns.netlink import (
+from testbed.lab.netns.kernel_interface import shaping
+from testbed.lab.netns.kernel_interface.netlink import (
     ANSWERS_IN_FLIGHT,
     HEADER,
     LARGEST_ANSWER_BYTES,
@@ -28,8 +26,10 @@ from testbed.lab.netns.netlink import (
     packed,
     places,
 )
-from testbed.lab.netns.red import MARKED, TCA_RED_PARMS
-from testbed.lab.netns.windows import Found, Windows
+from testbed.lab.netns.kernel_interface.red import MARKED, TCA_RED_PARMS
+from testbed.lab.netns.network.blueprint import NodePlan
+from testbed.lab.netns.network.build import SPARE_FILES, BuiltNetwork, allow_files
+from testbed.lab.netns.readings.windows import Found, Windows
 
 LEAST_S, MOST_S = 0.02, 2.0
 """The time between readings is within."""

@@ -12,7 +12,8 @@ first process, in namespaces of its own (mounts, processes, IPC, host name), whi
 - folders that a command may change are copied on write: what it writes there is gone with the lab.
 
 A worker keeps the capabilities that it needs for its own files and sockets (:data:`KEPT`), and can gain no others. It
-has no keys of the user's (:mod:`testbed.lab.netns.keys`). It can still read what the user who runs the lab can read.
+has no keys of the user's (:mod:`testbed.lab.netns.on_nodes.keys`). It can still read what the user who runs the lab can
+read.
 
 Rejected: a user of its own for each node, which a lab without root cannot have, and which could not read a spec in
 root's home; Landlock, which knows no signals before Linux 6.12; a file system of its own, which the lab ``docker`` has.
@@ -33,9 +34,10 @@ from typing import NoReturn
 
 from testbed.base.errors import LabError
 from testbed.base.python import PACKAGE
-from testbed.lab.netns import kernel, keys, mounts
-from testbed.lab.netns.calls import Calls
-from testbed.lab.netns.mounts import Held
+from testbed.lab.netns.kernel_interface import kernel
+from testbed.lab.netns.on_nodes import keys, mounts
+from testbed.lab.netns.on_nodes.calls import Calls
+from testbed.lab.netns.on_nodes.mounts import Held
 
 NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
 KEPT = (
@@ -89,7 +91,7 @@ class Enclosure:
     """
 
     line: socket.socket | None = None
-    """Brings the calls of its programs (:func:`testbed.lab.netns.calls.take`), if the view lets them call."""
+    """Brings the calls of its programs (:func:`testbed.lab.netns.on_nodes.calls.take`), if the view lets them call."""
     _root: int | None = None
 
     def __init__(self, name: str, namespace: int, view: View) -> None:

@@ -1,0 +1,1 @@
+"""Processes on nodes: started, enclosed, and what they ask of the lab."""
