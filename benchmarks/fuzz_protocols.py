@@ -34,11 +34,12 @@ from fuzzing import Subject, Take, arguments, report
 
 from testbed.base.errors import LabError, TestbedError, TrialTimeoutError
 from testbed.interactive import reach
-from testbed.lab.baremetal import agent as agents
-from testbed.lab.baremetal import answers, cpu_readings
-from testbed.lab.baremetal.clock import Clock
-from testbed.lab.baremetal.connection import Connection
-from testbed.lab.baremetal.fleet import Fleet
+from testbed.lab.baremetal.controller import answers
+from testbed.lab.baremetal.controller.clock import Clock
+from testbed.lab.baremetal.controller.connection import Connection
+from testbed.lab.baremetal.controller.fleet import Fleet
+from testbed.lab.baremetal.on_hosts import agent as agents
+from testbed.lab.baremetal.on_hosts import cpu_readings
 from testbed.lab.docker.wire import Wire, WireClosedError
 from testbed.lab.programs import Command
 from testbed.topologies.build import build as build_topology

@@ -31,8 +31,8 @@ from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
 from testbed.fidelity import reasons
 from testbed.lab import BUILT_IN
-from testbed.lab.baremetal.hosts import play_on_all
 from testbed.lab.baremetal.lab import BaremetalLab
+from testbed.lab.baremetal.preparing.hosts import play_on_all
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
 from testbed.lab.docker import image

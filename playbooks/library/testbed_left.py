@@ -34,7 +34,7 @@ def main():
         module.exit_json(changed=False, left=[])
     sys.path.insert(0, str(code))
     from testbed.base.errors import TestbedError
-    from testbed.lab.baremetal import leftovers
+    from testbed.lab.baremetal.nics import leftovers
 
     try:
         left = leftovers.find(home)

@@ -17,7 +17,7 @@ description:
 options:
   home: {description: Where everything of ours is., type: path, required: true}
   digest: {description: The code that does it; any that is there undoes it., type: str}
-  plan: {description: As testbed.lab.baremetal.wanted.Wanted., type: dict}
+  plan: {description: As testbed.lab.baremetal.nics.wanted.Wanted., type: dict}
   state: {description: Shaped or not., type: str, choices: [present, absent], default: present}
 author: [testbed]
 """
@@ -44,7 +44,7 @@ def main():
         module.fail_json(msg="it is not prepared with this code", fix="testbed hosts prepare --inventory FILE")
     sys.path.insert(0, str(code.parent))
     from testbed.base.errors import TestbedError
-    from testbed.lab.baremetal import shaper
+    from testbed.lab.baremetal.nics import shaper
 
     try:
         if absent:

@@ -57,7 +57,7 @@ def reset(
 
 
 def _play(name: str, inventory: Path, check: bool, allow_missing: bool, as_json: bool, **variables: str) -> None:
-    from testbed.lab.baremetal.hosts import play_on_all
+    from testbed.lab.baremetal.preparing.hosts import play_on_all
 
     played = play_on_all(name, inventory, variables, check=check, tell=lambda line: print(line, file=sys.stderr))
     names = list(played.hosts)

@@ -6,8 +6,8 @@ Among these :data:`EACH` stands for all that are not named, and :data:`NO_NULL` 
 key that is named may be missing, or be null, which is the same; who needs it asks for it. Keys that a shape does not
 have may be anything: a later version may write more.
 
-Pydantic decodes what hosts say (:mod:`testbed.lab.baremetal.answers`). Here values stay as they are, and to put its
-messages into our words would take more code than this module has (see :mod:`testbed.spec.explain`).
+Pydantic decodes what hosts say (:mod:`testbed.lab.baremetal.controller.answers`). Here values stay as they are, and to
+put its messages into our words would take more code than this module has (see :mod:`testbed.spec.explain`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import yaml
 
 from testbed.experiment import batch_file
 from testbed.experiment.planning import plan
-from testbed.lab.baremetal import inventory
+from testbed.lab.baremetal.preparing import inventory
 from testbed.spec import demand, prices, read
 from testbed.spec.explain import known_keys
 from tests import own

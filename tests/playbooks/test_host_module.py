@@ -77,7 +77,7 @@ def test_what_is_below_the_interface_of_the_ssh_connection_carries_it(address: s
 import sys; sys.path.insert(0, {str(LIBRARY)!r})
 import testbed_host
 from testbed.base.errors import HostError
-from testbed.lab.baremetal.readback import ssh_interfaces
+from testbed.lab.baremetal.nics.readback import ssh_interfaces
 
 print(sorted(testbed_host.carry_ssh(testbed_host.ssh_address()) or []))
 try:

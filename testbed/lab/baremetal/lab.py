@@ -12,17 +12,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from testbed.base.errors import HostError, LabError
-from testbed.lab.baremetal import answers, crossings, measuring, shipping
-from testbed.lab.baremetal import network as networks
-from testbed.lab.baremetal.answers import Event
-from testbed.lab.baremetal.attached import Attached, Losses
-from testbed.lab.baremetal.connection import START_TIMEOUT_S, Connection, Lost
-from testbed.lab.baremetal.fleet import Fleet
-from testbed.lab.baremetal.fleet_monitor import FleetMonitor
-from testbed.lab.baremetal.host_requests import HostRequests
-from testbed.lab.baremetal.inventory import Inventory
+from testbed.lab.baremetal.controller import answers, shipping
+from testbed.lab.baremetal.controller.answers import Event
+from testbed.lab.baremetal.controller.attached import Attached, Losses
+from testbed.lab.baremetal.controller.connection import START_TIMEOUT_S, Connection, Lost
+from testbed.lab.baremetal.controller.fleet import Fleet
+from testbed.lab.baremetal.controller.fleet_monitor import FleetMonitor
 from testbed.lab.baremetal.machines import Machines
-from testbed.lab.baremetal.playbook import Tell
+from testbed.lab.baremetal.networks import crossings, measuring
+from testbed.lab.baremetal.networks import network as networks
+from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
+from testbed.lab.baremetal.preparing.inventory import Inventory
+from testbed.lab.baremetal.preparing.playbook import Tell
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
 from testbed.lab.limits import HTB
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
@@ -262,7 +263,7 @@ class BaremetalLab:
         return measuring.between_racks(self._up(), self._plan(), self._topology)
 
     def verify(self) -> None:
-        from testbed.lab.baremetal import second_reading  # here, for it loads pyroute2, which takes 0.15 s
+        from testbed.lab.baremetal.nics import second_reading  # here, for pyroute2 takes 0.15 s
 
         fleet, topology = self._up(), self._topology
         assert topology is not None

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from testbed.base.errors import HostError, LabError
-from testbed.lab.baremetal import answers
-from testbed.lab.baremetal import inventory as inventories
-from testbed.lab.baremetal.answers import Event
-from testbed.lab.baremetal.bundle import bundle
-from testbed.lab.baremetal.connection import Connection, Lost, end_shared, ssh
-from testbed.lab.baremetal.host_requests import HostRequests
-from testbed.lab.baremetal.inventory import Host
-from testbed.lab.baremetal.playbook import Played, Tell, play
+from testbed.lab.baremetal.controller import answers
+from testbed.lab.baremetal.controller.answers import Event
+from testbed.lab.baremetal.controller.connection import Connection, Lost, end_shared, ssh
+from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
+from testbed.lab.baremetal.preparing import inventory as inventories
+from testbed.lab.baremetal.preparing.bundle import bundle
+from testbed.lab.baremetal.preparing.inventory import Host
+from testbed.lab.baremetal.preparing.playbook import Played, Tell, play
 
 LOOK = "Look at the host"
 
@@ -80,7 +80,7 @@ class Machines:
         return {name: {nic: one["mac"] for nic, one in fact["nics"].items()} for name, fact in self.facts.items()}
 
     def shape(self, plans: Mapping[str, Any]) -> None:
-        """Have the playbook shape hosts, each by its plan (:func:`testbed.lab.baremetal.network.plain`).
+        """Have the playbook shape hosts, each by its plan (:func:`testbed.lab.baremetal.networks.network.plain`).
 
         Raises:
             HostError: it could not.

@@ -23,13 +23,13 @@ class BaremetalPlace(Place):
         return BaremetalLab(opening.inventory, allow_missing=opening.allow_missing, tell=opening.tell)
 
     def check(self) -> str:
-        from testbed.lab.baremetal.installed import check_installed
+        from testbed.lab.baremetal.preparing.installed import check_installed
 
         check_installed()
         return "whether its hosts are, testbed hosts prepare says"
 
     def leftovers_on_machines(self, inventory: Path, *, remove: bool, allow_missing: bool) -> list[dict[str, str]]:
-        from testbed.lab.baremetal.hosts import left_on_all
+        from testbed.lab.baremetal.preparing.hosts import left_on_all
 
         return left_on_all(inventory, remove=remove, allow_missing=allow_missing)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.baremetal import answers, host_requests
+from testbed.lab.baremetal.controller import answers
+from testbed.lab.baremetal.on_hosts import host_requests
 from testbed.lab.docker import inside
 from testbed.lab.requests import Call, RequestError, Requests, request
 

@@ -17,7 +17,7 @@ class Agent:
     """One, and the pipes that SSH would be."""
 
     def __init__(self, work: Path, owner: str, environment: Mapping[str, str] | None = None) -> None:
-        words = [sys.executable, "-P", "-m", "testbed.lab.baremetal.agent", str(work), owner]
+        words = [sys.executable, "-P", "-m", "testbed.lab.baremetal.on_hosts.agent", str(work), owner]
         self.process = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,

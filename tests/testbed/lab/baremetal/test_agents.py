@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.baremetal import processes
+from testbed.lab.baremetal.on_hosts import processes
 from testbed.lab.netns.on_nodes.processes import memory_bytes
 from testbed.machine.cgroups import throttled_s
 from tests.patience import PATIENCE_S, until

@@ -91,7 +91,7 @@ def await_unshaped(rehearsal: Rehearsal, timeout_s: float) -> None:
     until(lambda: not any("htb" in shapers(rehearsal, host) for host in range(3)), timeout_s, LOOK_EVERY_S)
 
 
-ENDS = ("baremetal.agent", "baremetal.shaper", "workloads")
+ENDS = ("baremetal.on_hosts.agent", "baremetal.nics.shaper", "workloads")
 """Words of processes that end by themselves."""
 
 

@@ -22,7 +22,7 @@ from tests.rehearsal.snapshot import Snapshot
 from tests.testbed.records import check
 
 from .conftest import as_sudoer, run, skip_without_hosts
-from .test_racks import MBIT, TWO_RACKS
+from .networks.test_racks import MBIT, TWO_RACKS
 
 
 @pytest.fixture(scope="module")

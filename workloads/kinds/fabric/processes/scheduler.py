@@ -120,7 +120,8 @@ class Scheduler(NoBuckets, Exchange):
         """The order of the updates that were sent, and the transfers: from, to, bytes, numbers of the updates (none for
         weights), shard, begin and end as planned, and when it was there, in seconds of this process's clock.
         ``clock_s`` is what that says now, and ``time`` the same moment, which a lab whose hosts have clocks of their
-        own tells by ours (:mod:`testbed.lab.baremetal.fleet`). ``plans_s`` is what each batch took to plan."""
+        own tells by ours (:mod:`testbed.lab.baremetal.controller.fleet`). ``plans_s`` is what each batch took to
+        plan."""
         now_s = time.monotonic()
         return {
             "time": now_s,

@@ -1,0 +1,107 @@
+"""What the network between racks should carry: bursts for links that no host's NIC is at.
+
+Such links are neither shaped nor counted here: they are what they are. So hosts under one switch all send to hosts
+under another, and what arrives of all of them together is held against what the topology's links would let through.
+Where these would let the NICs send as they like, one that is slower is found, and one that is faster is no matter;
+where they are to hold NICs back, both are found.
+
+Racks send in a ring, and in each round a rack only sends or only receives, so that no acknowledgement waits behind a
+burst. Where links between switches are slower than NICs, bursts between racks do not show what those NICs can do; then
+hosts send within their rack, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.lab.baremetal.networks.network import between_switches
+from testbed.lab.baremetal.networks.racks import under
+from testbed.topologies.model import Topology
+
+Flow = tuple[int, int]
+"""From a host to a host."""
+Crowd = list[tuple[int, int, tuple[Flow, ...]]]
+"""Flows that run at once, by the two between which their sum counts."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Bursts that are judged by their sum: between two switches, or, of one host, within a rack."""
+
+    src: int
+    dst: int
+    flows: tuple[Flow, ...]
+    rates_bps: tuple[float, ...]
+    """What each flow should have, headers included, while all of its round run."""
+
+
+def rounds(topology: Topology) -> list[list[Crossing]]:
+    """What to measure, one round after the other; nothing where every link has a host at one end."""
+    between = between_switches(topology)
+    if not between:
+        return []
+    members = under(topology)
+    crowds: list[Crowd] = [
+        [(src, dst, tuple(zip(members[src], members[dst], strict=False))) for src, dst in one]
+        for one in _alternating(list(members))
+    ]
+    nic_bps = max(topology.links[topology.ports[host][0] // 2].rate_bps for host in topology.hosts)
+    if min(topology.links[link].rate_bps for link in between) < nic_bps:
+        inside: Crowd = [(a, b, ((a, b),)) for hosts in members.values() if len(hosts) > 1 for a, b in _ring(hosts)]
+        crowds += [inside] if inside else []
+    return [_expected(topology, one) for one in crowds]
+
+
+def pairs(topology: Topology) -> set[Flow]:
+    """Hosts that send to each other."""
+    return {flow for one in rounds(topology) for crossing in one for flow in crossing.flows}
+
+
+def _ring(members: Sequence[int]) -> list[Flow]:
+    return list(zip(members, [*members[1:], members[0]], strict=True))
+
+
+def _alternating(switches: Sequence[int]) -> list[list[Flow]]:
+    """A ring of switches, as rounds in each of which nobody both sends and receives: two, or three if they are odd."""
+    if len(switches) < 2:
+        return []
+    edges = _ring(switches)
+    last = [edges.pop()] if len(edges) % 2 else []
+    return [one for one in (edges[::2], edges[1::2], last) if one]
+
+
+def _expected(topology: Topology, crowd: Crowd) -> list[Crossing]:
+    flows = [flow for _, _, some in crowd for flow in some]
+    rates = iter(fair_bps([_loads(topology, flow) for flow in flows], topology))
+    return [Crossing(src, dst, some, tuple(next(rates) for _ in some)) for src, dst, some in crowd]
+
+
+def _loads(topology: Topology, flow: Flow) -> dict[int, float]:
+    """By directed link, the share of a flow that takes it."""
+    found: dict[int, float] = defaultdict(float)
+    for path in topology.paths(*flow):
+        for link in path.links:
+            found[link] += path.weight
+    return found
+
+
+def fair_bps(loads: Sequence[Mapping[int, float]], topology: Topology) -> list[float]:
+    """Max-min fair rates of flows whose shares are on directed links as ``loads`` say: all grow alike until a link is
+    full, which holds those on it, and so on (Bertsekas and Gallager, Data Networks, section 6.5.2)."""
+    left = {link: float(topology.links[link // 2].rate_bps) for one in loads for link in one}
+    rates, growing = [0.0] * len(loads), set(range(len(loads)))
+    while growing:
+        demand: dict[int, float] = defaultdict(float)
+        for flow in growing:
+            for link, share in loads[flow].items():
+                demand[link] += share
+        full = min(demand, key=lambda link: left[link] / demand[link])
+        more_bps = left[full] / demand[full]
+        for link, share in demand.items():
+            left[link] -= more_bps * share
+        for flow in growing:
+            rates[flow] += more_bps
+        growing -= {flow for flow in growing if full in loads[flow]}
+    return rates

@@ -1,0 +1,223 @@
+"""What the hosts' network does: round trips and bursts between agents, and how fast NICs are before they are shaped."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from testbed.base.units import rate_text
+from testbed.lab.baremetal.controller import answers
+from testbed.lab.baremetal.controller.fleet import Fleet
+from testbed.lab.baremetal.networks.crossings import Crossing, rounds
+from testbed.lab.baremetal.networks.network import Placement
+from testbed.lab.baremetal.networks.racks import under
+from testbed.lab.baremetal.on_hosts.host_requests import HostRequests
+from testbed.lab.measurements import Burst, Calibration, Passed, Stream, Traffic, Way
+from testbed.topologies import addressing
+from testbed.topologies.model import Topology
+from testbed.workloads.bursts.arrivals import LEAST_BITS
+from testbed.workloads.job import Probe
+from testbed.workloads.sync.cost import goodput
+
+PINGS = 11
+"""Round trips a way, of which the median counts."""
+PORT = 9_000
+PATIENCE_S = 10.0
+PROBE_S = 0.5
+PACE = 1.1
+"""As :data:`testbed.trial.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
+CROSSING_S = 1.0
+"""Of bursts between racks, as :data:`testbed.trial.job_files.LONGEST_PROBE_S`."""
+LEAST = 0.9
+"""Share of its rate that a NIC should carry, all NICs at once."""
+MOST = 1.1
+"""Share of its rate beyond which a NIC must be another than the inventory says."""
+UNKNOWN_BPS = 10_000_000_000
+"""What a burst is prepared for where nobody says how fast a NIC is."""
+RESULT = "measured.jsonl"
+
+
+def calibrate(fleet: Fleet, pings: Sequence[Way], bursts: Sequence[Burst], physical: Mapping[str, str]) -> Calibration:
+    """As :meth:`testbed.lab.base.Lab.calibrate`; ``physical`` has the address that is used for each of the plan."""
+    trips = round_trips(fleet, [_used(way, physical) for way in pings])
+    found = [
+        rates(fleet, [Burst(_used(one.way, physical), one.rate_bps, one.duration_s, one.datagram_bytes)])[0]
+        for one in bursts
+    ]
+    return Calibration(PINGS, tuple(trips), tuple(found))
+
+
+def _used(way: Way, physical: Mapping[str, str]) -> Way:
+    return Way(way.src, way.dst, physical[way.local], physical[way.remote])
+
+
+def traffic(fleet: Fleet, topology: Topology, ports: range) -> list[Traffic]:
+    """As :meth:`testbed.lab.base.Lab.traffic`: a host tells of its own NICs and of the ends of connections there."""
+    found = []
+    asked = fleet.ask(HostRequests.traffic(ports[0], ports[-1]))
+    for connection, said, links in zip(fleet.connections, asked, topology.ports, strict=False):
+        with connection.named():
+            answers.as_many(said["nics"], len(links), "counts of NICs")
+        passed = [
+            Passed(link ^ inwards, *counted)
+            for link, nic in zip(links, said["nics"], strict=True)
+            for inwards, counted in enumerate(nic)
+        ]
+        streams = [
+            Stream(fleet.logical.get(local, local), fleet.logical.get(remote, remote), *rest)
+            for local, remote, *rest in said["streams"]
+        ]
+        found.append(Traffic(tuple(passed), tuple(streams), said["at_s"], said["took_s"]))
+    return found
+
+
+def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
+    """By way, round trips (s), one way after the other; those that did not come back are missing."""
+    echoed: list[list[str]] = [[] for _ in fleet.connections]
+    for way in ways:
+        echoed[way.dst].append(way.remote)
+    ports = fleet.ask_each([HostRequests.echo(addresses) for addresses in echoed])
+    for connection, addresses, opened in zip(fleet.connections, echoed, ports, strict=True):
+        with connection.named():
+            answers.as_many(opened, len(addresses), "ports")
+    found = []
+    for way in ways:
+        port = ports[way.dst][echoed[way.dst].index(way.remote)]
+        found.append(tuple(fleet.connections[way.src].ask(HostRequests.ping(way.local, way.remote, port, PINGS))))
+    fleet.ask(HostRequests.echo([]))
+    return found
+
+
+def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list[float]:
+    """Payload (bit/s) that arrives of each burst, all at once; ``paced`` sends each a little faster than it should
+    arrive, and not as fast as its NIC allows."""
+    receives: list[list[tuple[int, Probe]]] = [[] for _ in fleet.connections]
+    sends: list[list[Probe]] = [[] for _ in fleet.connections]
+    for number, burst in enumerate(bursts):
+        way, pace_bps = burst.way, round(PACE * burst.rate_bps) if paced else None
+        receives[way.dst].append((number, _end(burst, way.remote, way.local, PORT + number, None)))
+        sends[way.src].append(_end(burst, way.local, way.remote, PORT + number, pace_bps))
+    with tempfile.TemporaryDirectory(prefix="tb-") as folder:
+        paths = [Path(folder) / f"{node}.jsonl" for node in range(len(receives))]
+        for node, path in enumerate(paths):
+            fleet.follow(node, RESULT, path)
+        expected = {node: [asdict(probe) for _, probe in one] for node, one in enumerate(receives) if one}
+        listening = fleet.ask_some({node: HostRequests.receive(one, RESULT) for node, one in expected.items()})
+        sent = {node: list(map(asdict, one)) for node, one in enumerate(sends) if one}
+        sending = fleet.ask_some({node: HostRequests.send(one) for node, one in sent.items()})
+        patience_s = PATIENCE_S + 2 * max((one.duration_s for one in bursts), default=0.0)
+        for pids in (sending, listening):
+            for node, pid in pids.items():
+                fleet.wait_ended(node, pid, patience_s)
+        found = [0.0] * len(bursts)
+        for connection, path, own in zip(fleet.connections, paths, receives, strict=True):
+            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+            with connection.named():
+                for place, rate_bps in answers.bursts(lines, len(own)):
+                    found[own[place][0]] = rate_bps
+    return found
+
+
+def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None) -> Probe:
+    return Probe(local, remote, remote, port, port, burst.rate_bps, burst.duration_s, pace_bps, burst.datagram_bytes)
+
+
+def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
+    """What links between switches carry, as :class:`testbed.evidence.calibration.Calibrated` has it: see
+    :mod:`testbed.lab.baremetal.networks.crossings`. Several bursts from rack to rack are one line, by their sum."""
+    addresses, found = addressing.plan(topology), []
+    for crossings in rounds(topology):
+        flows = [flow for one in crossings for flow in one.flows]
+        asked = [rate_bps for one in crossings for rate_bps in one.rates_bps]
+        duration_s = max(CROSSING_S, LEAST_BITS / min(asked))
+        ways = [_used(Way(*flow, *addresses.flow(*flow)), plan.physical) for flow in flows]
+        bursts = [Burst(way, round(rate), duration_s) for way, rate in zip(ways, asked, strict=True)]
+        came = iter(rates(fleet, bursts, paced=True))
+        for one in crossings:
+            name, address = _ends(plan, topology, addresses, one)
+            sums = {"rate_bps": sum(next(came) for _ in one.flows), "asked_bps": round(sum(one.rates_bps))}
+            found.append({"name": name, "port_address": address, **sums})
+    return found
+
+
+def _ends(plan: Placement, topology: Topology, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
+    """Between which two, and at which address if it is one host's."""
+    if one.dst < topology.host_count:
+        return topology.nodes[one.dst].name, addresses.flow(one.src, one.dst)[1]
+    members = under(topology)
+    ends = [
+        f"rack {plan.hosts[members[switch][0]].rack} ({topology.nodes[switch].name})"
+        if plan.hosts[members[switch][0]].rack is not None
+        else topology.nodes[switch].name
+        for switch in (one.src, one.dst)
+    ]
+    return " to ".join(ends), ""
+
+
+def physical(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
+    """How fast each NIC that some other sends to is, all at once, before anything is shaped: ``host``, ``nic``,
+    ``rate_bps`` (of payload), and what the inventory and the topology want of it."""
+    ways = ways_in(topology, plan)
+    wanted = [_wants(plan, topology, way) for way in ways]
+    asked = [
+        Burst(_used(way, plan.physical), one["inventory_bps"] or UNKNOWN_BPS, PROBE_S)
+        for way, one in zip(ways, wanted, strict=True)
+    ]
+    return [{**one, "rate_bps": round(rate)} for one, rate in zip(wanted, rates(fleet, asked), strict=True)]
+
+
+def ways_in(topology: Topology, plan: Placement) -> list[Way]:
+    """A way into each NIC, and out of each, as far as there are pairs that talk."""
+    addresses = addressing.plan(topology)
+    owners = {address: place for place, (address, _) in addresses.host.items()}
+    pairs = sorted(
+        {(a, b) for a in topology.hosts for b in topology.hosts if a != b and _one_hop(topology, a, b)}, key=_next
+    )
+    found, senders, receivers = [], set[str](), set[str]()
+    for src, dst in pairs:
+        local, remote = addresses.flow(src, dst)
+        reached = not plan.wanted[src].nics[owners[local][1]].address or remote in dict(
+            plan.wanted[src].nics[owners[local][1]].peers
+        )
+        if reached and local not in senders and remote not in receivers:
+            senders.add(local)
+            receivers.add(remote)
+            found.append(Way(src, dst, local, remote))
+    return found
+
+
+def _next(pair: tuple[int, int]) -> tuple[int, int]:
+    """Pairs of neighbouring numbers first, so that everybody finds one."""
+    return (pair[1] - pair[0]) % 1024, pair[0]
+
+
+def _one_hop(topology: Topology, src: int, dst: int) -> bool:
+    return all(len(path.links) == 2 for path in topology.paths(src, dst))
+
+
+def _wants(plan: Placement, topology: Topology, way: Way) -> dict[str, Any]:
+    port = next(
+        port
+        for (node, port), (address, _) in addressing.plan(topology).host.items()
+        if node == way.dst and address == way.remote
+    )
+    nic = plan.hosts[way.dst].nics[port]
+    asked_bps = topology.links[topology.ports[way.dst][port] // 2].rate_bps
+    return {"host": plan.hosts[way.dst].name, "nic": nic.name, "inventory_bps": nic.rate_bps, "asked_bps": asked_bps}
+
+
+def remarks(physical: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where NICs are not what the inventory says, or too slow for what is asked."""
+    found = []
+    for one in physical:
+        carried_bps = one["rate_bps"] / goodput(1500)
+        carries = f"{one['host']}'s {one['nic']} carries {rate_text(round(carried_bps, -6))}"
+        said_bps, asked_bps = one["inventory_bps"], one["asked_bps"]
+        if said_bps and not LEAST <= carried_bps / said_bps <= MOST:
+            found.append(f"{carries}, the inventory says {rate_text(said_bps)}")
+        if carried_bps < LEAST * asked_bps:
+            found.append(f"{carries}, the topology wants {rate_text(asked_bps)}")
+    return found

@@ -1,0 +1,243 @@
+"""What each host is to be like for one topology: pure data from the topology, the inventory, and the hosts' MACs.
+
+The network between the hosts is there already and stays as it is. A link with a host at one end is a NIC, shaped out of
+it and into it. Whatever really joins the NICs stands for the switches, which only forward, and for the links between
+them: these are neither shaped nor counted, but measured (:mod:`testbed.lab.baremetal.networks.crossings`). Hosts under
+one switch of the topology are hosts of one rack, where the inventory knows racks
+(:mod:`testbed.lab.baremetal.networks.racks`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from testbed.base.errors import SpecError
+from testbed.base.listing import counted
+from testbed.lab.baremetal.networks import racks
+from testbed.lab.baremetal.nics.wanted import Nic, Wanted
+from testbed.lab.baremetal.preparing.inventory import Host, Inventory
+from testbed.lab.base import LinkSettings
+from testbed.lab.limits import HTB
+from testbed.topologies import addressing
+from testbed.topologies.model import Topology
+
+Macs = Mapping[str, Mapping[str, str]]
+"""By host, the MAC address of each of its NICs."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A topology on machines.
+
+    Attributes:
+        hosts: by node of the topology, the machine.
+        wanted: by node, what is to be done to it.
+        physical: for each address of the topology's plan, the one that is used in its place.
+    """
+
+    hosts: tuple[Host, ...]
+    wanted: tuple[Wanted, ...]
+    physical: Mapping[str, str]
+
+    def place(self, topology: Topology, directed_link: int) -> tuple[int, int, bool] | None:
+        """The node and the position among its NICs that a directed link belongs to, and whether it leads out; None for
+        a link between switches."""
+        if directed_link // 2 in between_switches(topology):
+            return None
+        out = topology.tail(directed_link) < topology.host_count
+        own = directed_link if out else directed_link ^ 1
+        return topology.tail(own), topology.port_at_tail(own), out
+
+
+def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> None:
+    """
+    Raises:
+        SpecError: these machines cannot stand for this topology.
+    """
+    name = topology.expression
+    if topology.panels is not None:
+        raise SpecError(f"{name} has patch panels, which the lab baremetal has not", fix="take the lab netns for it")
+    adding = [topology.nodes[switch].name for switch in topology.switches if topology.nodes[switch].ina]
+    if adding:
+        raise SpecError(
+            f"{name}: {adding[0]} is to add gradients, and the switches of the lab baremetal only forward",
+            fix="take the lab netns for it",
+        )
+    for link in topology.links:
+        ends = [topology.nodes[link.a], topology.nodes[link.b]]
+        if [one.kind for one in ends].count("host") == 2:
+            raise SpecError(
+                f"{name}: the link {ends[0].name} - {ends[1].name} joins two hosts, and the lab baremetal has switches "
+                "between them",
+                fix="take a topology with switches, such as star, bcube or spine_leaf, or the lab netns",
+            )
+        if link.delay_s:
+            raise _undelayed(f"a delay of {link.delay_s * 1e3:g} ms")
+        HTB.check_rate(link.rate_bps)
+    if between_switches(topology):
+        several = [topology.nodes[host].name for host in topology.hosts if len(topology.ports[host]) > 1]
+        if several:
+            raise SpecError(
+                f"{name}: {several[0]} has several links, and there are links between switches; the lab baremetal "
+                "cannot tell which of its links such traffic takes",
+                fix="take a topology in which each host has one link, or the lab netns",
+            )
+    for what, value in (("jitter", settings.jitter_s), ("loss", settings.loss), ("reorder", settings.reorder)):
+        if value:
+            raise _undelayed(f"a {what} of {value:g}")
+    if settings.mark_at_bytes is not None:
+        raise SpecError(
+            "links.ecn: the lab baremetal does not mark packets: their queues are in the network that is there",
+            fix="leave it out for this lab, or take the lab netns",
+        )
+    _check_hosts(topology, inventory)
+
+
+def between_switches(topology: Topology) -> frozenset[int]:
+    """Links that no host is at."""
+    return frozenset(number for number, link in enumerate(topology.links) if min(link.a, link.b) >= topology.host_count)
+
+
+def label(topology: Topology, directed_link: int) -> str:
+    """``leaf0 - spine0``."""
+    ends = topology.tail(directed_link), topology.head(directed_link)
+    return " - ".join(topology.nodes[end].name for end in ends)
+
+
+def _undelayed(what: str) -> SpecError:
+    return SpecError(
+        f"links with {what}: the lab baremetal has the delays of the network that is there",
+        fix="leave it out for this lab, or take the lab netns",
+    )
+
+
+def _check_hosts(topology: Topology, inventory: Inventory) -> None:
+    hosts = inventory.hosts
+    if topology.host_count > len(hosts):
+        raise SpecError(
+            f"{topology.expression} has {counted(topology.host_count, 'host')}, and {inventory.path} {len(hosts)}",
+            fix=f"take a topology of at most {counted(len(hosts), 'host')}, or add machines to the inventory",
+        )
+    hosts = machines(topology, inventory)
+    used = [(hosts[node], nic) for node in topology.hosts for nic in hosts[node].nics[: len(topology.ports[node])]]
+    for node in topology.hosts:
+        need, has = len(topology.ports[node]), len(hosts[node].nics)
+        if need > has:
+            raise SpecError(
+                f"{topology.expression} needs {need} NICs a host, and {inventory.path} gives {hosts[node].name} {has}",
+                fix="add the host's other training NICs to its nics",
+            )
+    given = [(host, nic) for host, nic in used if nic.address is not None]
+    if given and len(given) < len(used):
+        host, nic = next((host, nic) for host, nic in used if nic.address is None)
+        raise SpecError(
+            f"{inventory.path}: {given[0][0].name}'s {given[0][1].name} has an address, and {host.name}'s {nic.name} "
+            "has none",
+            fix="give all training NICs one, or none (then each gets one while a trial runs)",
+        )
+
+
+def machines(topology: Topology, inventory: Inventory) -> tuple[Host, ...]:
+    """By host of the topology, the machine: in the inventory's order, rack by rack where switches have links.
+
+    Raises:
+        SpecError: the racks cannot be the topology's.
+    """
+    if not between_switches(topology):
+        return inventory.hosts[: topology.host_count]
+    return racks.assigned(topology, inventory)
+
+
+def plan(
+    topology: Topology,
+    settings: LinkSettings,
+    pairs: Iterable[tuple[int, int]],
+    inventory: Inventory,
+    macs: Macs,
+    owner: str,
+    undo_s: float,
+) -> Placement:
+    """What to do to each host, so that each (source, destination) pair can talk.
+
+    Raises:
+        SpecError: traffic of a pair would have to pass a third host.
+    """
+    hosts = machines(topology, inventory)
+    addresses = addressing.plan(topology)
+    physical = {
+        address: hosts[node].nics[port].address or address for (node, port), (address, _) in addresses.host.items()
+    }
+    owners = {address: place for place, (address, _) in addresses.host.items()}
+    peers: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for src, dst in pairs:
+        for path in topology.paths(src, dst):
+            between = [topology.head(link) for link in path.links[:-1] if topology.head(link) < topology.host_count]
+            if between:
+                raise SpecError(
+                    f"{topology.expression}: {topology.nodes[between[0]].name} would have to forward from "
+                    f"{topology.nodes[src].name} to {topology.nodes[dst].name}, and hosts of the lab baremetal do not",
+                    fix="take a scheme in which neighbours talk, or the lab netns",
+                )
+        local, remote = addresses.flow(src, dst)
+        peers[owners[local]].add(remote)
+    wanted = tuple(
+        Wanted(owner, _nics(topology, settings, hosts, node, peers, owners, addresses.host, macs), undo_s)
+        for node in topology.hosts
+    )
+    return Placement(hosts, wanted, physical)
+
+
+def _nics(
+    topology: Topology,
+    settings: LinkSettings,
+    hosts: Sequence[Host],
+    node: int,
+    peers: Mapping[tuple[int, int], set[str]],
+    owners: Mapping[str, tuple[int, int]],
+    given: Mapping[tuple[int, int], tuple[str, int]],
+    macs: Macs,
+) -> tuple[Nic, ...]:
+    found = []
+    for port, directed in enumerate(topology.ports[node]):
+        rate_bps, nic = topology.links[directed // 2].rate_bps, hosts[node].nics[port]
+        ours = nic.address is None
+        found.append(
+            Nic(
+                name=nic.name,
+                out_bps=rate_bps,
+                in_bps=rate_bps,
+                queue_bytes=settings.queue_bytes,
+                mtu=settings.mtu,
+                address=given[node, port][0] if ours else None,
+                peers=tuple((peer, _mac(hosts, macs, *owners[peer])) for peer in sorted(peers[node, port]))
+                if ours
+                else (),
+            )
+        )
+    return tuple(found)
+
+
+def _mac(hosts: Sequence[Host], macs: Macs, node: int, port: int) -> str:
+    host = hosts[node]
+    return macs[host.name][host.nics[port].name]
+
+
+def plain(wanted: Wanted) -> dict[str, Any]:
+    """As JSON has it, and :meth:`Wanted.read` reads it."""
+    found: dict[str, Any] = json.loads(json.dumps(asdict(wanted)))
+    return found
+
+
+def translated(value: object, words: Mapping[str, str]) -> object:
+    """The same plain data with every text that is in ``words`` replaced."""
+    if isinstance(value, str):
+        return words.get(value, value)
+    if isinstance(value, list):
+        return [translated(one, words) for one in value]
+    if isinstance(value, dict):
+        return {key: translated(one, words) for key, one in value.items()}
+    return value

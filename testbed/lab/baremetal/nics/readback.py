@@ -1,0 +1,162 @@
+"""What a host's kernel has of its training NICs: shapers, addresses, routes and what was counted; runs on the host."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from testbed.base.errors import HostError
+from testbed.lab.baremetal.nics.wanted import IFB, ROOT_HANDLE, Wanted, shape
+from testbed.lab.netns.kernel_interface import rtnetlink, shaping
+from testbed.lab.netns.kernel_interface.netlink import NetlinkError, RouteSocket
+from testbed.lab.netns.network import panel
+
+
+def counters(names: Sequence[str]) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+    """By NIC, (bytes, packets, drops) out of it and into it, since it was shaped."""
+    with RouteSocket() as netlink:
+        by_index = indices(netlink)
+        listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
+        found = []
+        for name in names:
+            places = by_index[name], by_index[ifb_of(netlink, name)]
+            found.append((_counted(listed, places[0]), _counted(listed, places[1])))
+        return found
+
+
+def differs(
+    netlink: RouteSocket, wanted: Wanted, changed: Mapping[tuple[str, bool], shaping.Shape] | None = None
+) -> str | None:
+    """What the kernel has otherwise than wanted, or None; ``changed`` are shapes by (NIC, outwards) where they have
+    been changed since."""
+    links = list(map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links())))
+    by_index, mtus = {one.name: one.index for one in links}, {one.name: one.mtu for one in links}
+    listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
+    addresses = {
+        (index, address) for index, address, _ in map(rtnetlink.read_address, netlink.dump(rtnetlink.list_addresses()))
+    }
+    routes = dict(filter(None, map(rtnetlink.read_route, netlink.dump(rtnetlink.list_routes()))))
+    for nic in wanted.nics:
+        ifb = f"{IFB}{by_index.get(nic.name, 0)}"
+        if nic.name not in by_index:
+            return f"{nic.name} is gone"
+        if mtus[nic.name] != nic.mtu:
+            return f"{nic.name}: the MTU is {mtus[nic.name]}, asked was {nic.mtu}"
+        for name, out in ((nic.name, True), (ifb, False)) if nic.out_bps else ():
+            if name not in by_index:
+                return f"{name} is gone"
+            asked = (changed or {}).get((nic.name, out)) or shape(nic, nic.out_bps if out else nic.in_bps)
+            found = _read_shape(netlink, listed, by_index[name], nic.name)
+            if found != asked:
+                return f"{nic.name}, {'out' if out else 'in'}: the shaper is {found}, asked was {asked}"
+        if nic.out_bps and _leads_to(netlink, by_index[nic.name]) != by_index[ifb]:
+            return f"{nic.name}: what arrives is not led to {ifb}"
+        if nic.address and (by_index[nic.name], nic.address) not in addresses:
+            return f"{nic.name}: the address {nic.address} is gone"
+        for address, _ in nic.peers:
+            if routes.get(address) != rtnetlink.Way(((by_index[nic.name], None),)):
+                return f"{nic.name}: the route to {address} is gone"
+    return None
+
+
+def _leads_to(netlink: RouteSocket, index: int) -> int | None:
+    """The interface that all goes to that a NIC receives."""
+    try:
+        return panel.read_joined(netlink.dump(panel.list_joined(index)))
+    except (ValueError, NetlinkError):  # others' filters, or none
+        return None
+
+
+def shapes(wanted: Wanted) -> list[list[dict[str, int]]]:
+    """By NIC, what the kernel has out of it and into it."""
+    found = []
+    with RouteSocket() as netlink:
+        by_index = indices(netlink)
+        listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
+        for nic in wanted.nics:
+            places = by_index[nic.name], by_index[f"{IFB}{by_index[nic.name]}"]
+            found.append([_numbers(_read_shape(netlink, listed, index, nic.name)) for index in places])
+    return found
+
+
+def _numbers(shape: shaping.Shape | None) -> dict[str, int]:
+    assert shape is not None  # differs() would have said so
+    return {
+        "rate_bps": 8 * shape.rate_bytes_per_s,
+        "burst_bytes": round(shape.burst_bytes),
+        "queue_bytes": shape.queue_limit,
+    }
+
+
+def indices(netlink: RouteSocket) -> dict[str, int]:
+    """Interfaces by name."""
+    return {one.name: one.index for one in map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links()))}
+
+
+def ifb_of(netlink: RouteSocket, name: str) -> str:
+    """The ifb that what arrives at a NIC goes through."""
+    return f"{IFB}{indices(netlink)[name]}"
+
+
+def ssh_interfaces(addresses: Mapping[str, str]) -> set[str]:
+    """Interfaces that the SSH connection of this process's session uses, those below a bridge or a VLAN included; none
+    if there is no such connection. ``addresses`` are interfaces by IPv4 address.
+
+    Raises:
+        HostError: no interface has the connection's address.
+    """
+    address = _ssh_address()
+    if address is None:
+        return set()
+    name = {**addresses, **_of_ipv6()}.get(address)
+    if name is None:
+        raise HostError(
+            f"none of its NICs has the address of the SSH connection, {address}, so that it may be any of them",
+            fix="reach the host at an address of its own, and name the training NICs in the inventory",
+        )
+    return {name, *_below(name)}
+
+
+def _of_ipv6() -> dict[str, str]:
+    """Interfaces by IPv6 address (proc(5))."""
+    path = Path("/proc/net/if_inet6")  # not there where IPv6 is not
+    lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    return {str(ipaddress.ip_address(bytes.fromhex(address))): name for address, *_, name in lines}
+
+
+def _below(name: str) -> Iterator[str]:
+    """What an interface's packets go through below it."""
+    for path in Path("/sys/class/net", name).glob("lower_*"):
+        lower = path.name.removeprefix("lower_")
+        yield lower
+        yield from _below(lower)
+
+
+def _ssh_address() -> str | None:
+    """Our address of the SSH connection: sudo drops the variable that says so, but the session's processes above it
+    have it."""
+    pid = os.getpid()
+    while pid > 1:
+        with suppress(OSError):
+            for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                words = variable.removeprefix(b"SSH_CONNECTION=").split()
+                if variable.startswith(b"SSH_CONNECTION=") and len(words) == 4:
+                    return words[2].decode(errors="replace").partition("%")[0]
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return None
+
+
+def _read_shape(netlink: RouteSocket, listed: Sequence[shaping.Qdisc], index: int, what: str) -> shaping.Shape | None:
+    handle = ROOT_HANDLE | shaping.ONLY_CLASS
+    leaf = next((one for one in listed if one.index == index and one.parent == handle), None)
+    if leaf is None:
+        return None
+    return shaping.read_shape(netlink.ask([shaping.ask_class(index, handle, what)])[0], leaf)
+
+
+def _counted(listed: Sequence[shaping.Qdisc], index: int) -> tuple[int, int, int]:
+    root = next(one for one in listed if one.index == index and one.handle == ROOT_HANDLE)
+    return root.bytes, root.packets, root.drops

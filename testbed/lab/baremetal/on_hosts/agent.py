@@ -1,0 +1,174 @@
+"""The one process that stays on a host while a lab is up: answers the controller over the SSH connection that began it.
+
+Usage: ``python -P -m testbed.lab.baremetal.on_hosts.agent WORK OWNER`` with JSON lines on standard input and output
+
+Each line in is a request, ``{"id", "do", ...}``; each line out answers one, ``{"id", "result"}`` or ``{"id", "problem",
+"fix"}``, or tells of something: ``{"grown": PATH, "data": BASE64}`` of a file that is followed, ``{"exit": NAME, ...}``
+of a worker that has ended, after all that it wrote. When standard input ends, the controller is gone, in whatever way:
+the agent ends all that it has started, undoes the shaping, and goes.
+
+One thread, and no file of its own outside ``WORK``. Workers are forked from it once it has imported PyTorch. It has the
+rights of the session's user, and root's only for some requests (:mod:`testbed.lab.baremetal.on_hosts.host_requests`).
+The agent believes the controller: a user who can write there may do by SSH and sudo all that the agent does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from testbed.base.errors import HostError, TestbedError
+from testbed.lab.baremetal.nics import leftovers, shaper
+from testbed.lab.baremetal.on_hosts import pings
+from testbed.lab.baremetal.on_hosts.cpu_readings import CpuReadings
+from testbed.lab.baremetal.on_hosts.host_requests import AS_ROOT, REQUESTS, HostRequests
+from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
+from testbed.lab.baremetal.on_hosts.processes import Processes, tell
+from testbed.lab.baremetal.on_hosts.rights import act_as_user, as_root, session_user
+from testbed.lab.netns.kernel_interface import kernel
+
+LOOK_S = 0.05
+"""How often files that are followed, and the CPUs, are looked at; processes at random moments of their own."""
+
+
+class Agent:
+    """What is heard and told; :class:`HostRequests` does what is asked."""
+
+    def __init__(self, work: Path, owner: str) -> None:
+        self._owner = owner
+        self._processes, self._readings = Processes(work), CpuReadings()
+        self._looks = ProcessReadings(self._processes.workers)
+        self._selector = selectors.DefaultSelector()
+        self._host = HostRequests(owner, self._processes, pings.Echoes(self._selector), self._readings, self._looks)
+        self._selector.register(0, selectors.EVENT_READ, self._read)
+        self._wake, self._wake_writer = socket.socketpair()
+        for one in (self._wake, self._wake_writer):
+            one.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
+        self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
+        self._input = b""
+        self._looked_s = 0.0
+        self._serving = False
+
+    def serve(self) -> None:
+        """Until the controller is gone."""
+        os.set_blocking(0, False)
+        self._serving = True
+        try:
+            while not self._host.leaving:
+                busy = self._processes.followed or self._readings.watched
+                for key, _ in self._selector.select(self._looks.pause_s(LOOK_S) if busy else None):
+                    key.data()
+                self._look()
+        finally:
+            self._serving = False
+
+    def leave(self) -> None:
+        """Soon; and at once when it is said again, for we may wait for somebody to take what we tell. What we do at the
+        end is not broken off."""
+        if self._host.leaving and self._serving:
+            raise SystemExit
+        self._host.leaving = True
+
+    def close(self) -> None:
+        """End and undo everything."""
+        self._processes.kill_all()
+        with as_root(), suppress(TestbedError, OSError):
+            shaper.undo(self._owner)
+
+    def _read(self) -> None:
+        data = os.read(0, 1 << 20)
+        if not data:
+            self._host.leaving = True
+            return
+        *lines, self._input = (self._input + data).split(b"\n")
+        for line in lines:
+            if line.startswith(b"{"):  # else it is a password that sudo did not ask for
+                self._answer(line)
+
+    def _answer(self, line: bytes) -> None:
+        number, name = -1, "request"
+        try:
+            asked = _parsed(line)
+            number, name = asked.pop("id"), asked.pop("do")
+            do = REQUESTS.find(self._host, name, named=asked)
+            with as_root() if name in AS_ROOT else nullcontext():
+                result = do()
+            tell(id=number, result=result)
+        except TestbedError as error:
+            tell(id=number, problem=error.problem, fix=error.fix)
+        except OSError as error:
+            full = " (its disk is full)" if error.errno == 28 else ""
+            tell(id=number, problem=f"{name}: {error}{full}", fix="free some space there" if full else None)
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(last.filename).name}, line {last.lineno}"
+            tell(id=number, problem=f"{name}: {error!r:.500} ({where})", fix=None)
+
+    def _woken(self) -> None:
+        self._wake.recv(4096)
+        self._processes.reap()
+
+    def _look(self) -> None:
+        now_s = time.monotonic()
+        self._looks.look(now_s)
+        if now_s - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now_s
+        self._processes.tell_growth()
+        self._readings.read(now_s)
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """
+    Raises:
+        HostError: it is no request.
+    """
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        request = None
+    if not isinstance(request, dict) or [type(request.get(name)) for name in ("id", "do")] != [int, str]:
+        raise HostError(f"{line[:80]!r} is no request", fix="see what else writes to the agent's standard input")
+    return request
+
+
+def _make_own(path: Path) -> None:
+    """Make the directory that is the user's; the one above it is root's."""
+    path.mkdir(parents=True, exist_ok=True)
+    user = session_user()
+    if user:
+        os.chown(path, user["user"], user["group"], follow_symlinks=False)
+
+
+def main(work: str, owner: str) -> NoReturn:
+    os.write(sys.stdout.fileno(), b"\n")  # a greeting of the shell's may not have ended its line
+    leftovers.end_former(owner)
+    kernel.adopt_orphans()
+    path = Path(work)
+    _make_own(path)
+    act_as_user()
+    agent = Agent(path, owner)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.leave())
+    try:
+        agent.serve()
+    except (BrokenPipeError, SystemExit):
+        pass  # nobody hears us any more
+    finally:
+        agent.close()
+    os._exit(0)  # what standard output still holds, nobody reads
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,282 @@
+"""What the controller can ask of a host: its processes, the shaping of its NICs, measurements, and its clock.
+
+The agent (:mod:`testbed.lab.baremetal.on_hosts.agent`) does what is asked, and it has the rights of the session's user
+then, and root's only for the requests in :data:`AS_ROOT`, which touch no file of the user's.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from testbed.base.errors import HostError
+from testbed.base.process_names import check_name
+from testbed.lab.baremetal.nics import readback, shaper, undoing
+from testbed.lab.baremetal.nics.wanted import IFB, ROOT_HANDLE, Wanted, changed_shape
+from testbed.lab.baremetal.on_hosts import pings
+from testbed.lab.baremetal.on_hosts.cpu_readings import CpuReadings
+from testbed.lab.baremetal.on_hosts.meter import HostMeter
+from testbed.lab.baremetal.on_hosts.process_readings import ProcessReadings
+from testbed.lab.baremetal.on_hosts.processes import Processes, program
+from testbed.lab.baremetal.on_hosts.rights import as_root, run_as_user
+from testbed.lab.netns.kernel_interface.netlink import RouteSocket
+from testbed.lab.netns.readings.listening import listen
+from testbed.lab.programs import Launch
+from testbed.lab.requests import Requests, request
+from testbed.machine.cgroups import limits
+
+EXTEND_S = 10.0
+"""How often the deadline of the undo is put off while the controller is heard."""
+ADDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""How a file is opened that is written to: a link in its place, which a worker may have made, is refused, and so is a
+pipe that nobody reads, for whose reader we would have to wait."""
+AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "adjust", "counters", "undo"})
+"""Requests that work on the network and on ``/run``, and the import of code, whose byte code is kept beside it."""
+
+
+class HostRequests:
+    """The requests (:data:`REQUESTS`), and what they leave behind for later ones."""
+
+    def __init__(
+        self, owner: str, processes: Processes, echoes: pings.Echoes, readings: CpuReadings, looks: ProcessReadings
+    ) -> None:
+        self._owner, self._processes, self._echoes = owner, processes, echoes
+        self._readings, self._looks = readings, looks
+        self._wanted: Wanted | None = None
+        self._changed: dict[tuple[str, bool], Any] = {}
+        self._meter: HostMeter | None = None
+        self._extended_s = 0.0
+        self._body: Callable[[Launch], int] | None = None
+        self.leaving = False
+        """The agent is to go."""
+
+    @request
+    def hello(self) -> dict[str, Any]:
+        """Who this is."""
+        return {
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            "cores": limits().cores,
+            "root": os.getuid() == 0,
+            "pid": os.getpid(),
+        }
+
+    @request
+    def time(self) -> float:
+        """This clock; and the controller has been heard."""
+        now_s = time.monotonic()
+        if self._wanted is not None and now_s - self._extended_s > EXTEND_S:
+            self._extended_s = now_s
+            undoing.extend()
+        return now_s
+
+    @request
+    def prepare(self, torch: bool) -> None:
+        """Import what the workers that are launched next need."""
+        from testbed.lab.netns.on_nodes.zygote import worker_body
+
+        self._body = worker_body(torch=torch)
+
+    @request
+    def put(self, path: str, data: str, mode: int = 0o644, more: bool = False) -> None:
+        """Write a file below the working directory, or add ``more`` to it."""
+        place = self._processes.room_for(path)
+        if not more:
+            place.unlink(missing_ok=True)
+        with os.fdopen(os.open(place, ADDED), "ab") as file:
+            file.write(base64.b64decode(data))
+            os.fchmod(file.fileno(), mode)
+
+    @request
+    def launch(
+        self,
+        process: str,
+        job: str,
+        log: str,
+        samples: str | None,
+        outputs: Sequence[str],
+        words: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        """Start a worker, or the program that runs in its place; what it writes is told."""
+        check_name(process)
+        if words:
+            body: Callable[[], int] = program(words, environment or {}, folder or str(self._processes.work))
+        else:
+            assert self._body is not None  # prepared before
+            body = partial(self._body, Launch(process, 0, str(self._processes.below(job)), ""))
+        followed = [one for one in (samples, log) if one is not None]
+        self._processes.worker(body, log, process, followed, outputs)
+
+    @request
+    def start(self, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:
+        """Start a program beside the workers; its PID."""
+        return self._processes.beside(program(words, environment, folder), log, followed=log)
+
+    @request
+    def execute(self, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
+        """Run a command to its end: status, output, error output."""
+        try:
+            done = run_as_user(words, limit_s)
+        except subprocess.TimeoutExpired:
+            raise HostError(f"{' '.join(words)} did not end within {limit_s:g} s", fix="give it more time") from None
+        except FileNotFoundError:
+            return 127, "", f"there is no program {words[0]}\n"
+        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+    @request
+    def signal(self, number: int, pid: int | None = None) -> None:
+        """Signal one program's session, or all."""
+        self._processes.signal(number, pid)
+
+    @request
+    def signal_worker(self, number: int, process: str) -> None:
+        """Signal one worker's session."""
+        self._processes.signal_worker(number, process)
+
+    @request
+    def kill(self) -> None:
+        """End every worker; nobody is told."""
+        self._processes.kill_workers()
+
+    @request
+    def stopped(self) -> list[str]:
+        """Workers that were stopped by a signal."""
+        return self._processes.stopped()
+
+    @request
+    def shape(self, wanted: Mapping[str, Any], arm: bool) -> None:
+        """Make the NICs so; see :func:`testbed.lab.baremetal.nics.shaper.apply`."""
+        shaper.apply(Wanted.read(wanted), arm=arm)
+
+    @request
+    def shaped(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """The NICs were shaped so; what is read back of them."""
+        self._wanted, self._changed = Wanted.read(wanted), {}
+        self._end_metering()
+        self._extended_s = time.monotonic()
+        return self.verify()
+
+    @request
+    def verify(self) -> dict[str, Any]:
+        """What the kernel has otherwise than asked for, or the shapes that it has, by NIC, out and in."""
+        assert self._wanted is not None
+        with RouteSocket() as netlink:
+            found = readback.differs(netlink, self._wanted, self._changed)
+        return {"differs": found, "shapes": None if found else readback.shapes(self._wanted)}
+
+    @request
+    def said(self) -> dict[str, Any]:
+        """What the kernel says, for another decoder than ours: its messages in base64, and the interfaces of each NIC,
+        out and in."""
+        assert self._wanted is not None
+        with RouteSocket() as netlink:
+            by_name = readback.indices(netlink)
+            pairs = [(by_name[nic.name], by_name.get(f"{IFB}{by_name[nic.name]}", 0)) for nic in self._wanted.nics]
+            shaped = [pair for pair, nic in zip(pairs, self._wanted.nics, strict=True) if nic.out_bps]
+            said = listen(netlink, [index for pair in shaped for index in pair], ROOT_HANDLE, routes=True)
+        told = {name: base64.b64encode(data).decode() for name, data in vars(said).items()}
+        return {"indices": pairs, "said": told}
+
+    @request
+    def receive(self, probes: Sequence[Mapping[str, Any]], result: str) -> int:
+        """Expect bursts, and tell in a file what arrived of each; returns when they can come. The PID."""
+        return self._burst([], probes, result)
+
+    @request
+    def send(self, probes: Sequence[Mapping[str, Any]]) -> int:
+        """Send bursts to those who expect them. The PID."""
+        return self._burst(probes, [], "sent")
+
+    def _burst(self, sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], result: str) -> int:
+        """In a child, for it takes as long as the bursts do."""
+        from testbed.lab.baremetal.on_hosts import bursts
+
+        ready, tell_ready = os.pipe()
+        path = self._processes.below(result)
+        path.unlink(missing_ok=True)
+        pid = self._processes.beside(
+            lambda: bursts.main(sends, receives, tell_ready, path), "bursts.log", followed=result, keep=tell_ready
+        )
+        os.close(tell_ready)
+        os.read(ready, 1)  # or its end
+        os.close(ready)
+        return pid
+
+    @request
+    def adjust(self, nic: int, out: bool, rate_bps: int, queue_bytes: int | None, blocked: bool) -> None:
+        """Change one direction of a NIC in use."""
+        assert self._wanted is not None
+        one = self._wanted.nics[nic]
+        shaper.change(one.name, one, out=out, rate_bps=rate_bps, queue_bytes=queue_bytes, blocked=blocked)
+        self._changed[one.name, out] = changed_shape(one, rate_bps, queue_bytes, blocked)
+
+    @request
+    def counters(self) -> list[Any]:
+        """By NIC, (bytes, packets, drops) out and in."""
+        assert self._wanted is not None
+        return readback.counters([nic.name for nic in self._wanted.nics])
+
+    @request
+    def traffic(self, first: int, last: int) -> dict[str, Any]:
+        """What NICs carry, and what TCP connections with these ports have of it
+        (:class:`testbed.lab.baremetal.controller.answers.Metered`)."""
+        if self._wanted is None:
+            raise HostError("no NIC is shaped here", fix="build a network first")
+        ports = range(first, last + 1)
+        if self._meter is None or self._meter.ports != ports:
+            self._end_metering()
+            self._meter = HostMeter([nic.name for nic in self._wanted.nics], ports)
+        return self._meter.read()
+
+    def _end_metering(self) -> None:
+        meter, self._meter = self._meter, None
+        if meter is not None:
+            meter.close()
+
+    @request
+    def undo(self) -> bool:
+        """Undo the shaping, and end what runs."""
+        self._processes.kill_all()
+        self._wanted = None
+        self._end_metering()
+        return shaper.undo(self._owner)
+
+    @request
+    def watch(self, on: bool) -> None:
+        """Whether to tell how busy the CPUs are, and whether workers stand still."""
+        self._readings.watch(on)
+        self._looks.watch(on)
+
+    @request
+    def echo(self, addresses: Sequence[str]) -> list[int]:
+        """Send small packets back that come to these addresses; the port of each. None: no more."""
+        return self._echoes.listen(addresses)
+
+    @request
+    def ping(self, local: str, remote: str, port: int, count: int) -> list[float]:
+        """Round trips of small packets (s), of those that came back."""
+        return pings.ping(local, remote, port, count)
+
+    @request
+    def leave(self) -> None:
+        """All is well: nothing of this run is needed here any more."""
+        self.leaving = True
+        # What is in it, as its user may: the directory above it is root's. Workers may have closed some to themselves.
+        for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            run_as_user([*words, "--", str(self._processes.work)])
+        with as_root():
+            for folder in (self._processes.work, self._processes.work.parent):
+                with suppress(OSError):  # it is gone, or other runs have theirs there
+                    folder.rmdir()
+
+
+REQUESTS = Requests(HostRequests)

@@ -1,0 +1,141 @@
+"""Variables of hosts as Ansible resolves them: ``ansible-inventory`` leaves templates and vaults as they are."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.base.errors import SpecError
+from testbed.lab.baremetal.preparing.installed import PLAYBOOKS, program
+
+ADDRESS = ("ansible_host", "ansible_ssh_host")
+"""Names that Ansible's ssh connection takes for one thing; of several that a host has, the last: see :func:`given`."""
+PORT = ("ansible_port", "ansible_ssh_port")
+USER = ("ansible_user", "ansible_ssh_user")
+KEY = ("ansible_private_key_file", "ansible_ssh_private_key_file")
+PASSWORD = ("ansible_become_password", "ansible_become_pass", "ansible_sudo_pass")
+ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+"""Arguments of ssh, which are added up."""
+PROGRAM = ("ansible_ssh_executable",)
+HOST_KEYS = ("ansible_host_key_checking", "ansible_ssh_host_key_checking")
+USED = (
+    *(*ADDRESS, *PORT, *USER, *KEY, *PASSWORD, *ARGUMENTS, *PROGRAM, *HOST_KEYS),
+    *("nics", "rack", "testbed_home"),
+)
+"""All that testbed itself reads of a host; Ansible resolves the others when a playbook uses them."""
+
+Variables = Mapping[str, Any]
+"""A host's, by name."""
+RESOLVE_TIMEOUT_S = 60.0
+TEMPLATE = re.compile(r"\{[{%#]")
+VAULT, UNSAFE = "__ansible_vault", "__ansible_unsafe"
+"""What ``ansible-inventory`` makes of ``!vault`` and ``!unsafe``: a dict with this key."""
+OURS = {
+    "ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"),
+    "ANSIBLE_STDOUT_CALLBACK": "default",
+    "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+    "ANSIBLE_DISPLAY_OK_HOSTS": "true",
+    "ANSIBLE_LOG_PATH": os.devnull,
+}
+"""Whatever the user's are: Ansible is to tell us, and, since there are secrets in it, nobody else."""
+LISTENERS = "ANSIBLE_CALLBACKS_ENABLED"
+"""May not be empty, so it is left out."""
+VAULT_FIX = "give the vault's password as for Ansible: ANSIBLE_VAULT_PASSWORD_FILE=FILE"
+
+
+def given(variables: Variables, names: Sequence[str]) -> Any:
+    """What a host has under one of several names, as Ansible chooses; None if it has none."""
+    return next((variables[name] for name in reversed(names) if variables.get(name) is not None), None)
+
+
+def resolved(path: Path, by_host: Mapping[str, Variables], passwords: Mapping[str, str]) -> Mapping[str, Variables]:
+    """The same variables, those that we use resolved. Ansible is asked only if there is a template or vault in them.
+
+    Args:
+        path: the inventory.
+        by_host: what ``ansible-inventory`` says.
+        passwords: of :func:`testbed.lab.baremetal.preparing.vaults.passwords`.
+
+    Raises:
+        SpecError: one cannot be resolved, or that takes too long.
+        MissingToolError: Ansible is not installed.
+    """
+    wanted = [(host, name) for host, one in by_host.items() for name in USED if is_unresolved(one.get(name))]
+    if not wanted:
+        return by_host
+    found: dict[str, dict[str, Any]] = {host: dict(one) for host, one in by_host.items()}
+    for (host, name), answer in zip(wanted, _ask(path, wanted, passwords), strict=True):
+        found[host][name] = _value(path, host, name, by_host[host][name], answer)
+    return found
+
+
+def is_unresolved(raw: object) -> bool:
+    """Whether a value, as ``ansible-inventory`` says it, is not what Ansible takes for it, or something in it."""
+    if isinstance(raw, dict):
+        return VAULT in raw or UNSAFE in raw or any(map(is_unresolved, raw.values()))
+    if isinstance(raw, list):
+        return any(map(is_unresolved, raw))
+    return isinstance(raw, str) and TEMPLATE.search(raw) is not None
+
+
+def is_locked(said: str) -> bool:
+    """Whether Ansible says that it lacks a vault's password."""
+    return re.search(r"vault\s+(exception|password|secret)|decrypt", said, re.IGNORECASE) is not None
+
+
+def _value(path: Path, host: str, name: str, raw: object, answer: Mapping[str, Any]) -> Any:
+    templates = list(_templates(raw))
+    if "problem" in answer:
+        why = re.sub(r"^A captured exception marker.*?: ", "", answer["problem"])
+    elif set(templates) & set(_templates(answer["value"])):  # so up to Ansible 2.18
+        why = "a name in it is undefined"
+    else:
+        return answer["value"]
+    if is_locked(why):
+        raise SpecError(f"{path}: {host}: {name} is in a vault, and no password opens it", fix=VAULT_FIX)
+    shown = f"{templates[0]!r} " if templates and name not in PASSWORD else ""
+    raise SpecError(f"{path}: {host}: {name}: {shown}cannot be resolved: {why}", fix="define what it needs")
+
+
+def _templates(value: object) -> Iterator[str]:
+    if isinstance(value, str) and TEMPLATE.search(value):
+        yield value
+    elif isinstance(value, list | dict) and UNSAFE not in value:
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _templates(one)
+
+
+def _ask(path: Path, wanted: Sequence[tuple[str, str]], passwords: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A value or problem of each; only their names touch a disk."""
+    with tempfile.NamedTemporaryFile("w", prefix="testbed-", suffix=".json") as names:
+        json.dump({"testbed_wanted": wanted}, names)
+        names.flush()
+        words = [program("ansible-playbook"), "-i", str(path), "-e", f"@{names.name}", str(PLAYBOOKS / "resolve.yml")]
+        theirs = {name: value for name, value in os.environ.items() if name != LISTENERS}
+        done = _run(path, words, {**theirs, **passwords, **OURS})
+    answer = re.search(r"testbed:([A-Za-z0-9+/=]+)", done.stdout)
+    if answer is None:
+        raise SpecError(f"{path}: Ansible resolves no variables: {complaint(done)}", fix="see what it says of it")
+    return list(json.loads(base64.b64decode(answer[1])))
+
+
+def _run(path: Path, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(words, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, env=environment)
+    except subprocess.TimeoutExpired:
+        raise SpecError(
+            f"{path}: its variables are not resolved within {RESOLVE_TIMEOUT_S:g} s", fix="see which lookup is slow"
+        ) from None
+
+
+def complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """The line in which one of Ansible's programs says why it failed; or all that it says."""
+    said = done.stderr or done.stdout
+    return next((line for line in said.splitlines() if line.startswith(("ERROR", "[ERROR"))), said).strip()
