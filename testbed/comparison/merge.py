@@ -66,7 +66,7 @@ def _merged(parts: Sequence[Path], out: Path) -> Merged:
     rounds = max(most_rounds(part) or 0 for part in parts) or None
     planned = Planned(source, most_rounds=rounds)
     by_id = {trial: record for trial, (_, record) in chosen.items()}
-    planned.keep_ids(by_id[one] for one in planned.strange(by_id))
+    planned.keep_ids(by_id[one] for one in planned.unknown(by_id))
     while planned.another_round(by_id, lambda trial: trial.id in by_id):
         pass
     _check_identities(planned, chosen)

@@ -134,6 +134,6 @@ def check_said(line: Mapping[str, Any], of: AnyKind | None = None) -> None:
             **{name: _FINITE for name, declared in names.items() if {name, declared} & of.numbers},
         }
     check(line, shape, kind)
-    strange = line.keys() - shape.keys() - {"kind"} if kind == "iteration" else ()
-    if strange:  # each would be a column of the table of samples
-        raise ValueError(f"a line of the kind iteration has {min(strange)!r:.40}")
+    unknown = line.keys() - shape.keys() - {"kind"} if kind == "iteration" else ()
+    if unknown:  # each would be a column of the table of samples
+        raise ValueError(f"a line of the kind iteration has {min(unknown)!r:.40}")

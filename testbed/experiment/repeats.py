@@ -32,7 +32,7 @@ Selection = Callable[[Sequence[Trial]], Collection[str]]
 
 
 @dataclass(frozen=True)
-class Loose:
+class ImpreciseCell:
     """A cell whose interval is wider than asked for; ``width`` is infinite where one trial or none was VALID."""
 
     cell: Cell
@@ -148,7 +148,7 @@ class Planned:
         self.trials += found
         return found
 
-    def strange(self, ids: Iterable[str]) -> list[str]:
+    def unknown(self, ids: Iterable[str]) -> list[str]:
         """Those of ``ids`` that no trial can have, in whatever round, and though it be none of ``only``."""
         left = dict.fromkeys(ids)
         for number in range(self._most):
@@ -166,7 +166,7 @@ class Planned:
             return f"repeats: {wanted}, of which there may be {self._most} for a gate"
         return f"repeats: {{most: {wanted.most}}}" if isinstance(wanted, Until) else f"repeats: {wanted}"
 
-    def loose(self, records: Mapping[str, Record]) -> list[Loose]:
+    def loose(self, records: Mapping[str, Record]) -> list[ImpreciseCell]:
         """The cells whose intervals are not as narrow as the spec wants."""
         return _loose(self.firsts, _values(records.values()), self._spec)
 
@@ -195,7 +195,7 @@ def topped_up(spec: Spec) -> int:
     return TOPPED_UP * spec.repeats
 
 
-def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec: Spec) -> list[Loose]:
+def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec: Spec) -> list[ImpreciseCell]:
     if not isinstance(spec.repeats, Until):
         return []
     found = []
@@ -203,7 +203,7 @@ def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec
         known = values.get(cell, ())
         width = median(known).relative_width if known else float("inf")
         if width > spec.repeats.until:
-            found.append(Loose(cell, len(known), width))
+            found.append(ImpreciseCell(cell, len(known), width))
     return found
 
 

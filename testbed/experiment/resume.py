@@ -77,10 +77,10 @@ def keep_ids(run: Path, planned: Planned) -> None:
     Raises:
         OutputError: a record is damaged.
     """
-    strange = planned.strange(path.stem for path in sorted((run / "trials").glob("*.json")))
-    if strange:
-        records = (stored.read_record(run, run / "trials" / f"{one}.json") for one in strange)
-        planned.keep_ids(one for one, name in zip(records, strange, strict=True) if one["id"] == name)
+    unknown = planned.unknown(path.stem for path in sorted((run / "trials").glob("*.json")))
+    if unknown:
+        records = (stored.read_record(run, run / "trials" / f"{one}.json") for one in unknown)
+        planned.keep_ids(one for one, name in zip(records, unknown, strict=True) if one["id"] == name)
 
 
 def check_asked_for(run: Path, planned: Planned) -> None:
@@ -89,14 +89,14 @@ def check_asked_for(run: Path, planned: Planned) -> None:
         SpecError: a trial was run that is none of the experiment's.
     """
     ran = [path.stem for path in sorted((run / "trials").glob("*.json"))]
-    strange = planned.strange(ran)
-    if strange:
-        record = stored.read_record(run, run / "trials" / f"{strange[0]}.json")
+    unknown = planned.unknown(ran)
+    if unknown:
+        record = stored.read_record(run, run / "trials" / f"{unknown[0]}.json")
         for trial in planned.trials:  # one of several that shorten alike has a piece of its identity in its id
             if trial.cell == cell_of(record) and trial.identity != record["identity"]:
                 raise _changed(run, record, trial)
         raise SpecError(
-            f"{run} holds {shortened(strange, TOLD)}, which the spec does not have with {planned.repeats}",
+            f"{run} holds {shortened(unknown, TOLD)}, which the spec does not have with {planned.repeats}",
             fix=f"start a new run with --out DIR, or remove from {run}/trials what does not belong there",
         )
 

@@ -18,7 +18,7 @@ from testbed.execution.results import attempt_count
 from testbed.experiment import attempts, provenance, resume
 from testbed.experiment.finding import settled
 from testbed.experiment.progress import Lines
-from testbed.experiment.repeats import Lacking, Loose, Part, Planned, Record, Selection, topped_up
+from testbed.experiment.repeats import ImpreciseCell, Lacking, Part, Planned, Record, Selection, topped_up
 from testbed.experiment.stopping import Stopped
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
@@ -42,7 +42,7 @@ class Run:
     path: Path
     first: str
     records: list[Record]
-    loose: Sequence[Loose] = ()
+    loose: Sequence[ImpreciseCell] = ()
     """Cells that are not known as well as the spec wants."""
     promise: str = ""
     """How many intervals of the other cells cover the median (:meth:`.Planned.promise`)."""

@@ -154,10 +154,10 @@ def _check_apart(jobs: Sequence[Job]) -> None:
         topology = job.network.topology
         if topology.panels is None:
             continue
-        strange = passed(topology, sorted(pairs[job.name])) - set(job.slot.hosts)
-        if strange:
+        foreign = passed(topology, sorted(pairs[job.name])) - set(job.slot.hosts)
+        if foreign:
             raise SpecError(
-                f"the job {job.name}: its packets pass {topology.nodes[min(strange)].name}, and on patch panels they "
+                f"the job {job.name}: its packets pass {topology.nodes[min(foreign)].name}, and on patch panels they "
                 "must stay on the job's own hosts",
                 fix="give circuits that join the hosts of each job, or other hosts",
             )

@@ -329,8 +329,8 @@ class Copy(Journal):
             raise ValueError(f"the order was {self._order[-20:]}, and is {list(order[:told])[-20:]}")
         self.expect(order[told:], versions[told:])
         fates = dict(entries)
-        if strange := [number for number, _ in self.entries if number not in fates]:
-            raise ValueError(f"the server has told of updates {strange[:20]}, which nobody else knows")
+        if unknown := [number for number, _ in self.entries if number not in fates]:
+            raise ValueError(f"the server has told of updates {unknown[:20]}, which nobody else knows")
         done = {number for number, _ in self.entries}
         self._decided = {}
         self.decided([(number, fate) for number, fate in entries if number not in done])

@@ -294,7 +294,7 @@ def collectives(
     for calls in seen.values():
         (first, *_) = calls
         groups[first.op, first.dtype, first.nbytes, first.by, first.ranks].append(calls)
-    unit, world = _unit(plan, topology), len(plan.workers)
+    unit, world = _cost_per_byte(plan, topology), len(plan.workers)
     return [
         {**_row(key, each), "least_s": _least_s(key, unit, shaper) if key[-1] == world else None}
         for key, each in groups.items()
@@ -345,7 +345,7 @@ def bus_factor(op: str, ranks: int) -> float | None:
 # Bytes
 
 
-def _unit(plan: Forest, topology: Topology) -> Cost:
+def _cost_per_byte(plan: Forest, topology: Topology) -> Cost:
     """Of a sum of one byte."""
     return cost(plan, topology, 1.0)
 
@@ -356,7 +356,7 @@ def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Rou
     ways = Ways(plan, topology, groups)
     links, wire = ways.moved(_once(ranks))
     sums, _ = ways.moved((0, call) for call in last)
-    unit = _unit(plan, topology)
+    unit = _cost_per_byte(plan, topology)
     return ScriptCost(
         rounds=unit.rounds,
         wire_bytes=wire / iterations,

@@ -378,7 +378,7 @@ class Planner:
         return self._plan.servers_at(self._version // len(self._plan.workers))
 
     @property
-    def _givers(self) -> tuple[int, ...]:
+    def _weight_servers(self) -> tuple[int, ...]:
         """Who has what workers ask for."""
         return self._plan.servers_at(self._version // len(self._plan.workers) - 1)
 
@@ -462,7 +462,7 @@ class Planner:
 
     def _give(self, now_s: float) -> None:
         """Send weights to those who ask, if a server's link has something left for them now."""
-        self._give_s, servers = math.inf, self._givers
+        self._give_s, servers = math.inf, self._weight_servers
         turns = {self._plan.workers[turn.rank]: turn for turn in self._asking if self._is_reached(turn.rank, now_s)}
         if not turns:
             return
@@ -487,7 +487,7 @@ class Planner:
 
     def _is_reached(self, rank: int, now_s: float) -> bool:
         """Whether weights can get to a worker; if not, it waits until links have changed."""
-        loads = (Load(server, self._plan.workers[rank], 1.0, now_s) for server in self._givers)
+        loads = (Load(server, self._plan.workers[rank], 1.0, now_s) for server in self._weight_servers)
         return not self._network.may_stall() or all(self._network.end_s(load) < math.inf for load in loads)
 
     def _reserve_onward(self, branch: Branch) -> None:
@@ -508,7 +508,7 @@ class Planner:
         """When a server's link has something left for one of those who ask, less what it takes to tell."""
         starts_s = (
             self._network.copy().reserve_whole(Load(server, self._plan.workers[turn.rank], size_bytes, now_s)).start_s
-            for server, size_bytes in zip(self._givers, self._sizes_bytes, strict=True)
+            for server, size_bytes in zip(self._weight_servers, self._sizes_bytes, strict=True)
             for turn in self._asking
         )
         return max(now_s, min(starts_s) - LEAD_S)
