@@ -246,7 +246,7 @@ def test_programs_reach_other_hosts_where_a_library_needs_it(tmp_path: Path) -> 
 FURNISH = """\
 import json, sys
 from pathlib import Path
-from testbed.lab.netns import enclosure
+from testbed.lab.netns.on_nodes import enclosure
 outer, link, *seen = map(Path, sys.argv[1:])
 enclosure.EMPTY = (str(outer), str(link), str(link.with_name("nowhere")))
 enclosure.furnish(enclosure.View())

@@ -148,7 +148,7 @@ def test_a_host_that_names_files_elsewhere_is_refused_and_chooses_no_place_here(
 def test_a_host_that_hears_nothing_undoes_its_shaping_by_itself(prepared: Rehearsal) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from testbed.lab.baremetal import shaper\n"
+        "from testbed.lab.baremetal.nics import shaper\n"
         "nic = shaper.Nic('eth1', 10**8, 10**8, 10**6, 1500, '10.9.9.9', (('10.9.9.8', '02:00:00:00:00:01'),))\n"
         "assert shaper.apply(shaper.Wanted('a test', (nic,), 2.0))\n"
         "assert not shaper.apply(shaper.Wanted('a test', (nic,), 2.0))\n"

@@ -91,7 +91,7 @@ def test_a_lock_on_what_is_open_to_all_keeps_nobody_waiting(tmp_path: Path, monk
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         code = (
-            "import sys; from pathlib import Path; from testbed.lab.baremetal import undoing\n"
+            "import sys; from pathlib import Path; from testbed.lab.baremetal.nics import undoing\n"
             "undoing.STATE = Path(sys.argv[1])\n"
             "with undoing.lock(): print('locked')\n"
         )
