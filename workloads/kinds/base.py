@@ -413,7 +413,7 @@ class Kind(Generic[P]):
         return ""
 
     def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
-        """What the ranks of a script have told, put together; of a kind whose ranks are programs that tell something.
+        """Put together the reports of a script's ranks; of a kind whose ranks are programs that report something.
         ``warmup`` is how many iterations medians are to leave out, and ``shaper`` what links let pass before their
         rates count."""
         raise NotImplementedError
