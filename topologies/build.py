@@ -1,4 +1,4 @@
-"""From an expression such as ``bcube(n=3,k=2)`` or ``./mine.py:my_net(racks=2)`` to a topology."""
+"""Topologies from expressions such as ``bcube(n=3,k=2)`` or ``./mine.py:my_net(racks=2)``."""
 
 from __future__ import annotations
 

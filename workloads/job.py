@@ -30,7 +30,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Compute:
-    """How long computing takes (DESIGN, "Numbers that mean something").
+    """Time that computing takes (DESIGN, "Numbers that mean something").
 
     ``real``: what the CPU takes. ``paced``: the gradient is computed, then the worker waits until ``pace_s`` since the
     iteration's start have passed. ``none``: an infinitely fast accelerator; one gradient is computed before the
@@ -40,9 +40,10 @@ class Compute:
     mode: Literal["real", "paced", "none"] = "real"
     pace_s: float = 0.0
     factor: tuple[float, ...] = ()
-    """By iteration, how many times as long computing takes this worker as it would unperturbed; empty for once."""
+    """Factor by iteration: how many times as long computing takes this worker as it would unperturbed; empty for
+    once."""
     extra_s: tuple[float, ...] = ()
-    """By iteration, the seconds that are added to that; empty for none."""
+    """Seconds by iteration that are added to that; empty for none."""
 
     def slowdown(self, iteration: int) -> tuple[float, float]:
         """Return (factor, extra seconds) of an iteration. A worker that does more iterations than the spec says, as the

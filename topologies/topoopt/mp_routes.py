@@ -41,13 +41,13 @@ class Circuits:
 
     def __init__(self, servers: int, panels: Sequence[Matching], load: Load) -> None:
         self.ports: list[list[tuple[int, int]]] = [[] for _ in range(servers)]
-        """By server, panel and neighbour of each lit port."""
+        """Panel and neighbour of each lit port, by server."""
         for panel, pairs in enumerate(panels):
             for a, b in pairs:
                 self.ports[a].append((panel, b))
                 self.ports[b].append((panel, a))
         self.parallel = [Counter(other for _, other in ports) for ports in self.ports]
-        """By server, its neighbours, and the circuits to each."""
+        """Neighbours of each server, and the number of circuits to each."""
         self.load = Counter(load)
 
     def distances(self, to: int, without: int | None = None) -> list[int]:

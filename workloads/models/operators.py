@@ -34,7 +34,7 @@ class Table:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Samples alone."""
+        """Names of inputs: none, for a table takes samples alone."""
         return ()
 
     @property
@@ -43,7 +43,7 @@ class Table:
 
     @property
     def multiply_adds(self) -> int:
-        """A look-up adds each float of a row once."""
+        """Multiply-adds of a sample: a look-up adds each float of a row once."""
         return self.columns
 
     @property
@@ -81,7 +81,7 @@ class Dense:
 
     @property
     def columns(self) -> int:
-        """It is no table."""
+        """Number of columns: 0, for it is no table."""
         return 0
 
     @property
@@ -115,7 +115,8 @@ Operator = Table | Dense
 
 
 def stack(name: str, inputs: Sequence[str], sizes: Sequence[int], at: int = 0) -> tuple[Dense, ...]:
-    """Layers one after another, ``name0``, ``name1``, ...; ``sizes`` are the first one's features and all outputs."""
+    """Make layers one after another, ``name0``, ``name1``, ...; ``sizes`` are the first one's features and all
+    outputs."""
     found: list[Dense] = []
     for features, outputs in pairwise(sizes):
         taken = (found[-1].name,) if found else tuple(inputs)
@@ -124,7 +125,7 @@ def stack(name: str, inputs: Sequence[str], sizes: Sequence[int], at: int = 0) -
 
 
 def head(inputs: Sequence[str], sizes: Sequence[int]) -> tuple[Dense, ...]:
-    """The :func:`stack` ``dense0``, ``dense1``, ... that ends with scores."""
+    """Make the :func:`stack` ``dense0``, ``dense1``, ... that ends with scores."""
     *hidden, last = stack("dense", inputs, sizes)
     return (*hidden, replace(last, makes_scores=True))
 

@@ -198,9 +198,9 @@ class _Playing:
         tasks = 2 * self.count * self.servers
         self.missing, self.ready_s, self.after = [0] * tasks, [0.0] * tasks, [-1] * tasks
         self.passes_left = [sum(server in holders for holders in self.holders) for server in range(self.servers)]
-        """By server, backward passes."""
+        """Backward passes that each server has still to make."""
         self.unsummed = [len(holders) for holders in self.holders]
-        """By operator, holders that have no gradient yet."""
+        """Number of holders of each operator that have no gradient yet."""
         self.gradient_s, self.gradient_after = [0.0] * self.count, [-1] * self.count
         self.server_free_s, self.server_last = [0.0] * self.servers, [-1] * self.servers
         self.links = list(map(_Link, network.link_s_per_byte, network.link_delay_s))
@@ -208,7 +208,7 @@ class _Playing:
         """The end of the queue that ended last so far, rounds included, its link, and what was in it."""
         self.pair_bytes = [[0.0] * self.servers for _ in range(self.servers)]
         self.follow: list[list[_Following]] = [[] for _ in range(2 * self.count)]
-        """By phase and operator, what a pass leads to."""
+        """Consequences of each pass, by phase and operator."""
         self._graph()
 
     def _graph(self) -> None:

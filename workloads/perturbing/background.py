@@ -28,7 +28,8 @@ BUFFER_BYTES = 64 * 2**10
 RETRY_S = 0.02
 SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 PATIENCE_S = 60.0
-"""How long (s) a source tries to connect: the lab starts sinks and sources within moments of each other."""
+"""Longest time (s) for which a source tries to connect: the lab starts sinks and sources within moments of each
+other."""
 SLICE_S = 0.01
 """Length (s) of the slices in which a paced flow sends what is due."""
 

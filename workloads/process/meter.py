@@ -43,7 +43,7 @@ class Meter:
         self.halted_s: Callable[[], float | None] = lambda: None
         """Says for how long this process has stood still (:meth:`testbed.workloads.process.vitals.Vitals.halted_s`)."""
         self._waited_ns: dict[int, int] = {}
-        """Of each thread's open file, what it last said."""
+        """Last reading of each thread's open file."""
         for path in sorted(tasks.glob("*/schedstat")):
             with suppress(FileNotFoundError):  # ended since it was listed
                 self._waited_ns[os.open(path, os.O_RDONLY | os.O_CLOEXEC)] = 0

@@ -34,5 +34,5 @@ def bert_base() -> list[Layer]:
 
 
 def _norm(net: Layers, name: str) -> None:
-    """Layer normalisation of every token."""
+    """Add layer normalisation of every token."""
     net.add(name, TOKENS * HIDDEN, weight=(HIDDEN,), bias=(HIDDEN,))

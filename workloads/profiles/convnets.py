@@ -17,8 +17,8 @@ VGG = {
 """Simonyan and Zisserman 2015, Table 1, columns A, D and E: channels of the convolutions before each pooling."""
 
 RESNET = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3), 269: (3, 30, 48, 8)}
-"""Blocks in each stage: He et al. 2016, Table 1; 269 as MXNet's example/image-classification/symbols/resnet.py, which
-the thesis trained (6.1.2)."""
+"""Number of blocks in each stage: He et al. 2016, Table 1; 269 as MXNet's
+example/image-classification/symbols/resnet.py, which the thesis trained (6.1.2)."""
 
 INCEPTION = {
     "3a": (64, 96, 128, 16, 32, 32),
@@ -119,12 +119,12 @@ def _conv_norm(
     pad: int | tuple[int, int] = 0,
     groups: int = 1,
 ) -> Size:
-    """A convolution without bias, and batch normalisation."""
+    """Add a convolution without bias, and batch normalisation."""
     return net.norm(f"{name}.bn", net.conv(f"{name}.conv", size, out, kernel, stride=stride, pad=pad, groups=groups))
 
 
 def _classify(net: Layers, features: int) -> list[Layer]:
-    """The three fully connected layers of AlexNet and VGG."""
+    """Add the three fully connected layers of AlexNet and VGG."""
     hidden = net.linear("fc6", features, 4096)
     net.linear("fc8", net.linear("fc7", hidden, 4096), CLASSES)
     return net.layers

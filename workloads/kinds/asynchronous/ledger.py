@@ -74,7 +74,8 @@ class Ledger:
         self.given = [0] * world
         self._done = [0] * world
         self._waiting: dict[int, bool] = {}
-        """Who waits for weights, in the order of their updates, and whether they are to compute another gradient."""
+        """Ranks that wait for weights, in the order of their updates, and whether they are to compute another
+        gradient."""
         self._updates, self._staleness, self._server = updates, staleness, server
 
     @property

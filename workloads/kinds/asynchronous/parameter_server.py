@@ -265,14 +265,14 @@ class Server(NoBuckets, Exchange):
         number, self._rounds = served.index(node), rounds(len(served))
         self._replica = replicas(forest).get(node)
         self._sent_on: deque[tuple[Connection, _Push, bool]] = deque()
-        """What the replica does not have yet, in order."""
+        """Updates that the replica does not have yet, in order."""
         self._workers = forest.workers
         self._by_node = {connection.node: connection for connection in self._connections}
         self._weights, self._apply = weights, apply
         self._newest, self._copied = memoryview(b""), -1
         self._pushes: dict[int, _Push] = {}
         self._updates_of: dict[int, tuple[int, float]] = {}
-        """By rank, the number of its last update and when it was applied (s)."""
+        """Number of each rank's last update and when it was applied (s)."""
         self.ledger = Ledger(len(forest.workers), updates, staleness(forest), number)
         self._allotment = None if number else Allotment(len(forest.workers), updates)
 

@@ -185,7 +185,7 @@ class _State:
         self._entries, self._living = 0, set(range(world))
         self._version = 0
         self._slowest = {0: 0}
-        """By version, how many iterations the slowest worker had done when weights of that version could leave last."""
+        """Iterations that the slowest worker had done when weights of a version could leave last, by version."""
 
     def problem(self, line: Line, at: int, update: Update) -> str:
         rank, iteration, version, options = update.rank, update.iteration, update.version, self._options

@@ -1,7 +1,6 @@
-"""The same scheduler and the same server on an ideal network, by discrete events: every transfer takes as long as
-planned, or, while the scheduler has not heard of a change, as its links allow; and notes take no time. What comes out
-is what a trial would be if nothing but links and computing took time.
-"""
+"""Model of a trial on an ideal network, by discrete events, with the same scheduler and the same server: every transfer
+takes as long as planned, or, while the scheduler has not heard of a change, as its links allow; and notes take no time.
+The result is what a trial would be if nothing but links and computing took time."""
 
 from __future__ import annotations
 
@@ -196,7 +195,7 @@ class _World:
         self._iteration = [0] * len(plan.workers)
         self._groups: dict[int, _Group] = {}
         self._passed: dict[tuple[int, int, int], _Passed] = {}
-        """What distributors have to pass on: from, to, and which shard."""
+        """Weights that distributors have to pass on, by sender, receiver and shard."""
         self._ended = 0
         self._goodput, self._network = work.goodput, Network(plan.topology)
 

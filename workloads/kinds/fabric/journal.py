@@ -287,10 +287,9 @@ class Copy(Journal):
     def __init__(self) -> None:
         super().__init__(None)
         self._decided: dict[int, Fate] = {}
-        """What became at the server of updates that were not applied here yet."""
+        """Fates at the server of updates that were not applied here yet."""
         self._before = self._here = 0
-        """How many updates of the order the state has that the server sent last; and how many of those are here that
-        came since."""
+        """Number of updates of the order in the state that the server sent last; and of those here that came since."""
         self._theirs: set[int] = set()
         self.inherited: int | None = None
         self.own_from = self.had = 0

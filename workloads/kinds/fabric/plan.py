@@ -22,9 +22,9 @@ from testbed.workloads.sync.cost import cost_of_flows
 from testbed.workloads.sync.flows import Flows
 
 Sent = tuple[int, int, float]
-"""From node, to node, and bytes."""
+"""Bytes that one node sends another: from node, to node, and bytes."""
 Route = tuple[int, int, tuple[int, ...]]
-"""From node, to node, and the directed links on the way."""
+"""A way: from node, to node, and the directed links between them."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Fabric:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Each (sender, receiver) once, sorted."""
+        """All (sender, receiver), each once, sorted."""
         return sorted((node, other) for node in (*self.workers, *self.others) for other in self.met_by(node))
 
     @cached_property

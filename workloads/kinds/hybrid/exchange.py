@@ -72,10 +72,10 @@ class ExchangeEngine(Engine):
         self._outgoing = {number: (to, one.data.cast("B")) for number, (to, one) in buffers.outgoing.items()}
         self._incoming = {number: (of, one.data.cast("B")) for number, (of, one) in buffers.incoming.items()}
         self._parts = dict.fromkeys(self._incoming, 0)
-        """By message, how many parts of it have come."""
+        """Number of parts that have come of each message."""
         self._arrived: list[tuple[int, float]] = []
         self._owed = dict.fromkeys(self._incoming, 0)
-        """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
+        """Number of times that each message is to come until the end of this iteration; -1 for one that came early."""
         self._seen: Mapping[str, float] = {}
 
     def expect(self) -> None:

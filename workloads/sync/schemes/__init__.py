@@ -1,4 +1,4 @@
-"""From an expression such as ``ps(place=tensor)`` or ``./mine.py:my_scheme(depth=2)`` to a plan.
+"""Plans from expressions such as ``ps(place=tensor)`` or ``./mine.py:my_scheme(depth=2)``.
 
 A scheme is a function ``(topology, tensor_sizes, *, parameters) -> Plan``. Most plans are forests, and their schemes
 have a file each in this package. Schemes whose plans are of another type are with their kind of trial.

@@ -97,20 +97,21 @@ class Planner:
         self._rates = plan.options.rates(work.learning_rate)
         self._copying = None if plan.replica is None else Copying(plan.replica, plan.options, work.momentum)
         self._copier = plan.replica
-        """Who has to get all updates besides the server, or serves in its place; it has got :attr:`_copied`."""
+        """Node that has to get all updates besides the server, or that serves in its place; it has got
+        :attr:`_copied`."""
         self._norms: dict[int, float] = {}
-        """By number, of updates that the server has not been told of."""
+        """Norms of updates that the server has not been told of, by number."""
         self._waiting: dict[int, Update] = {}
-        """Those whose way is not settled, by number."""
+        """Updates whose way is not settled, by number."""
         self._units: list[Unit] = []
-        """What was planned and is not settled, in order."""
+        """Units that are planned and not settled, in order."""
         self._settled = Settled()
         self._undecided: set[int] = set()
         """Numbers of updates whose way is settled, and of which it is not known yet what became of them."""
         self._version = self._groups = self._copied = 0
         self._plan_s = self._give_s = math.inf
         self._again_s = math.inf
-        """When what is placed is to be planned again, for links have changed."""
+        """When units that have a place are to be planned again, because links have changed."""
         self._stuck: list[int] = []
         """Numbers of updates that wait for a link that carries nothing."""
         self._has_changed = False
@@ -119,10 +120,10 @@ class Planner:
         self._network = self.traffic.network(0.0)
         self._said: list[Command] = []
         self._open: dict[int, Group] = {}
-        """By number, groups whose sums are not known to be at the server."""
+        """Groups whose sums are not known to be at the server, by number."""
         self._lost: set[int] = set()
         self._taken: dict[int, Turn] = {}
-        """By rank, turns after which nothing more is known of the worker."""
+        """Turns after which no more is known of the worker, by rank."""
 
     def resumed(self, told: Resume, now_s: float) -> Planner:
         """Return a planner that goes on with a server that was started again. Every worker has an update that is still

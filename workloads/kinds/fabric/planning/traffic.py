@@ -33,7 +33,7 @@ that may not be known."""
 
 
 class Leg(NamedTuple):
-    """From node, to node, the updates (none for weights), and the shard."""
+    """A way that data takes in one go: from node, to node, the updates (none for weights), and the shard."""
 
     source: int
     target: int

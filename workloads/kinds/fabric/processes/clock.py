@@ -19,7 +19,7 @@ class Clock:
 
     def __init__(self) -> None:
         self._ahead_s: deque[float] = deque(maxlen=NOTES)
-        """Of notes, when they were here less when they were said."""
+        """Differences between the arrival and the sending of notes, on the two clocks (s)."""
 
     def heard(self, said_s: float, now_s: float) -> None:
         """Note that a note which was sent at ``said_s`` has come at ``now_s``."""

@@ -81,23 +81,23 @@ class Daemon(NoBuckets, Exchange):
         self._plan, self._node, self._memory, self._momentum = plan, node, memory, momentum
         self._rank = plan.workers.index(node)
         self._spans = [slice(*span) for span in spans(len(memory.weights), len(plan.servers))]
-        """Where each shard of an update, and of weights, is."""
+        """Place of each shard of an update, and of weights."""
         self._pushed: Push | None = None
         self._kept: dict[int, tuple[Push, Floats]] = {}
-        """By number, copies of the worker's updates that are still to go to the replica."""
+        """Copies of the worker's updates that are still to go to the replica, by number."""
         self._groups: dict[int, _Group] = {}
         self._early: dict[int, list[tuple[int, Gradient, Floats]]] = {}
         self._passing = Passing(self._send_weights)
         self._came_of: dict[int, Given] = {}
-        """What was told with each shard of the weights that the worker gets next."""
+        """Notes that came with each shard of the weights that the worker gets next."""
         self._disbanded: set[int] = set()
         self._told: tuple[int, tuple[Entry, ...]] = 0, ()
-        """What weights told last of the journal: number of its first entry, and entries."""
+        """Piece of the journal that came with the last weights: number of its first entry, and entries."""
         self._is_answered = True
         self._goes_on, self._has_ended = True, False
         self._loses_after_s, self._seek = loss_s, seek
         self._least_history, self._is_away = 0, False
-        """What was sent before is void; and whether it is not known yet how to go on."""
+        """Least ``history`` of notes that are not void; and whether this daemon waits to hear how to go on."""
         self._base, self._lost_above = 0, math.inf
         """The version of the worker's weights, and above which it was lost."""
         self._kept_entries: int | None = None

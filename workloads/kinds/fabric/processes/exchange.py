@@ -135,12 +135,12 @@ class Exchange(Framed):
         self._by_node = {connection.node: connection for connection in self._connections}
         self._announced: dict[int, tuple[Note, Floats]] = {}
         self._coming: dict[int, Coming] = {}
-        """By neighbour, the floats that are announced."""
+        """The announced floats that are on their way, by neighbour."""
         self._clock = Clock()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self.met: dict[int, int] = dict.fromkeys(sockets, 0)
-        """By neighbour, how many barriers it has come to, or of the scheduler, how many it has ended."""
+        """Number of barriers that each neighbour has come to, or for the scheduler, that it has ended."""
         self._barriers = 0
         self._over = False
         self._losable: Collection[int] = ()
@@ -151,10 +151,10 @@ class Exchange(Framed):
         self._has_come = False
         """Whether something came in this step, besides signs of life."""
         self._former: dict[int, tuple[int, Sent]] = {}
-        """By neighbour that was lost, what was sent to it."""
+        """Bytes that were sent to each neighbour that was lost."""
         self._returning: Mapping[int, Seek] = {}
         self._earlier: dict[int, tuple[int, Sent]] = {}
-        """By neighbour that was lost and is back, what was sent to it before."""
+        """Bytes that were sent, before it was lost, to each neighbour that is back."""
 
     @property
     def wire_bytes(self) -> int:
@@ -254,8 +254,8 @@ class Exchange(Framed):
     def _watch(
         self, losable: Collection[int], loss_s: float | None, returning: Mapping[int, Seek] | None = None
     ) -> None:
-        """From now on, notice when neighbours are lost. One is lost when its connection ends, or when nothing comes
-        from it for ``loss_s``. Only ``losable`` ones may be lost: the loss of another is the end of this process; with
+        """Notice from now on when neighbours are lost. One is lost when its connection ends, or when nothing comes from
+        it for ``loss_s``. Only ``losable`` ones may be lost: the loss of another is the end of this process; with
         ``loss_s`` None, that of any. Those that are ``returning`` are started again when they end, or stood still and
         were ended; otherwise their silence is the end."""
         if loss_s is None:

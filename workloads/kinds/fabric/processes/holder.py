@@ -58,7 +58,7 @@ class Holder(NoBuckets, Exchange):
         self._shard = plan.servers.index(node) if node in plan.servers else 0
         self._held: dict[int, Floats] = {}
         self._received: list[tuple[int, tuple[int, ...], int]] = []
-        """Of all that came: from whom, numbers of the updates, and bytes."""
+        """All updates and sums that came: the sender, numbers of the updates, and bytes."""
 
     @abstractmethod
     def _decided(self, step: Step) -> None:

@@ -80,7 +80,7 @@ class Survivor(Server):
         """and nodes that have told that they do."""
         self._gifts: dict[int, Gift] = {}
         self._turns: Turns | None = None
-        """Whose turn it is, once nobody else says so."""
+        """Turns of workers, once the scheduler is lost."""
         self._gave: list[tuple[int, int]] = []
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:

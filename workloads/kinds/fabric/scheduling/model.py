@@ -129,7 +129,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Way:
-    """How ordered updates get to one place, the servers or the replica.
+    """The way of ordered updates to one place, the servers or the replica.
 
     Attributes:
         direct: ids of those that go straight there: a prefix of the order.

@@ -25,7 +25,7 @@ LOOK_S = 0.05
 """Time (s) between looks at whether the engine has ended."""
 Cause = Callable[[], BaseException | None]
 Failed = Callable[[Row, BaseException], None]
-"""Is called with a collective that failed."""
+"""Callback for a collective that failed."""
 Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
 """Finds, from a call's arguments and the group's size, tensors that have as many bytes as the whole array."""
 

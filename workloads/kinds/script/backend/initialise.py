@@ -251,7 +251,7 @@ def _congestion_control(job: RankJob) -> str:
 
 
 def _leave(rank: Rank) -> None:
-    """At the end of the script: leave the group if it is still in it, and write the last rows."""
+    """Leave the group at the end of the script, if it is still in it, and write the last rows."""
     marks.sink = None
     if rank.pid != os.getpid():  # a process that the script forked ends, and not the rank
         return

@@ -55,7 +55,7 @@ class Row:
 
     @property
     def sequence(self) -> int:
-        """Which of its group's collectives it is."""
+        """Number of this collective among those of its group."""
         return int(self._fields["seq"])
 
     def number(self, sequence: int) -> None:
@@ -140,7 +140,7 @@ class Rows:
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
-        """Is called before the script's own thread asks for a collective, with its kind and size, and may wait."""
+        """Callback before the script's own thread asks for a collective, with its kind and size; it may wait."""
         self._asking = _Asking()
         self._lock = threading.Lock()
         self._writing = threading.Lock()

@@ -18,7 +18,7 @@ from testbed.workloads.kinds.script.backend import futures
 from testbed.workloads.kinds.script.backend.rows import Row
 
 Failed = Callable[[Row | None, BaseException], None]
-"""Is called with the error of a collective that failed, and its row, if it has one."""
+"""Callback for a collective that failed: its row, if it has one, and the error."""
 
 
 MOST_CALLBACKS = 1024

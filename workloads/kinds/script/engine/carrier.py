@@ -99,22 +99,22 @@ class Carrier(Loop):
         super().__init__(names[node], list(self._by_node.values()))
         self._ops: dict[Key, Operation] = {}
         self._summed: dict[Key, Operation] = {}
-        """Of these, those whose chunks have only to leave."""
+        """Calls among these whose chunks have only to leave."""
         self._signatures: dict[Key, dict[int, bytes]] = {}
-        """What neighbours have said of calls that this process has not made."""
+        """Signatures from neighbours of calls that this process has not made."""
         self._early: dict[Key, list[tuple[int, int, memoryview]]] = {}
         """Messages of such calls: neighbour, word, and what came."""
         self._over: dict[Key, tuple[Operation, set[int]]] = {}
         """Small calls that are over before these neighbours have made them."""
         self._unanswered: dict[int, set[Key]] = {}
         self._absent: dict[int, list[tuple[bytes, memoryview, int, Act | None, Act | None]]] = {}
-        """What is for nodes without a connection yet."""
+        """Messages for nodes without a connection yet."""
         self._gone: set[int] = set()
         """Nodes that leave, as they or others have said."""
         self._said_bye: set[int] = set()
-        """Of these, neighbours that have said so themselves: all that they had to send has come."""
+        """Neighbours among these that have said so themselves: all that they had to send has come."""
         self._messages: dict[Connection, tuple[Key, int]] = {}
-        """Of the message that comes over each connection: its call, and its word."""
+        """Call and word of the message that comes over each connection."""
         self._into: dict[Connection, memoryview] = {}
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
         self._scratch_bytes = self._scratch.data

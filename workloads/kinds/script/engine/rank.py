@@ -62,7 +62,7 @@ class RankEngine:
         self._carrier = _RankCarrier(job.node, plan.nodes, sockets, self._remote)
         self._lock = threading.Lock()
         self._messages: dict[int, Counter[int]] = defaultdict(Counter)
-        """By group, how many messages each channel has had."""
+        """Number of messages that each channel has had, by group."""
         self._thread = threading.Thread(target=self._carrier.run, name="testbed-engine", daemon=True)
         self._thread.start()
 
