@@ -54,7 +54,7 @@ def _rings(scheme: str, topology: Topology, groups: Sequence[Holders]) -> Rings:
 
 
 def _named(permutations: Sequence[Sequence[int]], groups: Sequence[Holders]) -> Rings:
-    """Return the rings of each group that pass its servers."""
+    """Return the rings of each group: the permutations that pass its servers."""
     found: dict[Holders, list[Sequence[int]]] = {members: [] for members in groups}
     for order in permutations:
         members = tuple(sorted(order))
