@@ -39,7 +39,7 @@ class Family:
 
 
 def families() -> dict[str, Family]:
-    """The families that come with us, by name."""
+    """Return the families that come with us, by name."""
     return {builder.__name__: _family(builder) for builder in _BUILDERS}
 
 

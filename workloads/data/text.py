@@ -30,7 +30,8 @@ NO_LABEL = -100
 
 @cache
 def python_reference() -> tuple[Tensor, Tensor]:
-    """Rows of 32 words, int64[n, 32], some masked, and labels int64[n, 32]: the word where masked, else ``NO_LABEL``.
+    """Make rows of 32 words, int64[n, 32], some masked, and labels int64[n, 32]: the word where masked, else
+    ``NO_LABEL``.
 
     The masks are drawn once, as in the code of Devlin et al.
 

@@ -61,12 +61,12 @@ def named(name: str) -> AnyKind:
 
 
 def of(plan: Plan) -> AnyKind:
-    """The kind of trial that a plan is for."""
+    """Return the kind of trial that a plan is for."""
     return named(plan.kind)
 
 
 def of_record(record: Mapping[str, Any]) -> AnyKind:
-    """The kind of trial that a record is of. Older records do not name it.
+    """Return the kind of trial that a record is of. Older records do not name it.
 
     Raises:
         OutputError: it names one that is not installed.

@@ -190,7 +190,8 @@ class Kind(Generic[P]):
         return bound
 
     def said_bytes(self, plan: P) -> int:
-        """Upper bound of the bytes that a process reports for each worker and iteration, besides its own iterations."""
+        """Return an upper bound of the bytes that a process reports for each worker and iteration, besides its own
+        iterations."""
         return 64
 
     def cannot(self, plan: P) -> Mapping[str, Refusal]:
@@ -232,8 +233,8 @@ class Kind(Generic[P]):
         return ()
 
     def saved_bytes(self, plan: P, iterations: int) -> int:
-        """Upper bound of the bytes, besides arrays, in the checkpoint of a process that :meth:`returns`, after so many
-        iterations of each worker."""
+        """Return an upper bound of the bytes, besides arrays, in the checkpoint of a process that :meth:`returns`,
+        after so many iterations of each worker."""
         return 0
 
     def keepers(self, plan: P) -> Sequence[int]:

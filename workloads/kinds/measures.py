@@ -36,31 +36,31 @@ class Measures:
         return samples
 
     def gst_s(self, samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
-        """As :func:`testbed.analysis.metrics.gst_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.gst_s`."""
         moments = last_moments(samples)
         return (moments["sum_s"] - moments["ready_s"]).iloc[skip:].rename("gst_s")
 
     def iterations_s(self, samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
-        """As :func:`testbed.analysis.metrics.iterations_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.iterations_s`."""
         return differences(last_moments(samples)["sum_s"], samples, skip)
 
     def jct_s(self, samples: pd.DataFrame) -> float:
-        """As :func:`testbed.analysis.metrics.jct_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.jct_s`."""
         return float(last_moments(samples)["end_s"].iloc[-1] - samples["start_s"].min())
 
     def compute_s(self, samples: pd.DataFrame) -> float:
-        """As :func:`testbed.analysis.metrics.compute_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.compute_s`."""
         moments = last_moments(samples)
         begin = moments["end_s"].shift(fill_value=float(samples["start_s"].min()))
         return float((moments["ready_s"] - begin).sum())
 
     def sync_s(self, samples: pd.DataFrame) -> float:
-        """As :func:`testbed.analysis.metrics.sync_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.sync_s`."""
         moments = last_moments(samples)
         return float((moments["end_s"] - moments["ready_s"]).sum())
 
     def waits_s(self, samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
-        """As :func:`testbed.analysis.metrics.waits_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.waits_s`."""
         ready = samples.pivot(index="iteration", columns="rank", values="ready_s")
         return ready.rsub(last_moments(samples)["ready_s"], axis=0).iloc[skip:]
 
@@ -69,7 +69,7 @@ class Measures:
         return samples.groupby("iteration")["ready_s"].transform("max")
 
     def staleness(self, samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
-        """As :func:`testbed.analysis.metrics.staleness`."""
+        """Return the same as :func:`testbed.analysis.metrics.staleness`."""
         return None
 
     def on_the_wire(self, samples: pd.DataFrame, *, overlapped: bool) -> tuple[Windows, str]:

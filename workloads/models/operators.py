@@ -51,7 +51,7 @@ class Table:
         return ((f"{self.name}.weight", (self.rows, self.columns)),)
 
     def build(self) -> nn.Module:
-        """The module: samples float[batch, values] to rows float[batch, columns]."""
+        """Build the module: samples float[batch, values] to rows float[batch, columns]."""
         from torch import nn
 
         at = self.at
@@ -96,7 +96,7 @@ class Dense:
         )
 
     def build(self) -> nn.Module:
-        """The module: the inputs' outputs, float[batch, ...] each, or samples, to float[batch, output_floats]."""
+        """Build the module: the inputs' outputs, float[batch, ...] each, or samples, to float[batch, output_floats]."""
         import torch
         from torch import nn
 
@@ -131,7 +131,7 @@ def head(inputs: Sequence[str], sizes: Sequence[int]) -> tuple[Dense, ...]:
 
 
 def build(operators: Sequence[Operator]) -> nn.Module:
-    """The module of all: samples float[batch, values] to what the last operator makes."""
+    """Build the module of all: samples float[batch, values] to what the last operator makes."""
     from torch import nn
 
     class Whole(nn.Module):

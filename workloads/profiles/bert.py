@@ -15,7 +15,7 @@ TOKENS = 128
 
 
 def bert_base() -> list[Layer]:
-    """The whole network."""
+    """Describe the whole network."""
     net = Layers()
     for name, rows in (("words", WORDS), ("positions", POSITIONS), ("segments", SEGMENTS)):
         net.add(f"embeddings.{name}", 0, weight=(rows, HIDDEN))

@@ -16,7 +16,7 @@ ROW, COLUMN = (1, 7), (7, 1)
 
 
 def inception_v3() -> list[Layer]:
-    """The whole network."""
+    """Describe the whole network."""
     net = Layers()
     size = _chain(net, "stem1", (3, 299, 299), (32, 3, 2, 0), (32, 3, 1, 0), (64, 3, 1, 1))
     size = _chain(net, "stem2", pool(size, 3, 2), (80, 1, 1, 0), (192, 3, 1, 0))

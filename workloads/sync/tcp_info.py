@@ -51,8 +51,8 @@ class Sent:
         return Sent(self.payload_bytes + other.payload_bytes, self.wire_bytes + other.wire_bytes)
 
     def extra_bytes(self, goodput: float) -> float:
-        """Bytes on the wire beyond the stream in full packets: segments sent again, acknowledgements, and headers of
-        packets that were not full."""
+        """Count the bytes on the wire beyond the stream in full packets: segments sent again, acknowledgements, and
+        headers of packets that were not full."""
         return max(0.0, self.wire_bytes - self.payload_bytes / goodput)
 
 

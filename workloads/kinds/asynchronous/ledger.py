@@ -66,7 +66,7 @@ class Ledger:
     """
 
     def __init__(self, world: int, updates: int, staleness: int | None, server: int = 0) -> None:
-        """``updates`` is how many there are in all; ``staleness`` is SSP's s, None for no bound.
+        """Set up for ``updates`` updates in all; ``staleness`` is SSP's s, None for no bound.
 
         Every worker has the initial weights, and begins at once.
         """
@@ -135,7 +135,7 @@ def staleness(order: Sequence[Update]) -> list[int]:
 
 
 def most_stale(world: int, bound: int) -> int:
-    """The largest staleness that SSP with this bound allows among ``world`` workers."""
+    """Compute the largest staleness that SSP with this bound allows among ``world`` workers."""
     return (2 * bound + 1) * (world - 1)
 
 

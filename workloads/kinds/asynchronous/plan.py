@@ -63,13 +63,13 @@ def staleness(forest: Forest) -> int | None:
 
 
 def servers(forest: Forest) -> list[int]:
-    """The nodes that serve, in the order of their parts of the weights."""
+    """List the nodes that serve, in the order of their parts of the weights."""
     roots: list[int] = np.argmax(forest.reduce == ROOT, axis=1).tolist()
     return roots
 
 
 def replicas(forest: Forest) -> dict[int, int]:
-    """The replica of each server that has one."""
+    """Return the replica of each server that has one."""
     assert isinstance(forest.run_by, Asynchronous)
     return dict(zip(servers(forest), forest.run_by.replicas, strict=False))
 
@@ -135,7 +135,7 @@ def _least_s(steps: Steps, shaper: Shaper) -> float:
 
 
 def _rate_bps(topology: Topology, src: int, dst: int) -> float:
-    """Rate of the fastest path, which is that of its slowest link."""
+    """Return the rate of the fastest path, which is that of its slowest link."""
     return float(
         max(min(topology.links[link // 2].rate_bps for link in path.links) for path in topology.paths(src, dst))
     )

@@ -365,7 +365,7 @@ def _alone(plan: Fabric, topology: Topology, gradient_bytes: float) -> tuple[Ste
     count = len(plan.servers)
 
     def fastest(node: int) -> list[int]:
-        """The rates of the NICs that the shards can use at most."""
+        """Return the rates of the NICs that the shards can use at most."""
         return sorted((topology.links[link // 2].rate_bps for link in topology.ports[node]), reverse=True)[:count]
 
     nics = max(map(fastest, plan.workers), key=sum)

@@ -51,7 +51,7 @@ RULES: Mapping[str, Rule] = {one.__name__: one for one in (constant, worst_case,
 
 
 def rule(name: str, settings: RateSettings) -> Rule:
-    """The rule of that name.
+    """Return the rule of that name.
 
     Raises:
         SchemeError: there is none, or its settings make no rate.

@@ -42,7 +42,7 @@ class SchemeInfo:
 
 
 def schemes() -> dict[str, SchemeInfo]:
-    """The schemes that come with us, by name."""
+    """Return the schemes that come with us, by name."""
     return {scheme.__name__: _info(scheme) for scheme in SCHEMES}
 
 

@@ -434,7 +434,7 @@ class Daemon(NoBuckets, Exchange):
         return any(number == decided for decided, _ in note.entries)
 
     def _take_weights(self, connection: Connection, note: Weights, floats: Floats) -> None:
-        """A shard of weights has come: for the worker here, for others, or for both.
+        """Take a shard of weights, which has come: for the worker here, for others, or for both.
 
         Raises:
             WorkerError: the worker does not wait for them, and nobody was lost.

@@ -42,7 +42,7 @@ class Array:
     _sources: tuple[torch.Tensor, ...]
 
     def copy_back(self, put: Put | None = None) -> None:
-        """Copy the array into the tensors that it was made of; as Gloo does unless told how.
+        """Copy the array into the tensors that it was made of; as Gloo does, unless ``put`` says otherwise.
 
         Raises:
             RuntimeError: it was made of several, and one of these has one place for several numbers.

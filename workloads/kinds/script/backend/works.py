@@ -28,8 +28,8 @@ left to end what they wait for."""
 
 @cache
 def _callbacks() -> ThreadPoolExecutor:
-    """Threads for callbacks of a script when a collective is over. A callback may wait for another collective, as DDP's
-    PowerSGD does, so it cannot run on the engine's thread, nor on a single one."""
+    """Make the threads for callbacks of a script when a collective is over. A callback may wait for another collective,
+    as DDP's PowerSGD does, so it cannot run on the engine's thread, nor on a single one."""
     return ThreadPoolExecutor(MOST_CALLBACKS, "testbed-callback")
 
 

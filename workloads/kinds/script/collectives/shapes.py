@@ -53,7 +53,7 @@ class Shape:
 
 
 def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
-    """The shape of a call of at least one number, in a group whose allreduce takes ``forest``, for one process.
+    """Make the shape of a call of at least one number, in a group whose allreduce takes ``forest``, for one process.
 
     Raises:
         SchemeError: the call has no trees, or these do not do what it is for.
