@@ -25,7 +25,7 @@ _ROOM = 1 << 24
 
 @dataclass(frozen=True)
 class Addresses:
-    """The plan.
+    """The plan of a network's addresses.
 
     Attributes:
         host: address and prefix length of each port of each host: ``("10.0.0.1", 28)``.
@@ -39,12 +39,12 @@ class Addresses:
     mode: dict[int, Literal["bridge", "route"]]
 
     def of(self, node: int, port: int) -> str:
-        """The address of one port of a host or of a switch that routes."""
+        """Return the address of one port of a host or of a switch that routes."""
         return (self.host if node < self.topology.host_count else self.port)[node, port][0]
 
     def arrival(self, src: int, dst: int, connection: int = 0) -> str:
-        """The address of ``dst`` that traffic from ``src`` goes to over one of their connections: its NIC at the end of
-        the (first) path.
+        """Return the address of ``dst`` that traffic from ``src`` goes to over one of their connections: its NIC at the
+        end of the (first) path.
 
         Raises:
             TopologyError: there is no route, or the two are the same host.
@@ -57,7 +57,8 @@ class Addresses:
         return self.of(dst, self.topology.port_at_tail(last ^ 1))
 
     def flow(self, src: int, dst: int, connection: int = 0) -> tuple[str, str]:
-        """The addresses of a TCP connection between two hosts, ``src``'s first; ``flow(dst, src)`` is the same pair.
+        """Return the addresses of a TCP connection between two hosts, ``src``'s first; ``flow(dst, src)`` is the same
+        pair.
 
         Args:
             connection: which of their parallel ones (:meth:`.Topology.connections`).

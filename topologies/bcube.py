@@ -42,7 +42,8 @@ def bcube(rate_bps: int, delay_s: float, *, n: int, k: int) -> Topology:
 
 
 def _correct_digits(n: int, k: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """BCubeRouting (Guo et al., figure 3): set the differing digits one after another, the highest first.
+    """Return the path of BCubeRouting (Guo et al., figure 3): set the differing digits one after another, the highest
+    first.
 
     The next server depends on the present one and the destination only, so every server can forward by destination.
     """

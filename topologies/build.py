@@ -1,4 +1,4 @@
-"""From an expression such as ``bcube(n=3,k=2)`` or ``./mine.py:my_net(racks=2)`` to a topology."""
+"""Topologies from expressions such as ``bcube(n=3,k=2)`` or ``./mine.py:my_net(racks=2)``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Family:
 
 
 def families() -> dict[str, Family]:
-    """The families that come with us, by name."""
+    """Return the families that come with us, by name."""
     return {builder.__name__: _family(builder) for builder in _BUILDERS}
 
 
@@ -50,7 +50,7 @@ def _family(builder: Callable[..., Topology]) -> Family:
 
 
 def names_of(family: str) -> list[str]:
-    """Of one of :func:`families`, its parameters' names; of any other, none."""
+    """Return the names of a family's parameters, for one of :func:`families`; for any other name, none."""
     return [one.name for one in families()[family].parameters] if family in families() else []
 
 
@@ -64,7 +64,7 @@ def comes_with_us(expression: str) -> bool:
 
 
 def parameters_named(name: str) -> tuple[Parameter, ...]:
-    """The parameters of a family, or of a user's own builder.
+    """Return the parameters of a family, or of a user's own builder.
 
     Raises:
         TopologyError: there is none of that name, or its signature cannot be used.
@@ -114,7 +114,8 @@ def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
 
 
 def _build_from_file(call: Call, rate_bps: int, delay_s: float) -> Topology:
-    """A user's own builder: ``def my_net(rate_bps, delay_s, racks=2) -> Topology``, or a Mininet ``Topo`` class."""
+    """Build a topology by a user's own builder: ``def my_net(rate_bps, delay_s, racks=2) -> Topology``, or a Mininet
+    ``Topo`` class."""
     function = load_function(call.name, TopologyError)
     if mininet_topo.is_topo(function):
         return _from_mininet(call, function, rate_bps, delay_s)

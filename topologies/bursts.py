@@ -1,4 +1,4 @@
-"""Which NICs measure each other: bursts that together use every NIC once each way."""
+"""Bursts between NICs, which together use every NIC once each way."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ class Burst:
     connection: int = 0
 
     def paths(self, topology: Topology) -> tuple[Path, ...]:
-        """The paths that it takes."""
+        """Return the paths that the burst takes."""
         return topology.connections(self.src, self.dst)[self.connection]
 
     def rate_bps(self, topology: Topology) -> int:
-        """What the slowest link on its way lets through: one between switches may be slower than the NICs."""
+        """Return the rate (bit/s) of the slowest link on its way: one between switches may be slower than the NICs."""
         return min(topology.links[link // 2].rate_bps for path in self.paths(topology) for link in path.links)
 
     def arrives(self, topology: Topology, loss: float) -> float:
-        """The share of its packets that arrive when each link loses this share."""
+        """Return the share of its packets that arrive when each link loses the share ``loss``."""
         return (1 - loss) ** max(len(path.links) for path in self.paths(topology))
 
     def round_trip_s(self, topology: Topology) -> float:
-        """The longest that a packet and its acknowledgement are on their way through empty queues."""
+        """Return the longest time (s) for which a packet and its acknowledgement are on their way through empty
+        queues."""
         back = topology.connections(self.dst, self.src)[self.connection]
         return sum(
             max(sum(topology.links[link // 2].delay_s for link in path.links) for path in paths)
@@ -43,7 +44,7 @@ class Burst:
 
 
 def bursts_of(topology: Topology) -> tuple[Burst, ...]:
-    """A burst from every NIC to another such that every NIC also receives one and no link carries two.
+    """Choose a burst from every NIC to another such that every NIC also receives one and no link carries two.
 
     Hosts with one NIC each send to the next host. Hosts with several send, through each, to the next host on the same
     switch; the two ends of a direct link, or of a circuit behind patch panels, send to each other. NICs that reach no
@@ -71,7 +72,7 @@ def bursts_of(topology: Topology) -> tuple[Burst, ...]:
 
 
 def _burst(topology: Topology, src: int, src_link: int, dst: int, dst_link: int) -> Burst | None:
-    """None where no connection from src to dst leaves by the first link and arrives by the last."""
+    """Make a burst; None where no connection from src to dst leaves by the first link and arrives by the last."""
     for number, paths in enumerate(topology.connections(src, dst)) if src != dst else ():
         if all(path.links[0] == src_link and path.links[-1] == dst_link for path in paths):
             return Burst(src, src_link, dst, dst_link, number)

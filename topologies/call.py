@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from testbed.base.errors import SpecError
 
 Value = int | float | bool | str | tuple["Value", ...]
-"""A list is a tuple, so that no one can change it afterwards."""
+"""Value of an argument. A list is a tuple, so that no one can change it afterwards."""
 
 _CALL = re.compile(r"(?P<name>[^()\s]+)\s*(?:\((?P<args>[^()]*)\))?")
 _ARGUMENT = re.compile(r"\s*(?P<key>[A-Za-z_]\w*)\s*=(?P<value>[^=]+)")
 _WORD = re.compile(r"[^\s,=\[\]]+")
 _WORDS: dict[str, Value] = {"true": True, "false": False}
 LONGEST = 2**15
-"""Characters of an expression: enough to name four thousand hosts in groups."""
+"""Limit on the characters of an expression: enough to name four thousand hosts in groups."""
 LARGEST = 2**63
-"""No parameter is as large."""
+"""Limit on a number: no parameter is as large."""
 _DEEPEST = 2  # lists of lists
 
 
@@ -67,7 +67,8 @@ def parse(text: str, example: str, parameters: Callable[[str], Sequence[str]] = 
 
 
 def _named(match: re.Match[str], parameters: Callable[[str], Sequence[str]]) -> str | None:
-    """The expression with names for the values that lack them, in the parameters' order; None where that gives none."""
+    """Return the expression with names for the values that lack them, in the parameters' order; None where that gives
+    none."""
     given = [(key, (one if key else piece).strip()) for key, piece, one in _arguments(match["args"])]
     free = [name for name in parameters(match["name"]) if name not in dict(given)]
     if sum(not key for key, _ in given) > len(free) or any(value(one) is None for _, one in given):
@@ -77,7 +78,8 @@ def _named(match: re.Match[str], parameters: Callable[[str], Sequence[str]]) -> 
 
 
 def written(text: str) -> tuple[str, dict[str, str]] | None:
-    """The name, and each argument's value as it is written, whatever that is; None where the text has another form."""
+    """Split an expression into its name and each argument's value as it is written, whatever that is; None where the
+    text has another form."""
     match = _CALL.fullmatch(text.strip()) if len(text) <= LONGEST else None
     found = list(_arguments(match["args"] or "")) if match else []
     keys = [key for key, _, _ in found]
@@ -87,14 +89,14 @@ def written(text: str) -> tuple[str, dict[str, str]] | None:
 
 
 def _arguments(inside: str) -> Iterator[tuple[str, str, str]]:
-    """Of each argument its name, all of it, and its value; a name is empty where there is none."""
+    """Yield the name of each argument, all of the argument, and its value; a name is empty where there is none."""
     for piece in pieces(inside) if inside.strip() else []:
         argument = _ARGUMENT.fullmatch(piece)
         yield (argument["key"], piece, argument["value"]) if argument else ("", piece, "")
 
 
 def pieces(text: str) -> Iterator[str]:
-    """What the commas outside of brackets separate."""
+    """Yield the pieces between the commas outside of brackets."""
     depth = start = 0
     for at, character in enumerate(text):
         depth += (character == "[") - (character == "]")
@@ -109,7 +111,7 @@ def _shown(text: str) -> str:
 
 
 def value(text: str, depth: int = 0) -> Value | None:
-    """The value that is written, or None where it is none, such as a number beyond all sizes."""
+    """Read a value; None where the text is none, such as a number beyond all sizes."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         if depth == _DEEPEST:
@@ -132,7 +134,7 @@ def value(text: str, depth: int = 0) -> Value | None:
 
 
 def as_text(value: object) -> str:
-    """A value as an expression writes it: ``true`` rather than ``True``, ``[1,5]`` rather than ``(1, 5)``."""
+    """Write a value as expressions do: ``true`` rather than ``True``, ``[1,5]`` rather than ``(1, 5)``."""
     if isinstance(value, tuple):
         return f"[{','.join(map(as_text, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Whether a topology from a user's own builder keeps the rules that everything else relies on."""
+"""Check of a topology from a user's own builder: whether it keeps the rules that everything else relies on."""
 
 from __future__ import annotations
 

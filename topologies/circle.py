@@ -1,4 +1,4 @@
-"""Where nodes go in a round picture. A dragonfly: groups around a circle, hosts outside, global links across.
+"""Places of nodes in a round picture. A dragonfly: groups around a circle, hosts outside, global links across.
 
 In rows, as other networks are drawn, the links of a group would run through its routers, which are all of one level.
 """
@@ -12,7 +12,7 @@ from testbed.topologies.model import Topology
 _HOST_PX, _ROUTER_PX, _LINK_PX, _MARGIN_PX = 49, 54, 60, 30
 _LEAST_PX = 480  # for the legend
 ROOM_PX = 42
-"""The widest that the box of a node may be; boxes are 22 high, so none touches another 48 away in any direction."""
+"""Largest width of a node's box; boxes are 22 high, so none touches another 48 away in any direction."""
 _FAN = math.radians(150)
 """The part of a group's own circle that its routers and hosts take, on the side away from the middle."""
 
@@ -22,7 +22,7 @@ Place = tuple[float, float]
 def places(
     topology: Topology, routers_per_group: int
 ) -> tuple[int, dict[int, Place], list[tuple[float, float, float]]]:
-    """The width of a square, a place in it for the middle of each node, and around each group a circle (px)."""
+    """Return the width of a square, a place in it for the middle of each node, and around each group a circle (px)."""
     routers, hosts = len(topology.switches), topology.host_count
     groups, hosts_each = routers // routers_per_group, hosts // routers
     inner = max(routers_per_group * _ROUTER_PX, routers_per_group * hosts_each * _HOST_PX - _LINK_PX * _FAN) / _FAN
@@ -46,7 +46,8 @@ def places(
 
 
 def ring(hosts: int) -> tuple[int, dict[int, Place]]:
-    """The same for hosts alone, the first at the top, the others clockwise: circuits and direct links are chords."""
+    """Return width and places, as :func:`places`, for hosts alone, the first at the top, the others clockwise: circuits
+    and direct links are chords."""
     radius = max(hosts * _HOST_PX / (2 * math.pi), _LEAST_PX / 2 - _MARGIN_PX)
     half = radius + _MARGIN_PX
     turns = {host: 2 * math.pi * host / hosts - math.pi / 2 for host in range(hosts)}

@@ -1,4 +1,4 @@
-"""What each circuit of patch panels is part of, in words: a ring, or the matching of a panel."""
+"""Names of the circuits of patch panels by their purpose: a ring, or the matching of a panel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Circuit = tuple[int, int, int]
 
 
 def circuit_names(topology: Topology) -> dict[Circuit, str]:
-    """By lit circuit, ``ring of stride 3``, ``ring 2`` for one in an order of its own, or ``panel 4``.
+    """Name each lit circuit: ``ring of stride 3``, ``ring 2`` for one in an order of its own, or ``panel 4``.
 
     Rings over all servers have two panels each. On the panels after those a circuit is a ring's if it joins two of its
     neighbours, and if ``circuits`` does not name it.
@@ -51,7 +51,7 @@ def _neighbours(order: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _given(topology: Topology, place: int) -> set[str]:
-    """The circuits of a list of ``circuits``, as that writes them, and the other way round."""
+    """Return the circuits of a list of ``circuits``, as that writes them, and the other way round."""
     lists = topology.params.get("circuits", ())
     if not isinstance(lists, list | tuple) or not 0 <= place < len(lists):
         return set()

@@ -1,4 +1,4 @@
-"""How circuits are written.
+"""The notation of circuits.
 
 ``rings=[1,5]`` are TopoOpt's permutations (section 3.3, TotientPerms): ring p joins server s to server s + p (mod n);
 ``rings=[[0,2,1,3]]`` is one in an order of its own, which may leave servers out; two servers are one circuit. A ring
@@ -29,7 +29,7 @@ _RINGS, _CIRCUITS, _PATHS = "[1,5] or [[0,2,1,3]]", "[[0-1,2-3],[1-2,3-0]], a li
 
 
 def matchings(servers: int, degree: int, rings: object = (), circuits: object = ()) -> tuple[Matching, ...]:
-    """By panel, the circuits that the module's text says; other ports are dark.
+    """Return the circuits of each panel that the module's text says; other ports are dark.
 
     Raises:
         TopologyError: something is no ring or no matching of the servers, or the servers have too few ports.
@@ -53,7 +53,7 @@ def matchings(servers: int, degree: int, rings: object = (), circuits: object = 
 
 
 def paths(servers: int, routes: object) -> Routes:
-    """``[0-1-2]``: traffic from server 0 to server 2 goes through server 1.
+    """Read paths: ``[0-1-2]`` means that traffic from server 0 to server 2 goes through server 1.
 
     Raises:
         TopologyError: one is no path of servers.
@@ -62,7 +62,7 @@ def paths(servers: int, routes: object) -> Routes:
 
 
 def paths_and_ways(servers: int, degree: int, routes: object) -> tuple[Routes, Ways]:
-    """The same, and those that end at an interface: ``0-1-2@3`` is a way to the NIC on panel 3 of server 2.
+    """Read paths, and those that end at an interface: ``0-1-2@3`` is a way to the NIC on panel 3 of server 2.
 
     Raises:
         TopologyError: one is no path of servers, or ends at no interface.
@@ -92,7 +92,7 @@ def _path(servers: int, word: object) -> tuple[int, ...]:
 
 
 def _orders(servers: int, rings: object) -> list[Sequence[int]]:
-    """The servers of each ring, as it passes them.
+    """Return the servers of each ring, as it passes them.
 
     Raises:
         TopologyError: one is no ring of the servers.
@@ -120,7 +120,7 @@ def _orders(servers: int, rings: object) -> list[Sequence[int]]:
 
 
 def _coprime(servers: int) -> str:
-    """The strides up to half of the servers: the others are the same rings the other way round."""
+    """Return the strides up to half of the servers: the others are the same rings the other way round."""
     strides = [str(p) for p in range(1, max(2, servers // 2 + 1)) if math.gcd(p, servers) == 1]
     return shortened(strides, 8)
 

@@ -1,4 +1,4 @@
-"""What a network consists of, in numbers."""
+"""Description of a network in numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.topologies.panels import Panels
 
 
 def describe(topology: Topology) -> dict[str, Any]:
-    """Counts and rates, ready for JSON.
+    """Return counts and rates, ready for JSON.
 
     ``switches_by_level`` counts from level 1, next to the hosts; ``switch_ports`` are all that are used, and
     ``ports_per_switch`` each number of them that occurs; ``aggregating`` names the switches that add in the
@@ -52,7 +52,7 @@ def describe(topology: Topology) -> dict[str, Any]:
 
 
 def _describe_panels(panels: Panels) -> dict[str, Any]:
-    """``dark_ports`` are those of all interfaces that no lit circuit ends at."""
+    """Describe patch panels; ``dark_ports`` are the ports of all interfaces at which no lit circuit ends."""
     lit = sum(map(len, panels.lit))
     return {
         "patch_panels": len(panels.sides) * panels.degree,
@@ -63,7 +63,7 @@ def _describe_panels(panels: Panels) -> dict[str, Any]:
 
 
 def bisection_bps(topology: Topology) -> float | None:
-    """What the two halves of the hosts can send each other, one way, in bit/s, for the worst choice of halves.
+    """Compute how much (bit/s) one half of the hosts can send the other, one way, for the worst choice of halves.
 
     An odd host goes to either half. Where no closed form is known (BCube with odd n, spine-leaf with an odd number of
     racks, dragonfly, circuits, a topology from a user's own builder, links of a level that differ), every choice of
@@ -85,11 +85,11 @@ def _alike(topology: Topology) -> bool:
 
 
 MOST_TRIED = 11
-"""462 halves, each a maximum flow: a fifth of a second."""
+"""Hosts up to which all halves are tried: 462 halves, each a maximum flow, take a fifth of a second."""
 
 
 def _least_cut(topology: Topology) -> float | None:
-    """The least flow between two halves of the hosts, over every choice of halves.
+    """Compute the least flow between two halves of the hosts, over every choice of halves.
 
     None where rates have too little in common for SciPy, whose flows are of 32 bits.
     """
@@ -116,19 +116,19 @@ def _least_cut(topology: Topology) -> float | None:
 
 
 def _non_blocking(topology: Topology) -> float:
-    """Only the hosts' own links limit them."""
+    """Return the bisection where only the hosts' own links limit them."""
     return float(topology.host_count // 2 * topology.links[0].rate_bps)
 
 
 def _bcube(topology: Topology) -> float | None:
-    """Halves that differ in the top digit exchange over that level's switches alone: one link of each host."""
+    """Return the bisection of a BCube: halves that differ in the top digit exchange over that level's switches alone,
+    by one link of each host."""
     return None if len(topology.ports[-1]) % 2 else _non_blocking(topology)
 
 
 def _racks(topology: Topology) -> float | None:
-    """Half the racks against the other; each sends what its uplinks carry, or what its hosts do if that is less.
-
-    A fat-tree's layers above the edge switches do not block (Al-Fares et al., section 2.1)."""
+    """Return the bisection between half the racks and the others; each sends what its uplinks carry, or what its hosts
+    do if that is less. A fat-tree's layers above the edge switches do not block (Al-Fares et al., section 2.1)."""
     leaves = [switch for switch in topology.switches if topology.nodes[switch].level == 1]
     if len(leaves) % 2 or "hosts" in topology.params:  # racks may have different numbers of hosts
         return None

@@ -83,11 +83,12 @@ def _check_wiring(a: int, g: int, h: int) -> None:
 
 
 Wire = tuple[int, int, int, int]
-"""Router, its port, router, its port."""
+"""A link between routers: router, its port, router, its port."""
 
 
 def _local(a: int, g: int, first_port: int) -> list[Wire]:
-    """Each router of a group to each other: router i reaches router j on port ``first_port`` + j, less 1 beyond i."""
+    """Wire each router of a group to each other: router i reaches router j on port ``first_port`` + j, less 1 beyond
+    i."""
     return [
         (group * a + i, first_port + j - 1, group * a + j, first_port + i)
         for group in range(g)
@@ -97,7 +98,8 @@ def _local(a: int, g: int, first_port: int) -> list[Wire]:
 
 
 def _global(a: int, g: int, h: int, hosts_each: int) -> list[Wire]:
-    """The n-th port of a group that leads d groups back is wired to the n-th there that leads g - d back."""
+    """Wire groups: the n-th port of a group that leads d groups back is joined with the n-th there that leads g - d
+    back."""
     slots: dict[int, list[int]] = {}
     for slot, distance in enumerate(_groups_back(a * h, g)):
         slots.setdefault(distance, []).append(slot)
@@ -114,7 +116,7 @@ def _global(a: int, g: int, h: int, hosts_each: int) -> list[Wire]:
 
 
 def _groups_back(ports: int, g: int) -> list[int]:
-    """How many groups back each of a group's global ports leads; as many lead d back as lead d on."""
+    """Return how many groups back each of a group's global ports leads; as many lead d back as lead d on."""
     rounds, rest = divmod(ports, g - 1)
     half = rest // 2
     middle = [g // 2] if rest % 2 else []  # g is even then, see _check_wiring: that far back is that far on
@@ -123,14 +125,14 @@ def _groups_back(ports: int, g: int) -> list[int]:
 
 
 class _Minimal:
-    """Kim et al., section 4.1, hop by hop, each router choosing by the destination alone.
+    """Minimal routing of Kim et al., section 4.1, hop by hop, each router choosing by the destination alone.
 
     A router takes its own link to the destination's group if it has one (step 1), else goes to a router of its group
     that has; of several links, one that ends at the destination's router if there is one, else by the destination.
     """
 
     def __init__(self, a: int, hosts_each: int, first: int, links: Sequence[Link]) -> None:
-        """``first`` is the first router's number, which is also that of the first link between routers."""
+        """Set up; ``first`` is the first router's number, which is also that of the first link between routers."""
         self.a, self.hosts_each, self.first = a, hosts_each, first
         self.within: dict[tuple[int, int], int] = {}
         """The directed link between two routers of a group."""
@@ -162,7 +164,7 @@ class _Minimal:
         return (Path((*links, 2 * dst + 1)),)
 
     def hop(self, here: int, target: int, dst: int) -> int:
-        """The link that router ``here`` sends over towards host ``dst`` at router ``target``."""
+        """Return the link that router ``here`` sends over towards host ``dst`` at router ``target``."""
         group, wanted = self.group(here), self.group(target)
         if group == wanted:
             return self.within[here, target]

@@ -20,24 +20,25 @@ from testbed.topologies.panels import Panels
 from testbed.topologies.svg import AGGREGATOR, HOST, LINK, NODE_PX, RINGS, SWITCH, box, box_size, label, line, opening
 
 MOST_NODES = 400
-"""A picture of more nodes could not be read."""
+"""Nodes up to which a picture can be read."""
 
 _LOAD = ((0.0, (139, 149, 163)), (0.5, (240, 160, 32)), (1.0, (214, 40, 57)))  # grey, amber, red
 _MARGIN_PX, _LEGEND_PX, _KEY_ROW_PX = 24, 40, 20
 _LANE_PX = 5
 _NAMES_PX = 84
-"""On the left, for what each row is."""
+"""Width on the left, for the names of rows."""
 _CROWDED = 40
-"""From so many nodes in a row on, every other one is moved down, so that names stay legible."""
+"""Nodes in a row from which on every other one is moved down, so that names stay legible."""
 _STAGGER_PX = NODE_PX + 4
 _FRAME_PX = 12
 _STUB_PX = 29
-"""Of a dark port, from the middle of its server: inside of the picture, and beyond the server's box."""
+"""Length of a dark port's line, from the middle of its server: it ends inside of the picture, and beyond the server's
+box."""
 _THINNEST_PX, _THICKEST_PX = 1.4, 4.5
 
 
 def layout(topology: Topology) -> dict[int, tuple[float, float]]:
-    """A place in the unit box for each node, (0, 0) at the top left: a row per level, racks side by side.
+    """Place each node in the unit box, (0, 0) at the top left: a row per level, racks side by side.
 
     Hosts are at the bottom; where their NICs lead to switches of several levels (BCube), the lowest is beneath them.
     """
@@ -67,7 +68,7 @@ def _evenly(nodes: list[int], aside: float = 0.0) -> dict[int, float]:
 
 
 def _by_rack(topology: Topology, hosts: list[int]) -> dict[int, float]:
-    """Each rack has the same width, and a gap to the next."""
+    """Place hosts by rack: each rack has the same width, and a gap to the next."""
     racks: dict[int | None, list[int]] = defaultdict(list)
     for host in hosts:
         racks[topology.nodes[host].rack].append(host)
@@ -87,7 +88,7 @@ def svg(
     as_text: Callable[[float], str] = "{:.3g}".format,
     highest: float | None = None,
 ) -> str:
-    """A picture that stands alone or goes into a page, and is readable on a light and on a dark background.
+    """Draw a picture that stands alone or goes into a page, and is readable on a light and on a dark background.
 
     Args:
         link_values: by directed link, a value to colour it by; each link then has two lanes, traffic keeping right.
@@ -123,7 +124,7 @@ def svg(
 
 
 def _shown(topology: Topology) -> list[tuple[int, int]]:
-    """The directed links that each line begins and ends with.
+    """List the directed links that each line begins and ends with.
 
     Behind patch panels a circuit is what a link is elsewhere, and the load of its two fibres is the same.
     """
@@ -149,7 +150,7 @@ class _Canvas:
 
 @dataclass(frozen=True)
 class _Load:
-    """What links are coloured by; see :func:`svg`."""
+    """Values by which links are coloured; see :func:`svg`."""
 
     values: Mapping[int, float]
     label: str
@@ -157,7 +158,7 @@ class _Load:
     highest: float
 
     def part(self, directed: int) -> float:
-        """The value of a directed link over the highest, at most 1."""
+        """Return the value of a directed link over the highest, at most 1."""
         return min(1.0, self.values[directed] / self.highest) if self.highest > 0 else 0.0
 
 
@@ -206,7 +207,7 @@ def _round_canvas(
 
 
 def _frames(topology: Topology, canvas: _Canvas) -> list[str]:
-    """Racks, pods and groups behind the nodes, and what each row is."""
+    """Draw frames around racks, pods and groups behind the nodes, and the name of each row."""
     parts = [label(4, y + 4, row_name(topology, level)) for level, y in sorted(canvas.rows.items())]
     for name, nodes in frames(topology).items():
         parts.append(_circle(name, canvas) if canvas.circles else _frame(name, nodes, canvas))
@@ -226,7 +227,8 @@ def _frame(name: str, nodes: Sequence[int], canvas: _Canvas) -> str:
 
 
 def _circle(name: str, canvas: _Canvas) -> str:
-    """A frame around a group, its name on the side where the group has no nodes: towards the middle of the picture."""
+    """Draw a frame around a group, its name on the side where the group has no nodes: towards the middle of the
+    picture."""
     x, y, radius = canvas.circles[name]
     middle = canvas.width / 2
     inwards = 0.75 * radius / (math.hypot(middle - x, middle - y) or 1.0)
@@ -237,7 +239,7 @@ def _circle(name: str, canvas: _Canvas) -> str:
 
 
 def _key(topology: Topology) -> list[tuple[str, str, float]]:
-    """What colours and widths of links mean, where they differ: (name, colour, width)."""
+    """List the meanings of colours and widths of links, where they differ: (name, colour, width)."""
     if topology.panels is not None:
         dark = [("dark port", LINK, 1.0)] if any(_dark(topology, host) for host in topology.hosts) else []
         return [(name, colour, 2.0) for name, colour in _circuit_colours(topology).items()] + dark
@@ -254,7 +256,7 @@ def _drawn_key(canvas: _Canvas, key: Sequence[tuple[str, str, float]]) -> str:
 
 
 def _places(canvas: _Canvas, key: Sequence[tuple[str, str, float]]) -> list[tuple[float, int]]:
-    """Of each entry, where it begins, and its row."""
+    """Return where each entry of the key begins, and its row."""
     x, row = 16.0, 0
     found: list[tuple[float, int]] = []
     for name, _, _ in key:
@@ -267,13 +269,13 @@ def _places(canvas: _Canvas, key: Sequence[tuple[str, str, float]]) -> list[tupl
 
 
 def _width(topology: Topology, rate_bps: int) -> float:
-    """Faster links are thicker: by the root of the rate over the slowest."""
+    """Return the width of a link: faster ones are thicker, by the root of the rate over the slowest."""
     slowest = min(link.rate_bps for link in topology.links)
     return min(_THICKEST_PX, _THINNEST_PX * math.sqrt(rate_bps / slowest))
 
 
 def _cable(topology: Topology, canvas: _Canvas, directed: tuple[int, int], colour: str) -> str:
-    """A link, or a circuit from the link into a panel to the link out of it."""
+    """Draw a link, or a circuit from the link into a panel to the link out of it."""
     link, out = directed
     (x1, y1), (x2, y2) = canvas.places[topology.tail(link)], canvas.places[topology.head(out)]
     rate_bps = min(topology.links[one // 2].rate_bps for one in (link, out))
@@ -284,13 +286,13 @@ def _cable(topology: Topology, canvas: _Canvas, directed: tuple[int, int], colou
 
 
 def _circuit_colours(topology: Topology) -> dict[str, str]:
-    """By name of what circuits are part of."""
+    """Choose a colour for each name of circuits."""
     names = dict.fromkeys(circuit_names(topology).values())
     return {name: RINGS[place % len(RINGS)] for place, name in enumerate(names)}
 
 
 def _colours(topology: Topology) -> dict[int, str]:
-    """By the directed link into a panel, the colour of its circuit; none where there are no panels."""
+    """Return the colour of the circuit of each directed link into a panel; empty where there are no panels."""
     if topology.panels is None:
         return {}
     names, colours = circuit_names(topology), _circuit_colours(topology)
@@ -302,13 +304,13 @@ def _colours(topology: Topology) -> dict[int, str]:
 
 
 def _dark(topology: Topology, host: int) -> list[int]:
-    """A server's interfaces that no circuit ends at."""
+    """List a server's interfaces at which no circuit ends."""
     lit = topology.circuits
     return [interface for interface, link in enumerate(topology.ports[host]) if link not in lit]
 
 
 def _dark_ports(topology: Topology, canvas: _Canvas) -> list[str]:
-    """A stub on the outside of each server that has some."""
+    """Draw a stub on the outside of each server that has dark ports."""
     middle, found = canvas.width / 2, []
     for host in topology.hosts if topology.panels is not None else ():
         if dark := _dark(topology, host):
@@ -320,7 +322,7 @@ def _dark_ports(topology: Topology, canvas: _Canvas) -> list[str]:
 
 
 def _lane(topology: Topology, canvas: _Canvas, directed: int, out: int, load: _Load) -> str:
-    """One direction of a link or circuit, moved to its right by half the distance between lanes."""
+    """Draw one direction of a link or circuit, moved to its right by half the distance between lanes."""
     (x1, y1), (x2, y2) = canvas.places[topology.tail(directed)], canvas.places[topology.head(out)]
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     right_x, right_y = _LANE_PX / 2 * (y1 - y2) / length, _LANE_PX / 2 * (x2 - x1) / length
@@ -340,7 +342,7 @@ def _node(topology: Topology, canvas: _Canvas, i: int) -> str:
 
 
 def _legend(canvas: _Canvas, load: _Load) -> str:
-    """A colour bar; swatches rather than a gradient, whose id could clash with another picture's in one page."""
+    """Draw a colour bar; swatches rather than a gradient, whose id could clash with another picture's in one page."""
     y, steps, step_px, left = canvas.height + 6, 24, 5, 16
     swatches = "".join(
         f'<rect x="{left + step_px * i}" y="{y}" width="5.5" height="10" fill="{_colour(i / (steps - 1))}"/>'
@@ -356,7 +358,7 @@ def _legend(canvas: _Canvas, load: _Load) -> str:
 
 
 def _colour(part: float) -> str:
-    """Between the stops of ``_LOAD`` in a straight line."""
+    """Mix a colour between the stops of ``_LOAD`` in a straight line."""
     for (low, low_rgb), (high, high_rgb) in pairwise(_LOAD):
         if part <= high:
             share = (part - low) / (high - low)
@@ -377,7 +379,7 @@ def _rate(rate_bps: int) -> str:
 
 
 def text(topology: Topology, most_lines: int = 40) -> str:
-    """The network for a terminal: per switch level, the highest first, each switch and what its ports lead to.
+    """Draw the network for a terminal: per switch level, the highest first, each switch and what its ports lead to.
 
     Direct links between hosts follow. What patch panels join comes first. A level shows at most ``most_lines`` nodes,
     and says how many more there are.
@@ -398,7 +400,8 @@ def _switches(topology: Topology) -> list[int]:
 
 
 def _circuits(topology: Topology, panels: Panels, most_lines: int) -> str:
-    """For each interface, what its panels join; with look-ahead, those that carry light and those that do not yet."""
+    """List for each interface the servers that its panels join; with look-ahead, the circuits that carry light and
+    those that do not yet."""
     count = len(panels.sides) * panels.degree
     lines = [f"{counted(count, 'patch panel')}, a port for each server at each"]
     for i, pairs in enumerate(panels.lit):
@@ -424,7 +427,8 @@ def _block(topology: Topology, title: str, nodes: list[int], most_lines: int) ->
 
 
 def _neighbours(topology: Topology, node: int) -> str:
-    """Names by port; a run of more than three consecutive nodes as ``h0..h8``, and a long list cut short."""
+    """List the neighbours' names by port; a run of more than three consecutive nodes as ``h0..h8``, and a long list cut
+    short."""
     runs: list[list[int]] = []
     for directed in topology.ports[node]:
         head = topology.head(directed)

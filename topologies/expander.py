@@ -18,7 +18,7 @@ from testbed.topologies.parameters import at_least, check_size
 from testbed.topologies.shortest import ShortestPaths
 
 Neighbours = list[set[int]]
-"""Of each server, those that it is linked to."""
+"""The servers to which each server is linked."""
 
 
 def expander(
@@ -85,7 +85,7 @@ def _check_graph(servers: int, degree: int, kind: str) -> None:
 
 
 def _connected(servers: int, degree: int, kind: str, random: Random) -> Neighbours:
-    """The first graph drawn that is connected; from degree 3 on, most are."""
+    """Draw graphs until one is connected, and return it; from degree 3 on, most are."""
     draw = _jellyfish if kind == "jellyfish" else _xpander
     near = draw(servers, degree, random)
     while not _is_connected(near):
@@ -104,8 +104,8 @@ def _is_connected(near: Neighbours) -> bool:
 
 
 def _jellyfish(servers: int, degree: int, random: Random) -> Neighbours:
-    """Singla et al., section 3: random links between servers with a free port, until none can be added; then those
-    that are left are put into links that there are."""
+    """Draw a graph as Singla et al., section 3: random links between servers with a free port, until none can be added;
+    then put the servers that are left into existing links."""
     near: Neighbours = [set() for _ in range(servers)]
     while free := [server for server in range(servers) if len(near[server]) < degree]:
         if all(b in near[a] for a, b in combinations(free, 2)):
@@ -119,8 +119,8 @@ def _jellyfish(servers: int, degree: int, random: Random) -> Neighbours:
 
 
 def _put_into_a_link(near: Neighbours, u: int, v: int, random: Random) -> None:
-    """A random link x-y becomes u-x and v-y. The paper has one u = v with two free ports; two that are already linked
-    and have one each are the same."""
+    """Replace a random link x-y by u-x and v-y. The paper has one u = v with two free ports; two that are already
+    linked and have one each are the same."""
     found = [
         (x, y)
         for x in range(len(near))
@@ -136,7 +136,7 @@ def _put_into_a_link(near: Neighbours, u: int, v: int, random: Random) -> None:
 
 
 def _xpander(servers: int, degree: int, random: Random) -> Neighbours:
-    """A random lift of the complete graph of degree + 1 nodes: each node becomes a group, each edge a matching."""
+    """Draw a random lift of the complete graph of degree + 1 nodes: each node becomes a group, each edge a matching."""
     near: Neighbours = [set() for _ in range(servers)]
     size = servers // (degree + 1)
     for one, other in combinations(range(degree + 1), 2):

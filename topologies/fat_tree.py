@@ -60,7 +60,7 @@ def fat_tree(
 
 
 def _first(whole: Topology, half: int, hosts: int) -> Topology:
-    """The tree of the first hosts. Nodes, links and ports that are left keep their order."""
+    """Return the tree of the first hosts. Nodes, links and ports that are left keep their order."""
     if not 1 <= hosts <= whole.host_count:
         raise TopologyError(
             f"fat_tree: hosts is {hosts}, and k={2 * half} gives {counted(whole.host_count, 'host')}",
@@ -81,7 +81,7 @@ def _first(whole: Topology, half: int, hosts: int) -> Topology:
 
 
 def _of_first(whole: Topology, number: Mapping[int, int], _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """The whole tree's paths; ``number`` has the links that are left."""
+    """Return the whole tree's paths; ``number`` has the links that are left."""
     paths = whole.paths(src, dst)
     return tuple(replace(one, links=tuple(2 * number[i // 2] + i % 2 for i in one.links)) for one in paths)
 
@@ -96,12 +96,12 @@ def _is_kept(node: Node, i: int, hosts: int, racks: int, pods: int) -> bool:
 
 
 def pod_of(node: Node) -> int:
-    """The pod of an aggregation switch, which its name has."""
+    """Read the pod of an aggregation switch from its name."""
     return int(node.name[1:].partition(".")[0])
 
 
 def _renumbered(links: Iterable[Link]) -> dict[tuple[int, int], int]:
-    """By node and port, the port's number where each node's ports count from 0."""
+    """Return for each (node, port) the port's number where each node's ports count from 0."""
     found: dict[tuple[int, int], int] = {}
     used: dict[int, int] = {}
     for node, port in sorted(end for link in links for end in ((link.a, link.a_port), (link.b, link.b_port))):
@@ -110,7 +110,7 @@ def _renumbered(links: Iterable[Link]) -> dict[tuple[int, int], int]:
 
 
 def _uplinks(k: int, oversubscription: int) -> int:
-    """Those of an edge switch, which are as many as a pod has aggregation switches."""
+    """Count the uplinks of an edge switch, which are as many as a pod has aggregation switches."""
     half = k // 2
     if oversubscription < 1 or half % oversubscription:
         divisors = ", ".join(str(s) for s in range(1, half + 1) if half % s == 0)
@@ -132,7 +132,7 @@ def _nodes(k: int, up: int) -> tuple[Node, ...]:
 
 
 def _links(k: int, up: int, rate_bps: int, delay_s: float) -> tuple[Link, ...]:
-    """Three runs of links: host to edge by host, edge to aggregation by (pod, edge, aggregation), aggregation to
+    """Make three runs of links: host to edge by host, edge to aggregation by (pod, edge, aggregation), aggregation to
     core by (pod, aggregation, port). Ports below k/2 lead down, the others up; a core's port p leads to pod p."""
     half = k // 2
     hosts = k * half * half
@@ -152,26 +152,27 @@ def _links(k: int, up: int, rate_bps: int, delay_s: float) -> tuple[Link, ...]:
 
 
 def _two_level(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """Algorithm 1: switch z sends traffic for the i-th host of another subnet to its uplink (i + z) mod k/2; an
-    edge switch with fewer takes it mod those."""
+    """Return the path by algorithm 1: switch z sends traffic for the i-th host of another subnet to its uplink (i + z)
+    mod k/2; an edge switch with fewer takes it mod those."""
     edge, i = src // half % half, dst % half
     a = (i + edge) % up
     return (Path(_via(half, up, src, dst, a, (i + a) % half)),)
 
 
 def _by_destination(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """The core that has the destination's place in its pod, and the aggregation switches on it."""
+    """Return the path over the core that has the destination's place in its pod, and the aggregation switches on it."""
     return (Path(_via(half, up, src, dst, dst % up, dst // half % half)),)
 
 
 def _ecmp(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """Every shortest path, each with the same share."""
+    """Return every shortest path, each with the same share."""
     ways = dict.fromkeys(_via(half, up, src, dst, a, j) for a in range(up) for j in range(half))
     return tuple(Path(links, 1 / len(ways)) for links in ways)
 
 
 def _via(half: int, up: int, src: int, dst: int, a: int, j: int) -> tuple[int, ...]:
-    """Up no further than needed: through aggregation switch a of both pods and the core on that switch's port j."""
+    """Return the way up no further than needed: through aggregation switch a of both pods and the core on that switch's
+    port j."""
     hosts = 2 * half**3
     uplinks = 2 * half**2 * up
     if src // half == dst // half:

@@ -1,4 +1,4 @@
-"""What belongs together in a picture of a network: racks, pods, groups, and rows."""
+"""Groups of nodes in a picture of a network: racks, pods, groups, and rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROWS = {
 
 
 def row_name(topology: Topology, level: int) -> str:
-    """What the nodes of a level are called: a fat-tree's ``edge``, a BCube's ``level 0``."""
+    """Name the nodes of a level: a fat-tree's ``edge``, a BCube's ``level 0``."""
     if level == 0:
         return "hosts"
     if topology.family == "bcube":
@@ -24,7 +24,7 @@ def row_name(topology: Topology, level: int) -> str:
 
 
 def frames(topology: Topology) -> dict[str, list[int]]:
-    """By label, the nodes of each rack, pod or dragonfly group; empty where there is one at most."""
+    """Return by label the nodes of each rack, pod or dragonfly group; empty where there is one at most."""
     found: dict[str, list[int]] = defaultdict(list)
     for i in range(len(topology.nodes)):
         label = _frame(topology, i)

@@ -1,4 +1,4 @@
-"""Which switches aggregate in the network (INA): ``ina=all``, ``ina=4``, ``ina=50%`` or ``ina=[leaf0,leaf1]``.
+"""Switches that aggregate in the network (INA): ``ina=all``, ``ina=4``, ``ina=50%`` or ``ina=[leaf0,leaf1]``.
 
 A number or a share takes the switches in the order in which Rina would replace them (section IV-D): the ToR with the
 most workers first, then of the other switches that which the most workers pass on their way to the first worker.
@@ -20,7 +20,7 @@ _FORMS = "all, a number of switches such as 2, a share of them such as 50%, or a
 
 
 def mark(topology: Topology, which: Value) -> Topology:
-    """The same network, in which the switches that ``which`` names aggregate.
+    """Return the same network, in which the switches that ``which`` names aggregate.
 
     Raises:
         TopologyError: it names no switch of the topology, or more than there are.
@@ -32,7 +32,7 @@ def mark(topology: Topology, which: Value) -> Topology:
 
 
 def replacement_order(topology: Topology, root: int = 0) -> list[int]:
-    """Every switch, the one to replace first in front (Rina section IV-D), where traffic goes to host ``root``."""
+    """List every switch, the one to replace first in front (Rina section IV-D), where traffic goes to host ``root``."""
     workers = {switch: _hosts_at(topology, switch) for switch in topology.switches}
     below = _below(topology, root)
     switches = [switch for switch in topology.switches if topology.nodes[switch].kind == "switch"]
@@ -44,7 +44,7 @@ def _hosts_at(topology: Topology, switch: int) -> int:
 
 
 def _below(topology: Topology, root: int) -> dict[int, int]:
-    """For each switch, the workers whose (first) path to the root passes it."""
+    """Count for each switch the workers whose (first) path to the root passes it."""
     count: dict[int, int] = {}
     for host in topology.hosts:
         for link in topology.paths(host, root)[0].links[1:]:
@@ -71,7 +71,7 @@ def _chosen(topology: Topology, which: Value) -> Iterable[int]:
 
 
 def _share(which: Value) -> float | None:
-    """``50%`` as 0.5; None where it is no share from 0 to 1."""
+    """Return ``50%`` as 0.5; None where it is no share from 0 to 1."""
     if not isinstance(which, str) or not which.endswith("%"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which panel each circuit is on.
+"""Laying of circuits: the panel that each is on.
 
 A panel has one port of each server, so its circuits are a matching: those of a ring go to two panels by turns, and if
 its servers are odd in number, the last one has to go to a third. Rings over all servers fill the first panels, two
@@ -20,8 +20,8 @@ Pairs = list[tuple[int, int]]
 
 
 def lay(servers: int, rings: Sequence[Sequence[int]], given: Sequence[Pairs] = ()) -> tuple[Matching, ...]:
-    """By panel, the circuits of rings, each the servers that it passes, and of given matchings; dark ones last are
-    left out."""
+    """Lay the circuits of rings, each the servers that it passes, and of given matchings; return those of each panel.
+    Dark panels at the end are left out."""
     whole = [ring for ring in rings if len(ring) == servers]
     layout = _Layout(first_shared=2 * len(whole))
     for panel, pairs in enumerate(given, layout.first_shared):
@@ -39,7 +39,7 @@ def _closed(ring: Sequence[int]) -> Pairs:
 
 
 def _turns(pairs: Pairs, place: int) -> tuple[Pairs, Pairs, Pairs]:
-    """An odd ring's circuit at a place, and the others by turns."""
+    """Split an odd ring into the circuit at a place, and the others by turns."""
     rest = pairs[place + 1 :] + pairs[:place]
     return [pairs[place]], rest[::2], rest[1::2]
 
@@ -49,14 +49,14 @@ class _Layout:
         self.first_shared = first_shared
         self._pairs: dict[int, Pairs] = {}
         self._taken: dict[int, set[int]] = {}
-        """By panel, the servers whose ports there are."""
+        """Servers whose ports are taken, by panel."""
 
     def add(self, panel: int, pairs: Pairs) -> None:
         self._pairs.setdefault(panel, []).extend(pairs)
         self._taken.setdefault(panel, set()).update(*pairs)
 
     def add_whole(self, pairs: Pairs, panel: int) -> None:
-        """A ring over all servers, on this panel, the next, and, if it is odd, the lowest where a circuit fits."""
+        """Add a ring over all servers, on this panel, the next, and, if it is odd, the lowest where a circuit fits."""
         if len(pairs) % 2:
             shared = next(p for p in count(self.first_shared) if any(self._fits(p, [pair]) for pair in pairs))
             place = next(i for i, pair in enumerate(pairs) if self._fits(shared, [pair]))
@@ -68,7 +68,7 @@ class _Layout:
         self.add(panel + 1, other)
 
     def add_smaller(self, pairs: Pairs) -> None:
-        """A ring that leaves servers out, or a single circuit, on the lowest panels.
+        """Add a ring that leaves servers out, or a single circuit, on the lowest panels.
 
         Of all ways, the one whose highest panel is lowest: taking ports that it leaves dark makes none better.
         """
@@ -84,7 +84,7 @@ class _Layout:
             self.add(panel, part)
 
     def _best(self, way: int, parts: tuple[Pairs, ...]) -> tuple[int, int, tuple[int, ...]]:
-        """The highest panel of a way, its number, and the panels of its parts, each another."""
+        """Return the highest panel of a way, its number, and the panels of its parts, each another."""
         free = [
             list(islice((p for p in count(self.first_shared) if self._fits(p, part)), len(parts))) for part in parts
         ]

@@ -16,16 +16,17 @@ from testbed.base.extras import install_of
 from testbed.topologies.parameters import did_you_mean
 
 LARGEST_BYTES = 1 << 20
-"""No function that a person writes comes near this."""
+"""Limit on the size of a user's file: no function that a person writes comes near this."""
 
 
 _CLOSED: ContextVar[tuple[str, str] | None] = ContextVar("closed", default=None)
-"""Who runs no code of files now, and what to do about it."""
+"""The reader for which no code of files is run now, and the fix that an error names."""
 
 
 @contextmanager
 def no_code(who: str, fix: str) -> Iterator[None]:
-    """Run no code of files meanwhile: ``who`` reads what somebody else may have written, and may name any file."""
+    """Run no code of files in this context: ``who`` reads a file that somebody else may have written, and that may name
+    any file."""
     before = _CLOSED.set((who, fix))
     try:
         yield
@@ -49,7 +50,7 @@ def check_open(name: str, error: type[SpecError]) -> None:
 
 
 def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
-    """The function that ``path/file.py:function`` names.
+    """Return the function that ``path/file.py:function`` names.
 
     The file is run, and kept under its full path so that objects from it can be pickled within this process.
 
@@ -81,7 +82,7 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
 
 
 def _size_bytes(path: Path) -> int | None:
-    """None where there is no such file, or something that is none."""
+    """Return the size of a file; None where there is no such file, or something that is none."""
     try:
         return path.stat().st_size if path.is_file() else None
     except OSError:  # a name that no file can have

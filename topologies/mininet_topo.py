@@ -20,27 +20,28 @@ from testbed.topologies.parameters import Parameter, parameters_of
 from testbed.topologies.shortest import ShortestPaths
 
 PLACES = {"node1", "node2", "port1", "port2"}
-"""What Mininet itself notes of each link."""
+"""Keys that Mininet itself stores with each link."""
 ADDRESSES = {"ip", "mac", "defaultRoute", "dpid", "addr1", "addr2", "intfName1", "intfName2"}
-"""Names and addresses: labs give their own, which results do not depend on."""
+"""Options with names and addresses: labs give their own, which results do not depend on."""
 MARKS = {"isSwitch"}
 SECONDS = {"": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-"""As ``tc`` reads times: a number alone is microseconds."""
+"""Units of times as ``tc`` reads them: a number alone is microseconds."""
 DELAY = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|)")
 
 
 def is_topo(value: object) -> bool:
-    """Whether it is a Mininet ``Topo`` class; Mininet itself is not needed to tell."""
+    """Whether a value is a Mininet ``Topo`` class; Mininet itself is not needed to tell."""
     return isinstance(value, type) and any(map(_is_base, value.__mro__))
 
 
 def _is_base(one: type) -> bool:
-    """Whether it is Mininet's ``Topo`` itself: imported, or run as a user's file (:mod:`testbed.topologies.load`)."""
+    """Whether a class is Mininet's ``Topo`` itself: imported, or run as a user's file
+    (:mod:`testbed.topologies.load`)."""
     return one.__name__ == "Topo" and one.__module__.endswith(("mininet.topo", "mininet/topo.py"))
 
 
 def parameters_of_topo(name: str, topo: Callable[..., object]) -> tuple[Parameter, ...]:
-    """What the class takes: the parameters of its ``__init__`` and, if that passes on what it does not know
+    """Return the parameters of the class: those of its ``__init__`` and, if that passes on what it does not know
     (``**options``), those of the next one, up to Mininet's own, which passes all of them to ``build``.
 
     Args:
@@ -64,7 +65,7 @@ def parameters_of_topo(name: str, topo: Callable[..., object]) -> tuple[Paramete
 
 
 def _takers(topo: Callable[..., object]) -> Iterator[Callable[..., object]]:
-    """The methods that a class's arguments reach, the first to get them first."""
+    """Yield the methods that a class's arguments reach, the first to get them first."""
     assert isinstance(topo, type)
     for one in topo.__mro__:
         if _is_base(one):
@@ -78,7 +79,7 @@ def _takers(topo: Callable[..., object]) -> Iterator[Callable[..., object]]:
 
 
 def read(name: str, topo: Any, rate_bps: int, delay_s: float) -> Topology:
-    """The network that a ``Topo`` object describes.
+    """Read the network that a ``Topo`` object describes.
 
     Args:
         name: whose it is, for errors.

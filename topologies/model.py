@@ -70,7 +70,7 @@ class RouterByNic(Protocol):
     def __call__(self, topology: Topology, src: int, dst: int) -> tuple[Path, ...]: ...
 
     def towards(self, topology: Topology, src: int, dst: int, port: int) -> Path:
-        """The path of traffic to the address of ``port`` of ``dst``, whichever NIC it arrives at."""
+        """Return the path of traffic to the address of ``port`` of ``dst``, whichever NIC it arrives at."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Topology:
 
     @cached_property
     def circuits(self) -> dict[int, int]:
-        """For each directed link into a patch panel whose port is lit, the directed link that its light leaves by."""
+        """The directed link by which light leaves, for each directed link into a patch panel whose port is lit."""
         found: dict[int, int] = {}
         for interface, pairs in enumerate(self.panels.lit if self.panels else ()):
             for a, b in pairs:
@@ -125,7 +125,7 @@ class Topology:
 
     @cached_property
     def ports(self) -> tuple[tuple[int, ...], ...]:
-        """For each node, by port number, the directed link that leaves through that port."""
+        """The directed link that leaves through each port, by node and port number."""
         out: list[dict[int, int]] = [{} for _ in self.nodes]
         for i, link in enumerate(self.links):
             out[link.a][link.a_port] = 2 * i
@@ -138,22 +138,22 @@ class Topology:
         return bursts_of(self)
 
     def head(self, directed: int) -> int:
-        """The node that a directed link leads to."""
+        """Return the node that a directed link leads to."""
         link = self.links[directed // 2]
         return link.a if directed % 2 else link.b
 
     def tail(self, directed: int) -> int:
-        """The node that a directed link starts from."""
+        """Return the node that a directed link starts from."""
         link = self.links[directed // 2]
         return link.b if directed % 2 else link.a
 
     def port_at_tail(self, directed: int) -> int:
-        """The port of :meth:`tail` through which the directed link leaves."""
+        """Return the port of :meth:`tail` through which the directed link leaves."""
         link = self.links[directed // 2]
         return link.b_port if directed % 2 else link.a_port
 
     def paths(self, src: int, dst: int) -> tuple[Path, ...]:
-        """Every route that traffic from ``src`` to ``dst`` takes; weights sum to 1.
+        """Return every route that traffic from ``src`` to ``dst`` takes; weights sum to 1.
 
         Each end is a host, or a switch that aggregates. A node reaches itself over no link.
 
@@ -169,7 +169,8 @@ class Topology:
         return (Path(()),) if src == dst else self.router(self, src, dst)
 
     def connections(self, src: int, dst: int) -> tuple[tuple[Path, ...], ...]:
-        """The :meth:`paths` of each connection between two hosts: one, or one for each of several parallel circuits.
+        """Return the :meth:`paths` of each connection between two hosts: one, or one for each of several parallel
+        circuits.
 
         Raises:
             TopologyError: as :meth:`paths`.
@@ -178,7 +179,7 @@ class Topology:
         return tuple(tuple(same) for _, same in groupby(paths, key=lambda path: path.connection))
 
     def paths_to(self, src: int, dst: int, port: int) -> tuple[Path, ...]:
-        """The paths of traffic to the address of one NIC of another host.
+        """Return the paths of traffic to the address of one NIC of another host.
 
         Raises:
             TopologyError: as :meth:`paths`.

@@ -1,4 +1,5 @@
-"""Patch panels as data: which ports they join, and what the 1x2 switches look at (TopoOpt, sections 3.1 and 4).
+"""Patch panels as data: the ports that they join, and the panels that the 1x2 switches look at (TopoOpt, sections 3.1
+and 4).
 
 Interface i of every server is a port of panel i, and a circuit joins two ports of one panel, full duplex. So the
 circuits of a panel are a matching of the servers. With look-ahead, interface i has a 1x2 switch to panel i and to
@@ -29,7 +30,7 @@ RECONFIGURATION_S: dict[str, float] = {
     "silicon_photonics": 900e-9,
     "tunable_lasers": 3.8e-9,
 }
-"""For how long a circuit is dark while it moves, by technology (TopoOpt, section 4, Table 1)."""
+"""How long (s) a circuit is dark while it moves, by technology (TopoOpt, section 4, Table 1)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Panels:
     ways: Ways = ()
 
     def __repr__(self) -> str:
-        """Identities of trials depend on it, so it is silent about what was always so."""
+        """Show the panels. Identities of trials depend on this text, so it leaves out fields that older versions did
+        not have, as long as they have their defaults."""
         known = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.routing == "shortest":
             del known["routing"]
@@ -72,7 +74,7 @@ class Panels:
 
     @property
     def lit(self) -> tuple[Matching, ...]:
-        """By interface, the circuits that carry light: both ends look at the panel that joins them."""
+        """Circuits that carry light, by interface: both ends look at the panel that joins them."""
         return tuple(
             tuple(sorted(pair for side, panel in enumerate(panels) for pair in panel if self._is_lit(pair, side)))
             for panels in zip(*self.sides, strict=True)
@@ -82,7 +84,7 @@ class Panels:
         return all(self.position[server] == side for server in pair)
 
     def patch(self, matchings: Sequence[Matching], *, look_ahead: bool = False) -> Panels:
-        """The same with these circuits, by interface, on all ports that carry light, or on all that look ahead.
+        """Return panels with these circuits, by interface, on all ports that carry light, or on all that look ahead.
 
         Routes that were given for other circuits are forgotten.
 
@@ -110,7 +112,8 @@ class Panels:
         )
 
     def flip(self, servers: Collection[int] = ()) -> Panels:
-        """The same with the 1x2 switches of these servers, or of all if none is named, set to their other panels.
+        """Return panels where the 1x2 switches of these servers, or of all if none is named, are set to their other
+        panels.
 
         Raises:
             TopologyError: there is no look-ahead, or no such server.
@@ -124,8 +127,8 @@ class Panels:
         return replace(self, position=position, routes=(), ways=())
 
     def among(self, servers: Sequence[int], matchings: Sequence[Matching]) -> Panels:
-        """The same with these circuits among some servers, and no others at their ports: with look-ahead, on the ports
-        that look ahead, to which the servers' switches then turn.
+        """Return panels with these circuits among some servers, and no others at their ports: with look-ahead, on the
+        ports that look ahead, to which the servers' switches then turn.
 
         Raises:
             TopologyError: the servers' 1x2 switches are set differently.
@@ -163,6 +166,7 @@ class Panels:
 
 
 def _repatched(old: Matching, new: Matching, is_free: Sequence[bool]) -> Matching:
-    """A panel whose free ports have those of the new circuits that join two of them, and whose others keep theirs."""
+    """Return the circuits of a panel whose free ports get the new circuits that join two of them, and whose other ports
+    keep theirs."""
     kept = [pair for pair in old if not any(is_free[server] for server in pair)]
     return tuple(sorted([*kept, *(pair for pair in new if is_free[pair[0]])]))

@@ -15,7 +15,7 @@ from testbed.base.errors import SpecError, TopologyError
 from testbed.topologies.call import Value, as_text
 
 MOST_LINKS = 2**18
-"""Those of BCube(16,4), built in a second; what a lab can hold is far less."""
+"""Limit on a network's links, which are those of BCube(16,4), built in a second; a lab holds far fewer."""
 
 _LIST, _LISTS = "a list of integers, such as [1,5]", "a list of lists of integers, such as [[0,1],[2,3]]"
 _KINDS: dict[object, str] = {
@@ -44,7 +44,7 @@ class Parameter:
 
     @property
     def takes_list(self) -> bool:
-        """Whether a list is one value of it; of a parameter without a type nobody knows, so it may be."""
+        """Whether a list is one value of it; a parameter without a type may take one, because nobody knows."""
         return self.kind in (_LIST, _LISTS, "anything")
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Parameter:
 
 
 def parameters_of(function: Callable[..., object], skip: int) -> tuple[Parameter, ...]:
-    """The named parameters of ``function`` after its first ``skip`` ones.
+    """Return the named parameters of ``function`` after its first ``skip`` ones.
 
     Raises:
         NameError: an annotation names something that does not exist.
@@ -116,7 +116,7 @@ def _is_list(value: object) -> bool:
 
 
 def did_you_mean(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
-    """``" (did you mean 'star'?)"``, or nothing where no known word is near."""
+    """Return ``" (did you mean 'star'?)"``, or nothing where no known word is near."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
@@ -137,7 +137,7 @@ _MOST_LINKS: ContextVar[int] = ContextVar("most_links", default=MOST_LINKS)
 
 @contextmanager
 def at_most(links: int) -> Iterator[None]:
-    """Refuse networks of more ``links`` meanwhile."""
+    """Refuse networks of more than ``links`` links in this context."""
     before = _MOST_LINKS.set(min(links, MOST_LINKS))
     try:
         yield

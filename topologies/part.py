@@ -1,4 +1,4 @@
-"""Some hosts of a network as a network of their own, for what is planned on them alone.
+"""Some hosts of a network as a network of their own, for jobs that are planned on them alone.
 
 The other hosts stay where they are and only forward, as they do for the whole network. So links keep their numbers, and
 every path is one of the whole network.
@@ -52,7 +52,7 @@ class Part:
 
 
 def passed(topology: Topology, pairs: Sequence[tuple[int, int]]) -> set[int]:
-    """Hosts that traffic between these pairs of nodes passes, without its own ends.
+    """Return the hosts that traffic between these pairs of nodes passes, without its own ends.
 
     Raises:
         TopologyError: two of them have no route.

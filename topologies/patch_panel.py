@@ -99,7 +99,7 @@ def patch_panel(
 
 
 def repatched(topology: Topology, panels: Panels) -> Topology:
-    """The same servers and fibres with other circuits; ports, and with them addresses and connections, stay.
+    """Return the same servers and fibres with other circuits; ports, and with them addresses and connections, stay.
 
     Raises:
         TopologyError: a given route does not follow circuits, or two of them contradict each other.
@@ -114,19 +114,20 @@ class _Circuits:
     """A router that goes by the destination alone: along given paths, else as the panels' ``routing`` says."""
 
     def __init__(self, before: Topology | None = None) -> None:
-        """``before`` is the network before circuits moved."""
+        """Set up; ``before`` is the network before circuits moved."""
         self._before = before
         self._given: dict[tuple[int, int], int] = {}
-        """By (server, destination), the directed link to leave by."""
+        """Directed link to leave by, for (server, destination)."""
         self._given_to: dict[tuple[int, int, int], int] = {}
-        """The same by (server, destination, its NIC)."""
+        """Directed link to leave by, for (server, destination, the destination's NIC)."""
         self._ends: dict[tuple[int, int], list[int]] = {}
-        """By source and destination with several ways, the NICs at which these end."""
+        """NICs at which the ways end, for source and destination with several ways."""
         self._towards: dict[int, dict[int, int]] = {}
-        """By destination and server, the same where no path is given."""
+        """Directed link to leave by, for destination and server, where no path is given."""
         self._first_coins: list[int] | None = None
         self._neighbours: list[list[tuple[int, int]]] = []
-        """By server, for each lit interface, the link into its panel and the server at the other end of the circuit."""
+        """Neighbours of each server: for each lit interface, the link into its panel and the server at the other end of
+        the circuit."""
 
     def take(self, topology: Topology, panels: Panels) -> None:
         """Follow the paths that ``panels`` gives. Raises TopologyError: no circuit is there, or two next hops."""
@@ -151,7 +152,7 @@ class _Circuits:
                 )
 
     def _take_way(self, topology: Topology, path: Sequence[int], nic: int) -> None:
-        """As :meth:`take`, for a path to one NIC, over the circuit that ends there."""
+        """Follow a path as :meth:`take` does, to one NIC, over the circuit that ends there."""
         word = f"{'-'.join(map(str, path))}@{nic}"
         *hops, (before, _) = self._hops(topology, path, word)
         src, dst = path[0], path[-1]
@@ -178,7 +179,7 @@ class _Circuits:
         ends.append(nic)
 
     def _hops(self, topology: Topology, path: Sequence[int], word: str) -> list[tuple[int, int]]:
-        """Each server of a path but the last, and the directed link to the next, on the lowest panel.
+        """Return each server of a path but the last, and the directed link to the next, on the lowest panel.
 
         Raises:
             TopologyError: no circuit is there.
@@ -221,7 +222,7 @@ class _Circuits:
         return Path(tuple(links))
 
     def met(self, topology: Topology, src: int, dst: int) -> Sequence[int]:
-        """By connection of two servers, the NIC of ``dst`` at which it ended before any circuits moved."""
+        """Return for each connection of two servers the NIC of ``dst`` at which it ended before any circuits moved."""
         if self._before is not None:
             assert isinstance(self._before.router, _Circuits)
             return self._before.router.met(self._before, src, dst)
@@ -235,7 +236,7 @@ class _Circuits:
         return [topology.port_at_tail(last ^ 1)]
 
     def _leaves(self, topology: Topology, here: int, dst: int) -> int | None:
-        """The directed link by which traffic leaves for another server."""
+        """Return the directed link by which traffic leaves for another server."""
         if dst not in self._towards:
             self._towards[dst] = self._ways(topology, dst)
         return self._given.get((here, dst), self._towards[dst].get(here))
@@ -245,7 +246,7 @@ class _Circuits:
         return leave is not None and topology.head(topology.circuits[leave]) == dst
 
     def _joining(self, topology: Topology, here: int, there: int) -> list[int]:
-        """The interfaces whose circuits join two servers, which are the same at both."""
+        """Return the interfaces whose circuits join two servers, which are the same at both."""
         return [topology.port_at_tail(link) for link, other in self.neighbours(topology)[here] if other == there]
 
     def _ways(self, topology: Topology, dst: int) -> dict[int, int]:
@@ -260,7 +261,8 @@ class _Circuits:
 
 
 def _by_coins(neighbours: Sequence[Sequence[tuple[int, int]]], first_coin: Sequence[int], dst: int) -> dict[int, int]:
-    """By server, the lowest interface's link to ``dst`` itself, else to the server that the first coin leads to."""
+    """Return each server's link to leave by: the lowest interface's link to ``dst`` itself, else to the server that the
+    first coin leads to."""
     found = {}
     for server, links in enumerate(neighbours):
         coin = first_coin[(dst - server) % len(neighbours)]
@@ -271,7 +273,8 @@ def _by_coins(neighbours: Sequence[Sequence[tuple[int, int]]], first_coin: Seque
 
 
 def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:
-    """By server, the lowest interface's link that leads nearer to ``dst``; circuits lead back as far as there."""
+    """Return each server's link to leave by: the lowest interface's link that leads nearer to ``dst``. Servers without
+    a way there are left out."""
     distance = {dst: 0}
     todo = deque([dst])
     while todo:

@@ -1,4 +1,4 @@
-"""What a network costs: its switch ports, NICs, transceivers, cables and patch panels, from a table of prices.
+"""Price of a network: its switch ports, NICs, transceivers, cables and patch panels, from a table of prices.
 
 The table that comes with us is TopoOpt's Table 3, "the lowest available prices in official retailer websites"; a user's
 own replaces it. Servers themselves are not in it, nor is power.
@@ -18,12 +18,12 @@ from testbed.topologies.model import Topology
 
 @dataclass(frozen=True)
 class PortPrices:
-    """Of a port of one rate, in dollars."""
+    """Prices for a port of one rate, in dollars."""
 
     nic: float
     switch_port: float
     transceiver: float
-    """Of one end of a cable; 0 where the cable has them already."""
+    """Price for one end of a cable; 0 where the cable has its transceivers already."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Item:
 
 
 def bill(topology: Topology, prices: Prices = TOPOOPT) -> tuple[Item, ...]:
-    """What a network is made of, in the order of :class:`Prices`; kinds of which there are none are left out.
+    """List the parts of a network, in the order of :class:`Prices`; kinds of which there are none are left out.
 
     Every end of a link has a transceiver but at a patch panel, which is passive.
     """
@@ -105,7 +105,7 @@ def _place(name: str, order: tuple[str, ...]) -> int:
 
 
 def _part(rate_bps: int, prices: Prices) -> tuple[int, int]:
-    """The rate of the parts that carry ``rate_bps``, and how many side by side."""
+    """Return the rate of the parts that carry ``rate_bps``, and how many of them are side by side."""
     fitting = [rate for rate in prices.ports if rate >= rate_bps]
     if fitting:
         return min(fitting), 1
@@ -114,13 +114,13 @@ def _part(rate_bps: int, prices: Prices) -> tuple[int, int]:
 
 
 def _sides(topology: Topology, *ends: int) -> int:
-    """Cables of a link: two where it leads to a panel with look-ahead, one to each side's panel."""
+    """Count the cables of a link: two where it leads to a panel with look-ahead, one to each side's panel."""
     has_panel = any(topology.nodes[end].kind == "panel" for end in ends)
     return len(topology.panels.sides) if topology.panels and has_panel else 1
 
 
 def _optics(topology: Topology, prices: Prices) -> dict[tuple[str, float], int]:
-    """Ports of panels, or of circuit switches, whose technology they are; and the 1x2 switches of look-ahead."""
+    """Count ports of panels, or of circuit switches, whose technology they are; and the 1x2 switches of look-ahead."""
     assert topology.panels is not None
     panels = topology.panels
     passive = topology.params.get("technology", "patch_panel") == "patch_panel"
@@ -131,12 +131,12 @@ def _optics(topology: Topology, prices: Prices) -> dict[tuple[str, float], int]:
 
 
 def total(items: tuple[Item, ...]) -> float:
-    """Dollars of all of them."""
+    """Add up the prices (dollars) of all parts."""
     return sum(item.total for item in items)
 
 
 def rate_that_costs(dollars: float, network: Callable[[int], Topology], prices: Prices = TOPOOPT) -> float | None:
-    """The rate (bit/s) at which a network costs so much: TopoOpt's cost-equivalent one (section 5.1).
+    """Return the rate (bit/s) at which a network costs so much: TopoOpt's cost-equivalent one (section 5.1).
 
     :func:`bill` rises in steps, since no part is sold for a rate between two. Here the cost is linear between the rates
     that have prices, and in proportion to the rate above the fastest, as several of it are.
@@ -158,7 +158,7 @@ def rate_that_costs(dollars: float, network: Callable[[int], Topology], prices: 
 
 
 def describe_cost(topology: Topology, prices: Prices = TOPOOPT) -> dict[str, Any]:
-    """The bill, ready for JSON."""
+    """Return the bill, ready for JSON."""
     items = bill(topology, prices)
     whole = total(items)
     return {

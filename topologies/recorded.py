@@ -13,7 +13,7 @@ from testbed.topologies.model import Link, Node, Path, Topology
 
 
 def from_links(called: str, ends: Sequence[tuple[str, str]], rate_bps: int) -> Topology:
-    """The network called so whose i-th link joins these two nodes.
+    """Make the network of this name whose i-th link joins these two nodes.
 
     Nodes with the fewest links are taken for hosts, and the level of a switch is its distance from the nearest one.
     Nobody knows racks, or which switches add.

@@ -21,7 +21,7 @@ Hop = tuple[int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """At ``node``, traffic for ``destination_address`` takes one of ``hops``, each with the same weight."""
+    """A route at ``node``: traffic for ``destination_address`` takes one of ``hops``, each with the same weight."""
 
     node: int
     destination_address: str
@@ -36,7 +36,7 @@ def routes(
     every_address: bool = False,
     crossed: Collection[int] = (),
 ) -> list[Route]:
-    """The routes that traffic between each pair of hosts needs, in both directions, beyond connected subnets.
+    """List the routes that traffic between each pair of hosts needs, in both directions, beyond connected subnets.
 
     Args:
         pairs: hosts that talk to each other; order and repetition do not matter.
@@ -76,7 +76,7 @@ class _Table:
                 self._add(src, dst, paths, self.addresses.of(dst, self.topology.port_at_tail(last ^ 1)))
 
     def _add(self, src: int, dst: int, paths: Sequence[Path], address: str) -> None:
-        """Have what ``src`` sends to this address of ``dst`` take these paths."""
+        """Add the next hops by which traffic of ``src`` to this address of ``dst`` takes these paths."""
         next_hops: dict[int, set[Hop]] = {}
         deciding: list[list[int]] = []
         for path in paths:
@@ -92,7 +92,7 @@ class _Table:
                 self._refuse(node, dst)
 
     def routes(self) -> list[Route]:
-        """Leaves out what a connected subnet already says."""
+        """List the routes, without those that a connected subnet already gives."""
         return [
             Route(node, address, tuple(sorted(hops, key=lambda hop: (hop[0], hop[1] or ""))))
             for (node, address), hops in sorted(self.hops.items())
@@ -105,8 +105,8 @@ class _Table:
         return len(links) == 1 or (len(links) == 2 and self.addresses.mode.get(first_stop) == "bridge")
 
     def _steps(self, path: Path) -> Iterator[tuple[int, Hop]]:
-        """Each node of the path that decides, its port and the next such node's address there. Bridges do not decide,
-        unless they are crossed."""
+        """Yield each node of the path that decides, its port and the next such node's address there. Bridges do not
+        decide, unless they are crossed."""
         topology = self.topology
         port: int | None = None
         for directed in path.links:
@@ -121,7 +121,8 @@ class _Table:
                 port = None
 
     def _check_weights(self, src: int, dst: int, paths: Sequence[Path], shares: list[float]) -> None:
-        """The kernel gives each next hop the same share of a connection; theory must count on nothing else."""
+        """Check that shares are even: the kernel gives each next hop the same share of a connection, and theory must
+        count on nothing else."""
         whole = sum(path.weight for path in paths)
         for path, share in zip(paths, shares, strict=True):
             if not math.isclose(share * whole, path.weight):

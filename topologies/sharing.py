@@ -9,7 +9,7 @@ from testbed.topologies.model import Topology
 
 
 def groups(topology: Topology, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """Every directed link once, with those that it shares the traffic of ``pairs`` (source, destination) with.
+    """Group the directed links, each once, by which of them share the traffic of ``pairs`` (source, destination).
 
     A flow takes one of its pair's paths. So what its paths have at the same step goes together, and in a group all of
     the flow is counted, whichever path it took. A link that no pair uses, or that is on all paths, is alone.
@@ -34,7 +34,8 @@ def groups(topology: Topology, pairs: Iterable[tuple[int, int]]) -> list[tuple[i
 
 
 def _steps(topology: Topology, src: int, dst: int) -> Iterator[tuple[int | None, ...]]:
-    """What the paths of one connection have at the same step; parallel connections share nothing by hashing."""
+    """Yield the links that the paths of one connection have at the same step; parallel connections share nothing by
+    hashing."""
     for paths in topology.connections(src, dst):
         if len(paths) > 1:
             yield from zip_longest(*(path.links for path in paths))

@@ -45,7 +45,7 @@ class ShortestPaths:
                 yield Path((*hop, *rest.links), rest.weight / len(chosen))
 
     def _hops(self, topology: Topology, distance: list[int], here: int) -> Iterator[tuple[int, ...]]:
-        """The links to each next node that is nearer and decides for itself."""
+        """Return the links to each next node that is nearer and decides for itself."""
         for link in topology.ports[here]:
             head = topology.head(link)
             if distance[head] != distance[here] - 1:
@@ -57,7 +57,7 @@ class ShortestPaths:
 
 
 def _distances(topology: Topology, dst: int) -> list[int]:
-    """Links from each node to ``dst``; -1 where there is no way."""
+    """Count the links from each node to ``dst``; -1 where there is no way."""
     distance = [-1] * len(topology.nodes)
     distance[dst] = 0
     todo = deque([dst])

@@ -12,7 +12,7 @@ _SMALLEST_FONT_PX = 6
 
 
 def opening(width: int, height: int, label: str) -> str:
-    """The tag that a picture begins with; it shrinks with the page that it is in."""
+    """Return the tag that a picture begins with; it shrinks with the page that it is in."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="100%" '
         f'style="max-width:{width}px;height:auto" role="img" aria-label="{escape(label)}" '
@@ -21,7 +21,7 @@ def opening(width: int, height: int, label: str) -> str:
 
 
 def label(x: float, y: float, text: str, *, middle: bool = False) -> str:
-    """Words beside the marks, in the colour of the page's text, from (x, y) on or around it."""
+    """Draw words beside the marks, in the colour of the page's text, from (x, y) on or around it."""
     anchor = ' text-anchor="middle"' if middle else ""
     return f'<text x="{x:.1f}" y="{y:.1f}"{anchor} fill="currentColor" opacity="0.75">{escape(text)}</text>'
 
@@ -34,13 +34,14 @@ def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float, 
 
 
 def box_size(longest_name: int, room_px: float) -> tuple[float, float]:
-    """(width, font size) of a node's box whose name has so many letters, where it has so much room."""
+    """Return (width, font size) of a node's box whose name has so many letters, where it has so much room."""
     width_px = min(14 + 7.5 * longest_name, room_px)
     return width_px, min(12.0, (width_px - 4) / (0.62 * longest_name))
 
 
 def box(x: float, y: float, size: tuple[float, float], name: str, tip: str, colour: str, is_round: bool) -> str:
-    """A node around (x, y), with its name in it as far as that can be read at that size; the tooltip always has it."""
+    """Draw a node around (x, y), with its name in it as far as that can be read at that size; the tooltip always has
+    it."""
     width, font_px = size
     text = ""
     if font_px >= _SMALLEST_FONT_PX:

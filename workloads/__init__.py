@@ -1,1 +1,1 @@
-"""What runs on a host: the worker, training, compute, models, data sets and gradient synchronisation."""
+"""Code that runs on a host: the worker, training, compute, models, data sets and gradient synchronisation."""

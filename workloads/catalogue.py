@@ -21,7 +21,7 @@ TRAINED_ON = {
     "dlrm_tiny": ("clicks",),
     "candle_tiny": ("responses",),
 }
-"""What each model is trained on."""
+"""The data sets on which each model can be trained."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Entry:
     layers: int
     tensors: int
     datasets: tuple[str, ...]
-    """What it can be trained on; empty for one that cannot."""
+    """Data sets on which it can be trained; empty for a model that cannot."""
     can_be_played: bool
     times_s: dict[int, float]
     """Published times of a forward and backward pass, by batch."""
 
 
 def models() -> list[Entry]:
-    """All of them: those that can be trained first."""
+    """List all models: those that can be trained first."""
     known = played()
     names = dict.fromkeys([*MODELS, *known])
     return [entry(name) for name in names]
@@ -63,7 +63,7 @@ def check_dataset(dataset: str, model: str) -> None:
 
 
 def tensor_sizes(name: str) -> list[tuple[str, int]]:
-    """Name and number of floats of each tensor of a model, in gradient order; a user's own is built.
+    """Return name and number of floats of each tensor of a model, in gradient order; a user's own is built.
 
     Raises:
         SpecError: no such model.
@@ -81,7 +81,7 @@ def _layers(name: str) -> list[Layer]:
 
 
 def entry(name: str) -> Entry:
-    """One of them, or a user's own, which is :func:`built <testbed.workloads.own.prepared.prepare>`.
+    """Return the entry of a model, or of a user's own, which is :func:`built <testbed.workloads.own.prepared.prepare>`.
 
     Raises:
         SpecError: no such model.

@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     )
 
 SAMPLES = "samples.jsonl"
-"""How the name of a samples file ends; of several processes that share a folder, each has a beginning of its own."""
+"""End of the name of a samples file; of several processes that share a folder, each has a beginning of its own."""
 CALL = "called"
-"""In a generation's folder: all are to leave it and to check in."""
+"""Name of a file in a generation's folder by which all are told to leave it and to check in."""
 _LOOK_S = 0.02
 
 
 def checked_in(samples: Path, generation: int) -> Path:
-    """What a process writes, beside its samples, when it leaves a generation: ``completed`` iterations and why it left,
-    ``error``."""
+    """Return the file that a process writes, beside its samples, when it leaves a generation: ``completed`` iterations
+    and why it left, ``error``."""
     return samples.with_name(f"{samples.name.removesuffix(SAMPLES)}{generation}.left")
 
 
 def next_job(folder: str, name: str) -> Path:
-    """The job with which a process goes on from a generation."""
+    """Return the file of the job with which a process goes on from a generation."""
     return Path(folder) / f"{file_name(name)}.next"
 
 
 def called_off(job: WorkerJob) -> Callable[[], None]:
-    """What raises NeighbourError once all are to leave this job's generation."""
+    """Make a function that raises NeighbourError once all are to leave this job's generation."""
     if job.failover is None:
         return lambda: None
     call = Path(job.failover.folder) / CALL
@@ -91,7 +91,7 @@ def rejoin(job: WorkerJob, completed: int, error: TestbedError) -> WorkerJob:
 
 
 def catch_up(job: WorkerJob, replica: Replica, completed: int, names: Sequence[str]) -> None:
-    """Give weights and velocity to those who have done fewer iterations, or take them if that is this worker.
+    """Give weights and velocity to workers that have done fewer iterations, or take them if this worker has.
 
     ``names`` are those of all nodes, by index.
 
@@ -123,13 +123,13 @@ def catch_up(job: WorkerJob, replica: Replica, completed: int, names: Sequence[s
 
 
 def _send(sock: socket.socket, data: memoryview) -> None:
-    """``sendall`` counts its timeout from its start; here it is for each piece."""
+    """Send all data. The timeout of ``sendall`` counts from its start; here it counts for each piece."""
     while data:
         data = data[sock.send(data) :]
 
 
 def _take(sock: socket.socket, replica: Replica) -> None:
-    """All or nothing: who dies half-way leaves this worker where it was."""
+    """Take weights and velocity, all or nothing: a sender that dies half-way leaves this worker as it was."""
     parts = [np.empty_like(replica.weights), np.empty_like(replica.velocity)]
     for part in parts:
         left = part.data.cast("B")
@@ -147,7 +147,7 @@ def is_over(job: WorkerJob) -> bool:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file such that whoever sees it sees all of it."""
+    """Write a file such that a reader sees either no file or all of it."""
     beside = path.with_name(f".{path.name}")
     beside.write_text(text)
     beside.replace(path)

@@ -30,7 +30,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Compute:
-    """How long computing takes (DESIGN, "Numbers that mean something").
+    """Time that computing takes (DESIGN, "Numbers that mean something").
 
     ``real``: what the CPU takes. ``paced``: the gradient is computed, then the worker waits until ``pace_s`` since the
     iteration's start have passed. ``none``: an infinitely fast accelerator; one gradient is computed before the
@@ -40,13 +40,14 @@ class Compute:
     mode: Literal["real", "paced", "none"] = "real"
     pace_s: float = 0.0
     factor: tuple[float, ...] = ()
-    """By iteration, how many times as long it takes this worker as it would unperturbed; empty for once."""
+    """Factor by iteration: how many times as long computing takes this worker as it would unperturbed; empty for
+    once."""
     extra_s: tuple[float, ...] = ()
-    """By iteration, what is added to that; empty for nothing."""
+    """Seconds by iteration that are added to that; empty for none."""
 
     def slowdown(self, iteration: int) -> tuple[float, float]:
-        """(factor, extra seconds) of an iteration. A worker that does more of them than the spec says, as the
-        faster ones of an asynchronous scheme do, meets them all again."""
+        """Return (factor, extra seconds) of an iteration. A worker that does more iterations than the spec says, as the
+        faster ones of an asynchronous scheme do, goes through all of these again."""
         return (
             self.factor[iteration % len(self.factor)] if self.factor else 1.0,
             self.extra_s[iteration % len(self.extra_s)] if self.extra_s else 0.0,
@@ -54,8 +55,8 @@ class Compute:
 
 
 class Task(Protocol):
-    """What workers do between synchronisations (:mod:`testbed.workloads.tasks`): a frozen dataclass of what JSON can
-    say."""
+    """Work of workers between synchronisations (:mod:`testbed.workloads.tasks`): a frozen dataclass whose fields fit
+    into JSON."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -71,8 +72,8 @@ class Task(Protocol):
 
     @property
     def arrays(self) -> int:
-        """How many arrays, each as long as a gradient, a server has to keep to go on: weights, and what else changes
-        them."""
+        """Number of arrays, each as long as a gradient, that a server has to keep to go on: weights, and others that
+        change them."""
 
 
 @dataclass(frozen=True)
@@ -88,18 +89,18 @@ class Training:
     seed: int
     kind: Literal["train"] = "train"
     own_digest: str = ""
-    """Of a user's own model and data (:mod:`testbed.workloads.own`), if it has one of them."""
+    """Digest of a user's own model and data (:mod:`testbed.workloads.own`), if the training has one of them."""
     own: tuple[str, ...] = field(default=(), compare=False)
     """Their files, as this process sees them."""
 
     @property
     def arrays(self) -> int:
-        """With momentum, a velocity besides the weights."""
+        """Number of arrays: with momentum, a velocity besides the weights."""
         return 2 if self.momentum else 1
 
 
 LARGEST = 8
-"""No value of a profile's gradient is larger."""
+"""Largest value of a profile's gradient."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Replay:
 
     @property
     def arrays(self) -> int:
-        """The weights alone."""
+        """Number of arrays: the weights alone."""
         return 1
 
 
@@ -135,18 +136,20 @@ class Probe:
     listen_port: int
     """Port on which this NIC expects the burst that arrives."""
     rate_bps: int
-    """What should arrive at this NIC: the rate of the slowest link on the burst's way, less what links are to lose."""
+    """Rate (bit/s) that should arrive at this NIC: that of the slowest link on the burst's way, less what links are to
+    lose."""
     duration_s: float
     pace_bps: int | None = None
-    """Send no faster; None where this NIC is the slowest link on our burst's way."""
+    """Limit on the sending rate (bit/s); None where this NIC is the slowest link on our burst's way."""
     datagram_bytes: int | None = None
-    """Send datagrams, of which the kernel may hold so many bytes: links lose, drop or reorder packets because they were
-    asked to, and only a sender that is not slowed down by that shows what they carry. None sends a stream of TCP."""
+    """Bytes of datagrams that the kernel may hold. Datagrams are sent where links lose, drop or reorder packets because
+    they were asked to: only a sender that is not slowed down by that shows what they carry. None for a stream of
+    TCP."""
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the ranks of a library meet."""
+    """The place where the ranks of a library meet."""
 
     hosts: tuple[str, ...]
     """Name of each rank's host."""
@@ -155,34 +158,37 @@ class Meeting:
     first: str
     """Rank 0's IPv4 address."""
     port: int
-    """Where rank 0 listens, if the library wants that."""
+    """Port at which rank 0 listens, if the library wants that."""
     agent: str
     """Program that, called with ``HOST COMMAND...``, runs a command on another host, as ssh does."""
 
 
 @dataclass(frozen=True)
 class Failover:
-    """How a process goes on when another one dies, see :mod:`testbed.workloads.failover`.
+    """Settings with which a process goes on when another one dies, see :mod:`testbed.workloads.failover`.
 
     A generation is the time in which the same processes synchronise along the same forest.
     """
 
     generation: int
     folder: str
-    """What who watches over the processes of this generation tells them."""
+    """Folder through which the watcher of this generation's processes tells them to leave it."""
     silence_s: float
-    """A neighbour that moves nothing for this long has failed."""
+    """Time (s) after which a neighbour that moves nothing has failed."""
     first: int = 0
-    """Iterations that are done: those who have done fewer take the weights of one who has."""
+    """Number of iterations that are done: workers that have done fewer take the weights of one that has done as
+    many."""
     shift: int = 0
-    """Samples that the workers of earlier generations have taken beyond what those of this one would have."""
+    """Number of samples that the workers of earlier generations have taken beyond those that this one's would have
+    taken."""
     state: tuple[Peer, ...] = ()
-    """Whom to give weights to; or, for who has done fewer iterations than ``first``, whom to take them from."""
+    """Workers to give weights to; or, for a worker that has done fewer iterations than ``first``, the one to take them
+    from."""
 
 
 @dataclass(frozen=True)
 class StepJitter:
-    """What is added to each step of a synchronisation, see :class:`testbed.workloads.sync.steps.Jitter`."""
+    """Time that is added to each step of a synchronisation, see :class:`testbed.workloads.sync.steps.Jitter`."""
 
     sigma_s: float
     seed: tuple[int, ...]
@@ -190,10 +196,10 @@ class StepJitter:
 
 @dataclass(frozen=True)
 class Gated:
-    """Where a process is told when to hold what it sends, see :mod:`testbed.workloads.sync.gate`."""
+    """The socket by which a process is told when to hold what it sends, see :mod:`testbed.workloads.sync.gate`."""
 
     path: str
-    """The socket of who tells it."""
+    """Path of the socket of the process that tells it."""
     kernel_bytes: int
     """How much the kernel may hold of each connection, about: it has to arrive before circuits can move."""
 
@@ -219,9 +225,9 @@ class WorkerJob:
     chunk_bytes: int
     congestion_control: str
     start_timeout_s: float
-    """The processes of the trial must have met within this."""
+    """Time (s) within which the processes of the trial must have met."""
     timeout_s: float
-    """Nothing may move for longer than this afterwards."""
+    """Longest time (s) for which nothing may move afterwards."""
     samples: str
     """JSON lines this process writes: ``hello``, ``probe``, one ``iteration`` each, then ``done`` or ``error``."""
     weights: str | None = None
@@ -230,33 +236,35 @@ class WorkerJob:
     priority: bool = False
     """Whether a later bucket, which the next forward pass needs earlier, overtakes."""
     meeting: Meeting | None = None
-    """For a forest that a library runs."""
+    """Settings for a forest that a library runs."""
     watched: bool = True
     """Whether the process looks at its own timers and at TCP's counters (:mod:`testbed.workloads.process.vitals`)."""
     failover: Failover | None = None
-    """None where the end of one process is the end of all, or where the others go on by themselves."""
+    """Settings for going on without a process that died; None where the end of one process is the end of all, or where
+    the others go on by themselves."""
     loss_s: float | None = None
-    """A process of which nothing comes for this long is lost to the others, which go on by themselves; None where they
-    do not."""
+    """Time (s) after which a process from which nothing comes is lost to the others, which go on by themselves; None
+    where they do not."""
     jitter: StepJitter | None = None
     checkpoint: Checkpoint | None = None
-    """What this process writes to a disk now and then."""
+    """Settings of the checkpoints that this process writes to a disk; None if it writes none."""
     fenced: str | None = None
-    """If a process of the trial may be started again from its checkpoint, so that the others look for it: a file with a
-    line for each that stood still and was ended before that."""
+    """File with a line for each process that stood still and was ended before its restart; None unless a process of the
+    trial may be started again from its checkpoint, so that the others look for it."""
     restarts: int = 0
-    """How many times this process has been."""
+    """How many times this process was started again."""
     gate: Gated | None = None
-    """None unless circuits move while iterations run, by what processes have still to send."""
+    """Settings of the gate by which circuits move while iterations run, by what processes have still to send; None
+    where they do not."""
     version: int = VERSION
 
     @property
     def silence_s(self) -> float:
-        """For how long neighbours may move nothing while iterations run."""
+        """Time (s) for which neighbours may move nothing while iterations run."""
         return self.failover.silence_s if self.failover else self.timeout_s
 
     def text(self) -> str:
-        """The job's file."""
+        """Return the job as the text of its file."""
         return json.dumps(asdict(self))
 
     def save(self, path: Path) -> None:

@@ -1,5 +1,4 @@
-"""What the rates of links are while a trial runs, told in a file: the harness adds a line a change, a scheduler
-follows.
+"""Rates of links while a trial runs, in a file: the harness adds a line for each change, and a scheduler follows them.
 
 A line is JSON: ``{"time": when it was seen (time.monotonic), "rates_bps": {directed link: bit/s}}``, of links whose
 rate is another than in the line before.
@@ -15,24 +14,24 @@ from typing import Any
 
 NAME = "link_rates.jsonl"
 MOST_BYTES = 1 << 22
-"""A longer line is none of ours."""
+"""Limit on the bytes of a line: a longer line is none of ours."""
 
 
 def told(seen_s: float, rates_bps: Mapping[int, float]) -> dict[str, Any]:
-    """A line, before it is JSON."""
+    """Make a line, before it is JSON."""
     return {"time": seen_s, "rates_bps": {str(link): rate_bps for link, rate_bps in sorted(rates_bps.items())}}
 
 
 class Follower:
-    """Reads what has been written since."""
+    """Reader of the lines that were added since its last look."""
 
     def __init__(self, path: Path, links: int) -> None:
-        """``links`` is how many directed links there are."""
+        """Set up; ``links`` is how many directed links there are."""
         self._path, self._links = path, links
         self._read_bytes = 0
 
     def new(self) -> list[tuple[float, dict[int, float]]]:
-        """(when it was seen, bit/s by directed link) of each new line; nothing while there is no file.
+        """Read (when it was seen, bit/s by directed link) of each new line; nothing while there is no file.
 
         Raises:
             ValueError: a line says something else.

@@ -1,4 +1,4 @@
-"""What every plan of a scheme has, whatever moves along it."""
+"""The common interface of all plans of schemes, whatever moves along them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol, Self
 
 
 class Plan(Protocol):
-    """What a scheme does on a topology. Its kind of trial knows the rest (:mod:`testbed.workloads.kinds.base`)."""
+    """The plan of a scheme on a topology. Its kind of trial knows the rest (:mod:`testbed.workloads.kinds.base`)."""
 
     @property
     def scheme(self) -> str:
@@ -26,7 +26,7 @@ class Plan(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """How much room it takes in a file, about."""
+        """About how many bytes the plan takes in a file."""
 
     def built_by(self, scheme: str) -> Self:
-        """The same plan, of another expression."""
+        """Return the same plan with another expression."""

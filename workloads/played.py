@@ -14,13 +14,13 @@ from testbed.workloads.registry import lookup
 
 @cache
 def played() -> dict[str, Profile]:
-    """All of them, by name. Models of operators have no published times."""
+    """Return all of them, by name. Models of operators have no published times."""
     placed = (Profile(name, _doc(name), partial(_layers, name)) for name in NAMES)
     return {**profiles(), **{one.name: one for one in placed}}
 
 
 def play(name: str) -> Profile:
-    """The one called ``name``.
+    """Return the one called ``name``.
 
     Raises:
         SpecError: there is none of that name.

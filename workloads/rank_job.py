@@ -1,4 +1,4 @@
-"""What a rank of a script is told by the harness: one JSON file, whose path is in the rank's environment.
+"""The job of a rank of a script: one JSON file from the harness, whose path is in the rank's environment.
 
 Ranks are processes of the user's script. Our backend for ``torch.distributed`` reads the file when the script makes its
 process group. Nothing in here imports PyTorch.
@@ -35,27 +35,29 @@ class RankJob:
     peers: tuple[Peer, ...]
     """Its neighbours in the forest."""
     addresses: tuple[str, ...]
-    """By rank, the address at which this process reaches that rank's host; its own first one for itself."""
+    """Address of each rank's host for this process, by rank; its own first one for itself."""
     chunk_bytes: int
     congestion_control: str
     start_timeout_s: float
-    """The processes of the trial must have met within this, after the group is made."""
+    """Time (s) within which the processes of the trial must have met, after the group is made."""
     timeout_s: float
-    """Nothing may move for longer than this, unless the script says otherwise."""
+    """Longest time (s) for which nothing may move, unless the script says otherwise."""
     samples: str
-    """Where it writes its rows, JSON lines."""
+    """Path of the file to which it writes its rows, JSON lines."""
     check: int = 0
-    """Every so-many-th sum is compared with Gloo's, outside of the measured time; 0 for none."""
+    """Interval, in sums, between those that are compared with Gloo's, outside of the measured time; 0 for no
+    comparison."""
     library: str = ""
-    """``gloo``: PyTorch's own Gloo moves the bytes, and rows tell of it. Empty for our engine."""
+    """Library that moves the bytes: ``gloo``, which is PyTorch's own, while rows report its collectives. Empty for our
+    engine."""
     topology: str | None = None
     """Path of the topology, for groups of some ranks; None where it is not told."""
     pace_s: float = 0.0
-    """Each backward pass takes so long at least; 0 for as long as it takes."""
+    """Least time (s) of each backward pass; 0 for as long as it takes."""
     version: int = VERSION
 
     def text(self) -> str:
-        """The job's file."""
+        """Return the job as the text of its file."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -76,6 +78,6 @@ class RankJob:
 
     @classmethod
     def of_environment(cls) -> RankJob | None:
-        """That of this process; None outside of a trial."""
+        """Load the job of this process; None outside of a trial."""
         path = os.environ.get(VARIABLE)
         return None if path is None else cls.load(Path(path))

@@ -1,4 +1,5 @@
-"""Looking up what a user named: the thing, or an error that says which names there are and which was probably meant."""
+"""Look-up of a name that a user gave: the thing, or an error that says which names there are and which was probably
+meant."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ T = TypeVar("T")
 
 
 def lookup(kind: str, name: str, known: Mapping[str, T]) -> T:
-    """The entry called ``name``; ``kind`` ("model", "dataset") is what the error calls it.
+    """Return the entry called ``name``; ``kind`` ("model", "dataset") is what the error calls it.
 
     Raises:
         SpecError: there is none of that name.

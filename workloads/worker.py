@@ -39,7 +39,7 @@ from testbed.workloads.tasks.base import Notes, Participant, write
 
 
 def main(argv: list[str]) -> int:
-    """Run the job whose file is ``argv[0]``; returns 0, or 1 after an error that the samples and the log tell."""
+    """Run the job whose file is ``argv[0]``; return 0, or 1 after an error that the samples and the log tell."""
     for number in (signal.SIGTERM, signal.SIGINT):  # a process that forked us may have had other plans
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a neighbour that is gone is an error to tell, not to die of
@@ -76,8 +76,8 @@ def prepare(*, torch: bool) -> None:
 
 
 def expect(jobs: Iterable[Path]) -> None:
-    """Make once what processes that are forked for these jobs would else make each. The process of a job tells what is
-    wrong with it."""
+    """Make once what processes that are forked for these jobs would else make each. Errors in a job are left to the
+    job's own process, which reports them."""
     works = []
     for path in jobs:
         with suppress(OSError, ValueError, LookupError, TypeError):
@@ -94,7 +94,7 @@ def _said(error: Exception) -> dict[str, object]:
 
 @dataclass
 class _Progress:
-    """What a process keeps from one job to the next.
+    """State that a process keeps from one job to the next.
 
     ``sent_bytes`` is None where a library does not say, ``part`` where the node has no gradient of its own; ``said`` is
     what sessions tell besides.
@@ -166,7 +166,7 @@ def _take_part(job: WorkerJob, progress: _Progress) -> None:
 
 
 def _serve(job: WorkerJob, session: Session, notes: Notes) -> None:
-    """The iterations of a node that has no gradient of its own."""
+    """Serve the iterations on a node that has no gradient of its own."""
     session.barrier(job.timeout_s)
     for done in session.serve(len(job.buckets), notes.completed, job.training.iterations, job.silence_s):
         notes.completed = done
@@ -178,14 +178,14 @@ def _sum(*counts: int | None) -> int | None:
 
 
 def _merged(before: dict[int, Sent] | None, now: dict[int, Sent] | None) -> dict[int, Sent] | None:
-    """What was sent to each neighbour in all generations."""
+    """Add up what was sent to each neighbour in all generations."""
     if before is None or now is None:
         return None
     return {node: before.get(node, Sent()) + now.get(node, Sent()) for node in {*before, *now}}
 
 
 def _meet(job: WorkerJob, progress: _Progress, session: Session) -> None:
-    """Say who this is, when it first meets others; and in the first generation measure the links."""
+    """Send hello when it first meets others; and in the first generation measure the links."""
     first = job.failover is None or job.failover.generation == 0
     session.barrier(job.start_timeout_s if first else job.silence_s)  # a connection is there before it is accepted
     samples = progress.notes.samples
@@ -197,7 +197,7 @@ def _meet(job: WorkerJob, progress: _Progress, session: Session) -> None:
 
 
 def _hello(job: WorkerJob, session: Session, device: str | None, samples: TextIO) -> None:
-    """Say who this is, with the congestion control that connections really have, and what it trains on."""
+    """Write hello, with the congestion control that connections really have, and the device that it trains on."""
     write(
         samples,
         "hello",
@@ -212,7 +212,7 @@ def _hello(job: WorkerJob, session: Session, device: str | None, samples: TextIO
 
 
 def _probe(job: WorkerJob, session: Session, samples: TextIO) -> None:
-    """Measure this host's links while everyone does; begins and ends with a barrier."""
+    """Measure this host's links while everyone does, between two barriers."""
     for one in measure(job.probes, lambda: session.barrier(job.timeout_s)):
         write(samples, "probe", node=job.node, **asdict(one))
 
@@ -223,7 +223,7 @@ def _save(job: WorkerJob, part: Participant | None) -> None:
 
 
 def _done(progress: _Progress) -> None:
-    """The end, with what became of the process meanwhile."""
+    """Write the last line, with the process's vital signs."""
     write(
         progress.notes.samples,
         "done",

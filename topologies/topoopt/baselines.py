@@ -1,4 +1,4 @@
-"""The networks that TopoOpt compares itself with (section 5.1), for as many servers, and what they cost.
+"""Networks that TopoOpt compares itself with (section 5.1), for as many servers, and their prices.
 
 SiP-ML is here as in Appendix E: circuits that Algorithm 5 moves without a discount. A star stands for a fat-tree of
 full bisection bandwidth when it is run or predicted; it is priced as the fat-tree, which has one NIC, five switch ports
@@ -16,9 +16,11 @@ from testbed.topologies.model import Topology
 from testbed.topologies.prices import TOPOOPT, Prices, bill, rate_that_costs, total
 
 SIP_ML = "{kind: reconfigure, every: 50 ms, dark: 25 us, discount: one}"
-"""Appendix E, with the latency of section 5.1; the paper gives no other interval than TopoOpt-reconfig's."""
+"""Reconfiguration of SiP-ML: Appendix E, with the latency of section 5.1; the paper gives no other interval than
+TopoOpt-reconfig's."""
 SLOWED = 2.8
-"""Section 5.3: the cost-equivalent fat-tree has "on average, 2.8 x higher training iteration time"."""
+"""Slowdown of the cost-equivalent fat-tree: section 5.3 says that it has "on average, 2.8 x higher training iteration
+time"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +44,17 @@ class Baseline:
 
 
 def oneshot_dollars(degree: int, rate_bps: int, prices: Prices = TOPOOPT) -> float:
-    """TopoOpt's own cost by server: 2d patch panels, and a 1x2 switch at each interface (section 5.2)."""
+    """Return TopoOpt's own cost by server: 2d patch panels, and a 1x2 switch at each interface (section 5.2)."""
     return _each(_build(f"patch_panel(servers=2,degree={degree},circuits=[[0-1]],look_ahead=true)", rate_bps), prices)
 
 
 def fat_tree_dollars(rate_bps: int, prices: Prices = TOPOOPT) -> float:
-    """By server of a fat-tree of any size."""
+    """Return the dollars by server of a fat-tree of any size."""
     return _each(_fat_tree(rate_bps), prices)
 
 
 def equivalent_bps(degree: int, rate_bps: int, prices: Prices = TOPOOPT) -> float | None:
-    """d x B': the link rate at which a fat-tree costs what TopoOpt does; None if every fat-tree costs more."""
+    """Return d x B': the link rate at which a fat-tree costs what TopoOpt does; None if every fat-tree costs more."""
     servers = _fat_tree(rate_bps).host_count
     return rate_that_costs(servers * oneshot_dollars(degree, rate_bps, prices), _fat_tree, prices)
 
@@ -86,7 +88,8 @@ def _baselines(servers: int, degree: int, rate_bps: int, prices: Prices) -> Iter
 
 
 def _sip_ml(servers: int, degree: int, rate_bps: int) -> Baseline:
-    """Each GPU has d wavelengths of rate B (section 5.1). Table 3 does not price what moves them."""
+    """Describe SiP-ML: each GPU has d wavelengths of rate B (section 5.1). Table 3 has no prices of the switches that
+    move them."""
     expression = f"patch_panel(servers={servers},degree={degree})"
     try:
         _build(expression, rate_bps)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 
 def coins_of(servers: int, circuits: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """GetCoins: each c for which circuits join every server s with s + c (mod n); rising."""
+    """Find the coins (GetCoins): each c for which circuits join every server s with s + c (mod n); rising."""
     leads: list[set[int]] = [set() for _ in range(servers)]
     for a, b in circuits:
         leads[a].add((b - a) % servers)
@@ -21,12 +21,12 @@ def coins_of(servers: int, circuits: Iterable[tuple[int, int]]) -> tuple[int, ..
 
 
 def both_ways(servers: int, strides: Iterable[int]) -> tuple[int, ...]:
-    """The coins of rings over all servers."""
+    """Return the coins of rings over all servers."""
     return tuple(sorted({coin % servers for stride in strides for coin in (stride, -stride)}))
 
 
 def fewest(servers: int, coins: Sequence[int]) -> list[int]:
-    """By difference 0 to n - 1, the least number of coins that pays it; -1 where none do.
+    """Compute for each difference 0 to n - 1 the least number of coins that pays it; -1 where none do.
 
     The algorithm improves all differences in rounds; this goes on from those that were improved last.
     """
@@ -44,7 +44,8 @@ def fewest(servers: int, coins: Sequence[int]) -> list[int]:
 
 
 def first_coins(servers: int, coins: Sequence[int]) -> list[int]:
-    """By difference, the coin to pay first: the smallest after which one fewer is left. 0 for 0 and where none pay."""
+    """Return for each difference the coin to pay first: the smallest after which one fewer is left. 0 for 0 and where
+    none pay."""
     count = fewest(servers, coins)
     return [
         next((coin for coin in sorted(coins) if count[(difference - coin) % servers] == count[difference] - 1), 0)

@@ -1,4 +1,4 @@
-"""How many rings AllReduce gets, and each of its groups (TopoOpt, Algorithm 1, lines 2, 3 and 5 to 11).
+"""Numbers of rings that AllReduce gets, and each of its groups (TopoOpt, Algorithm 1, lines 2, 3 and 5 to 11).
 
 A ring over all servers takes two full-duplex ports of each, so degrees are counted in rings. What rings leave is for MP
 transfers.
@@ -24,7 +24,7 @@ class Allotment:
 
 
 def rings_that_fit(servers: int, degree: int) -> int:
-    """R, the rings over all servers that d interfaces each can hold.
+    """Return R, the number of rings over all servers that d interfaces each can hold.
 
     Two panels hold a ring; if n is odd, its last circuit needs a third, which last circuits of other rings share. A
     panel holds n // 2 circuits at most.
@@ -47,18 +47,18 @@ def rings_that_fit(servers: int, degree: int) -> int:
 
 
 def allreduce_share(job: Demand) -> float:
-    """A / (A + M)."""
+    """Compute A / (A + M), the share of AllReduce in all bytes."""
     return job.allreduce_total_bytes / (job.allreduce_total_bytes + job.mp_total_bytes)
 
 
 def allreduce_rings(job: Demand, degree: int) -> int:
-    """max(1, ceil(R A / (A + M))): at least one, so that circuits join all servers (line 2)."""
+    """Compute max(1, ceil(R A / (A + M))): at least one, so that circuits join all servers (line 2)."""
     rings = rings_that_fit(job.servers, degree)
     return max(1, _ceil(rings * job.allreduce_total_bytes, job.allreduce_total_bytes + job.mp_total_bytes))
 
 
 def allot(job: Demand, rings: int) -> list[Allotment]:
-    """Each group's share of ``rings``, groups with most bytes first; groups that get none are left out.
+    """Allot ``rings`` to groups, groups with most bytes first; groups that get none are left out.
 
     A group gets the ceiling of its share of all rings, or as many as its members have ports left: AllReduce takes at
     most 2 ``rings`` ports of a server. Groups leave those of one ring to the group that has all servers. If there is no

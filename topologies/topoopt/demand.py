@@ -1,4 +1,4 @@
-"""What a training job sends in one iteration: AllReduce transfers within groups, and T_MP between pairs of servers.
+"""Transfers of a training job in one iteration: AllReduce transfers within groups, and T_MP between pairs of servers.
 
 These are the inputs T_AllReduce and T_MP of TopoOpt's Algorithm 1.
 """
@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from testbed.base.errors import SpecError
 
 MOST_BYTES = 2**53
-"""Of one transfer: the whole numbers up to here are exact as floats, too."""
+"""Limit on the bytes of one transfer: the whole numbers up to here are exact as floats, too."""
 MOST_TOTAL_BYTES = 2**62
-"""Of all transfers: sums of them are in 64 bits."""
+"""Limit on the bytes of all transfers: sums of them are in 64 bits."""
 MOST_SERVERS = 4096
-"""T_MP of as many takes 128 MiB."""
+"""Limit on the servers: T_MP of as many takes 128 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Group:
 
     @property
     def total_bytes(self) -> int:
-        """What all members send: sum(T_k) in Algorithm 1."""
+        """Bytes that all members send: sum(T_k) in Algorithm 1."""
         return len(self.members) * self.transfer_bytes
 
     @classmethod
     def of_gradient(cls, members: Sequence[int], gradient_bytes: int) -> Group:
-        """The group that reduces a gradient around rings: each member sends 2 (k - 1) / k of it."""
+        """Make the group that reduces a gradient around rings: each member sends 2 (k - 1) / k of it."""
         size = len(members)
         return cls(tuple(members), -(-2 * (size - 1) * gradient_bytes // size) if size else 0)
 
@@ -60,16 +60,16 @@ class Demand:
 
     @property
     def allreduce_total_bytes(self) -> int:
-        """A: sum(T_AllReduce)."""
+        """Bytes of all AllReduce transfers, A: sum(T_AllReduce)."""
         return sum(group.total_bytes for group in self.groups)
 
     @property
     def mp_total_bytes(self) -> int:
-        """M: sum(T_MP)."""
+        """Bytes of all MP transfers, M: sum(T_MP)."""
         return int(self.mp_bytes.sum())
 
     def pairs(self) -> list[tuple[int, int, int]]:
-        """Source, destination and bytes of each MP transfer."""
+        """List source, destination and bytes of each MP transfer."""
         sources, destinations = np.nonzero(self.mp_bytes)
         sizes = self.mp_bytes[sources, destinations]
         return [(int(i), int(j), int(size)) for i, j, size in zip(sources, destinations, sizes, strict=True)]

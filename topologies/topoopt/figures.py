@@ -13,7 +13,7 @@ from testbed.topologies.topoopt.mp_routes import Circuits
 
 
 def figures(found: Found) -> dict[str, Any]:
-    """All of them, ready for JSON. Bytes are of one iteration.
+    """Return all figures, ready for JSON. Bytes are of one iteration.
 
     ``mean_hops`` and ``diameter`` are over all pairs of servers, by shortest ways over circuits; ``mp_hops`` are those
     of the routes of MP transfers: ``mean`` is weighted by bytes, ``transfers`` counts them by hops. ``bandwidth_tax``
@@ -45,20 +45,21 @@ def figures(found: Found) -> dict[str, Any]:
 
 
 def groups_without_rings(found: Found) -> list[int]:
-    """Groups whose AllReduce has to go over the circuits of others."""
+    """List the groups whose AllReduce has to go over the circuits of others."""
     served = {ring.group for ring in found.rings}
     return [number for number in range(len(found.job.groups)) if number not in served]
 
 
 def hops(servers: int, panels: Sequence[Matching]) -> tuple[float, int]:
-    """Mean and greatest number of circuits between two servers."""
+    """Return the mean and greatest number of circuits between two servers."""
     circuits = Circuits(servers, panels, {})
     distances = [circuits.distances(server) for server in range(servers)]
     return sum(map(sum, distances)) / (servers * (servers - 1)), max(map(max, distances))
 
 
 def mp_hops(found: Found) -> dict[str, Any]:
-    """The mean, weighted by bytes, and the number of routes of each length; the mean is None without MP transfers."""
+    """Return the mean, weighted by bytes, and the number of routes of each length; the mean is None without MP
+    transfers."""
     total = found.job.mp_total_bytes
     crossed = sum(route.transfer_bytes * route.hops for route in found.mp_routes)
     transfers = Counter(route.hops for route in found.mp_routes)
@@ -66,7 +67,8 @@ def mp_hops(found: Found) -> dict[str, Any]:
 
 
 def bandwidth_tax(found: Found) -> float:
-    """Bytes on all circuits over bytes asked for. Members of a group with rings are one circuit apart."""
+    """Return the bytes on all circuits over the bytes asked for. Members of a group with rings are one circuit
+    apart."""
     job = found.job
     crossed = sum(route.transfer_bytes * route.hops for route in found.mp_routes)
     without = groups_without_rings(found)

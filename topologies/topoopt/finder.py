@@ -24,7 +24,7 @@ from testbed.topologies.topoopt.selection import Select, select
 
 
 def find(job: Demand, degree: int, how: Select = "geometric", paths: int = 1) -> Found:
-    """Circuits and routes for a job whose servers have ``degree`` interfaces each.
+    """Find circuits and routes for a job whose servers have ``degree`` interfaces each.
 
     Args:
         how: the way to choose among a group's rings.
@@ -55,7 +55,7 @@ def find(job: Demand, degree: int, how: Select = "geometric", paths: int = 1) ->
 
 
 def _rings(job: Demand, degree: int, how: Select) -> list[Ring]:
-    """Rings over all servers, then the others, groups with most bytes first.
+    """Choose rings over all servers, then the others, groups with most bytes first.
 
     A ring whose circuits find no panels is left out: smaller rings of odd length need three, and have two ports each.
     """
@@ -71,7 +71,7 @@ def _rings(job: Demand, degree: int, how: Select) -> list[Ring]:
 
 
 def _allreduce_load(job: Demand, rings: list[Ring]) -> Counter[tuple[int, int]]:
-    """What AllReduce sends over each circuit: a group's rings have equal parts, both ways around."""
+    """Compute the bytes of AllReduce over each circuit: a group's rings have equal parts, both ways around."""
     parts = Counter(ring.group for ring in rings)
     load: Counter[tuple[int, int]] = Counter()
     for ring in rings:

@@ -1,4 +1,4 @@
-"""What TopologyFinder found: circuits and routes, as data and as the expressions that build and use them."""
+"""Results of TopologyFinder: circuits and routes, as data and as the expressions that build and use them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Ring:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The servers as the ring passes them."""
+        """The servers in the order in which the ring passes them."""
         return order(self.members, self.stride)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Neighbours; two servers are one pair."""
+        """Pairs of neighbours; two servers are one pair."""
         passed = self.order
         return list(pairwise(passed)) + ([(passed[-1], passed[0])] if len(passed) > 2 else [])
 
@@ -61,12 +61,12 @@ class Found:
 
     @property
     def strides(self) -> list[int]:
-        """Of the rings over all servers."""
+        """Strides of the rings over all servers."""
         return [ring.stride for ring in self.rings if len(ring.members) == self.job.servers]
 
     @property
     def dark_ports(self) -> int:
-        """Interfaces that no circuit ends at."""
+        """Number of interfaces at which no circuit ends."""
         return self.job.servers * self.degree - 2 * sum(map(len, self.panels))
 
     @property
@@ -80,11 +80,11 @@ class Found:
 
     @property
     def without_routes(self) -> str:
-        """The same circuits, and coin change for all traffic."""
+        """The expression of the same circuits, with coin change for all traffic."""
         return str(self._call(()))
 
     def network(self, rate_bps: int, delay_s: float = 0.0) -> Topology:
-        """What :attr:`topology` builds, however long that is, with links of this rate and delay."""
+        """Build the network of :attr:`topology`, however long that expression is, with links of this rate and delay."""
         arguments: dict[str, Any] = self._call(self.routes).arguments
         return patch_panel(rate_bps, delay_s, **arguments)
 
@@ -101,7 +101,8 @@ class Found:
 
     @property
     def scheme(self) -> str | None:
-        """``multi_ring`` with both directions of each ring, if the only group is all servers; None otherwise."""
+        """The scheme ``multi_ring`` with both directions of each ring, if the only group is all servers; None
+        otherwise."""
         if len(self.job.groups) != 1 or len(self.job.groups[0].members) < self.job.servers:
             return None
         strides = [p for stride in self.strides for p in dict.fromkeys((stride, self.job.servers - stride))]
@@ -109,7 +110,7 @@ class Found:
 
     @property
     def orders(self) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
-        """By members of a group, both directions of each of its rings."""
+        """Both directions of each ring of a group, by the group's members."""
         found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for ring in self.rings:
             if ring.group is not None:
@@ -136,7 +137,7 @@ class Found:
         return found
 
     def _default(self, here: int, destination: int) -> int:
-        """The next server if no route is given: see ``routing`` of
+        """Return the next server if no route is given: see ``routing`` of
         :func:`testbed.topologies.patch_panel.patch_panel`."""
         if destination in self._joined[here]:
             return destination

@@ -19,7 +19,7 @@ from testbed.topologies.panels import Matching
 def mp_circuits(
     mp_bytes: NDArray[np.int64], joined: Mapping[tuple[int, int], int], free: Sequence[Collection[int]]
 ) -> list[Matching]:
-    """By panel, the circuits that carry most of T_MP; a port that finds no partner stays dark.
+    """Choose for each panel the circuits that carry most of T_MP; a port that finds no partner stays dark.
 
     Args:
         joined: by pair, the lower server first, the circuits that are there before.
@@ -40,7 +40,7 @@ def mp_circuits(
 
 
 def heaviest(weights: Mapping[tuple[int, int], int]) -> Matching:
-    """A matching of maximum weight (Edmonds' blossom algorithm), exact for whole numbers."""
+    """Find a matching of maximum weight (Edmonds' blossom algorithm), exact for whole numbers."""
     import networkx as nx  # here, for every command imports this module, and it takes a tenth of a second
 
     graph = nx.Graph()

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from testbed.topologies.topoopt.demand import Demand, Group, check_servers, demand
 
 ACTIVATIONS_BYTES = 8192 * 512 * 8
-"""Of the samples of one server, forward or backward (Appendix B)."""
+"""Bytes of activations for the samples of one server, forward or backward (Appendix B)."""
 _GIB = 2**30
 
 
 def dlrm(servers: int = 16, tables: Sequence[int] | None = None) -> Demand:
-    """DLRM: each embedding table on one server, all else on all of them.
+    """Return the transfers of DLRM: each embedding table on one server, all else on all of them.
 
     With 16 servers an AllReduce transfer is 4 GB, read as 4 GiB; with more or fewer it is the same gradient's.
 
@@ -37,7 +37,8 @@ def dlrm(servers: int = 16, tables: Sequence[int] | None = None) -> Demand:
 
 
 def candle(servers: int = 16) -> Demand:
-    """CANDLE: a drug tower on the first quarter of the servers, a cell tower on the last, all else on all of them.
+    """Return the transfers of CANDLE: a drug tower on the first quarter of the servers, a cell tower on the last, all
+    else on all of them.
 
     It needs 8 servers, two for each tower. The towers have 4 GB each, read as 4 GiB. The paper does not say what all
     else has: 1 GiB is assumed, and the activations of Appendix B. A server's samples go to one of a tower's holders,
@@ -55,11 +56,11 @@ def candle(servers: int = 16) -> Demand:
 
 
 MODELS: dict[str, Callable[[int], Demand]] = {"dlrm": dlrm, "candle": candle}
-"""By name, the transfers of a model on a number of servers."""
+"""The transfers of each model, by name, on a number of servers."""
 
 
 def _exchange(mp: NDArray[np.int64], holders: Sequence[int]) -> None:
-    """Activations from the holders to every server, and gradients back."""
+    """Add activations from the holders to every server, and gradients back."""
     for server in range(len(mp)):
         holder = holders[server * len(holders) // len(mp)]
         if holder != server:

@@ -37,21 +37,22 @@ class MpRoute:
 
 
 class Circuits:
-    """What the panels join, and what crosses it."""
+    """The circuits of the panels, and the bytes that cross them."""
 
     def __init__(self, servers: int, panels: Sequence[Matching], load: Load) -> None:
         self.ports: list[list[tuple[int, int]]] = [[] for _ in range(servers)]
-        """By server, panel and neighbour of each lit port."""
+        """Panel and neighbour of each lit port, by server."""
         for panel, pairs in enumerate(panels):
             for a, b in pairs:
                 self.ports[a].append((panel, b))
                 self.ports[b].append((panel, a))
         self.parallel = [Counter(other for _, other in ports) for ports in self.ports]
-        """By server, its neighbours, and the circuits to each."""
+        """Neighbours of each server, and the number of circuits to each."""
         self.load = Counter(load)
 
     def distances(self, to: int, without: int | None = None) -> list[int]:
-        """By server, the circuits of a shortest way to one; -1 where there is none. ``without`` is passed by none."""
+        """Compute for each server the number of circuits of a shortest way to the server ``to``; -1 where there is
+        none. No way passes the server ``without``."""
         found = [-1] * len(self.ports)
         found[to] = 0
         todo = deque([to])
@@ -64,12 +65,12 @@ class Circuits:
         return found
 
     def load_of(self, here: int, there: int) -> int:
-        """Bytes of each of the circuits that join two servers, in one direction."""
+        """Return the bytes of each of the circuits that join two servers, in one direction."""
         return self.load[here, there] // self.parallel[here][there]
 
 
 def mp_routes(circuits: Circuits, pairs: Sequence[tuple[int, int, int]], paths: int = 1) -> list[MpRoute]:
-    """Up to ``paths`` routes for each transfer (source, destination, bytes), with equal parts of it.
+    """Choose up to ``paths`` routes for each transfer (source, destination, bytes), with equal parts of it.
 
     Raises:
         TopologyError: no circuits lead there.
@@ -98,7 +99,7 @@ class _Steps:
         self.fixed: dict[int, int] = {}
 
     def walk(self, circuits: Circuits, here: int) -> list[int]:
-        """From a server to the one at distance 0."""
+        """Walk from a server to the one at distance 0, and return the servers passed."""
         path = [here]
         while self.distance[here]:
             if here not in self.fixed:
@@ -108,7 +109,7 @@ class _Steps:
         return path
 
     def _choose(self, circuits: Circuits, here: int) -> int:
-        """Of the servers that are nearer, the one over the less loaded circuit, the lower of two alike."""
+        """Choose, of the servers that are nearer, the one over the less loaded circuit, the lower of two alike."""
         nearer = [other for other in circuits.parallel[here] if self.distance[other] == self.distance[here] - 1]
         return min(nearer, key=lambda other: (circuits.load_of(here, other), other))
 
@@ -131,14 +132,14 @@ class _ByDestination:
 
 class _ByNic:
     def __init__(self, circuits: Circuits, paths: int, sends: Collection[tuple[int, int]]) -> None:
-        """``sends`` are the source and destination of each transfer."""
+        """Set up; ``sends`` are the source and destination of each transfer."""
         self.circuits = circuits
         self.paths = paths
         self._sends = sends
         self._steps: dict[tuple[int, int], _Steps] = {}
 
     def choose(self, source: int, destination: int) -> Chosen:
-        """The NICs that are reached by the fewest circuits, of those the ones with less loaded circuits."""
+        """Choose the NICs that are reached by the fewest circuits, of those the ones with less loaded circuits."""
         nics = self._nics(source, destination)
         if not nics:
             raise _unreachable(source, destination)
@@ -148,8 +149,8 @@ class _ByNic:
         return [((*steps.walk(self.circuits, source), destination), panel) for panel, steps in chosen]
 
     def _nics(self, source: int, destination: int) -> list[tuple[int, int, int, int]]:
-        """By NIC that can be reached: circuits on the way to the server before the last circuit, load of that circuit,
-        panel, and that server. Of neighbours those of the circuits that join them."""
+        """List for each NIC that can be reached: circuits on the way to the server before the last circuit, load of
+        that circuit, panel, and that server. For neighbours only the circuits that join them count."""
         found = []
         for panel, last in self.circuits.ports[destination]:
             hops = self._towards(destination, panel, last).distance[source]
@@ -158,7 +159,7 @@ class _ByNic:
         return found
 
     def _towards(self, destination: int, panel: int, last: int) -> _Steps:
-        """Ways to the server before the destination, not through the destination itself."""
+        """Return the ways to the server before the destination, not through the destination itself."""
         if (destination, panel) not in self._steps:
             self._steps[destination, panel] = _Steps(self.circuits.distances(last, without=destination))
         return self._steps[destination, panel]

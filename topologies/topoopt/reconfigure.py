@@ -25,12 +25,12 @@ _GAIN: dict[Discount, Callable[[int, int, int], int]] = {
     "one": lambda sent, _have, _degree: sent,
     "linear": lambda sent, have, degree: sent * (degree - have),
 }
-"""What the next circuit of a pair with ``have`` circuits gains, in a unit of its own for each discount, as whole
+"""Gain of the next circuit of a pair with ``have`` circuits, in a unit of its own for each discount, as whole
 numbers."""
 
 
 def reconfigured(unsent_bytes: NDArray[np.int64], degree: int, discount: Discount = "half") -> tuple[Matching, ...]:
-    """By panel, the circuits of :func:`circuits`."""
+    """Return the circuits of :func:`circuits`, by panel."""
     panels: list[list[tuple[int, int]]] = [[] for _ in range(degree)]
     for i, j, panel in circuits(unsent_bytes, degree, discount):
         panels[panel].append((i, j))
@@ -38,7 +38,7 @@ def reconfigured(unsent_bytes: NDArray[np.int64], degree: int, discount: Discoun
 
 
 def circuits(unsent_bytes: NDArray[np.int64], degree: int, discount: Discount = "half") -> list[tuple[int, int, int]]:
-    """The circuits in the order in which they are chosen: two servers, and the panel.
+    """Return the circuits in the order in which they are chosen: two servers, and the panel.
 
     A circuit is full duplex: a pair's demand is that of both directions, and tx and rx are one port. It takes the
     lowest panel on which both servers have their ports free; a pair without one is skipped. The lower pair goes first

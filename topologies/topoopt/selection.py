@@ -1,4 +1,4 @@
-"""Which of a group's rings become circuits (TopoOpt, line 9 of Algorithm 1).
+"""Selection of a group's rings that become circuits (TopoOpt, line 9 of Algorithm 1).
 
 ``geometric``, the default, is SelectPermutations of the paper's public code: strides in geometric ratio, so that routes
 over them are short whatever the demand is. ``mp`` is the paper's TopPermutations (Algorithm 4): of picks that are
@@ -24,7 +24,7 @@ SELECTS: tuple[Select, ...] = get_args(Select)
 
 
 def select(how: Select, members: Sequence[int], count: int, mp_bytes: NDArray[np.int64]) -> list[int]:
-    """The strides of ``count`` rings of a group.
+    """Select the strides of ``count`` rings of a group.
 
     If there are fewer rings than that, all are taken again and again, as parallel circuits, before a part of them is.
 
@@ -41,7 +41,7 @@ def select(how: Select, members: Sequence[int], count: int, mp_bytes: NDArray[np
 
 
 def geometric(members: int, candidates: Sequence[int], count: int) -> list[int]:
-    """For i = 0 ... r - 1, the unused candidate that is nearest to k^(i/r), the smaller of two."""
+    """Select, for i = 0 ... r - 1, the unused candidate that is nearest to k^(i/r), the smaller of two."""
     unused = list(candidates)
     for i in range(count):
         unused.remove(_nearest(unused, round(members ** (i / count), 9)))  # so that 64^(1/2) is 8, as near to 7 as to 9
@@ -53,7 +53,7 @@ def _nearest(strides: Sequence[int], target: float) -> int:
 
 
 def by_difference(members: Sequence[int], mp_bytes: NDArray[np.int64]) -> list[int]:
-    """The bytes between members by the difference of their places, (destination - source) mod k."""
+    """Sum up the bytes between members by the difference of their places, (destination - source) mod k."""
     inside = mp_bytes[np.ix_(members, members)]
     size = len(members)
     place = np.arange(size)
@@ -61,7 +61,7 @@ def by_difference(members: Sequence[int], mp_bytes: NDArray[np.int64]) -> list[i
 
 
 def top_permutations(candidates: Sequence[int], count: int, bytes_by_difference: Sequence[int]) -> list[int]:
-    """TopPermutations (Algorithm 4): of evenly spread picks, the one that satisfies most of T_MP.
+    """Select by TopPermutations (Algorithm 4): of evenly spread picks, the one that satisfies most of T_MP.
 
     The pick from start s is the candidates (s + i P // r) mod P, i = 0 ... r - 1, of all P. What it satisfies is the
     bytes on direct circuits. Ties go to fewer hops, weighted by demand over the picked rings alone, then to the lower

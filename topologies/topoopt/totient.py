@@ -11,22 +11,22 @@ import math
 from collections.abc import Sequence
 
 PRIMES_ONLY_FROM = 1024
-"""Members from which on p is prime: section 3.3 does so "where n is extremely large", and gives no number."""
+"""Number of members from which on p is prime: section 3.3 does so "where n is extremely large", and gives no number."""
 
 
 def totient_perms(members: int) -> list[int]:
-    """The strides p of all permutations of as many members, rising."""
+    """List the strides p of all permutations of as many members, rising."""
     strides = [p for p in range(1, members) if math.gcd(p, members) == 1]
     return strides if members < PRIMES_ONLY_FROM else [p for p in strides if _is_prime(p)]
 
 
 def rings(members: int) -> list[int]:
-    """The strides of all rings, rising: one for each pair of permutations p and k - p."""
+    """List the strides of all rings, rising: one for each pair of permutations p and k - p."""
     return sorted({min(p, members - p) for p in totient_perms(members)})
 
 
 def order(members: Sequence[int], stride: int) -> tuple[int, ...]:
-    """The members as a permutation passes them, the first of them first."""
+    """Return the members as a permutation passes them, the first of them first."""
     return tuple(members[place * stride % len(members)] for place in range(len(members)))
 
 

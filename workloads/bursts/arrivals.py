@@ -1,4 +1,4 @@
-"""Where a burst arrives, and at which rate.
+"""Arrival of a burst, and the rate at which it arrives.
 
 The rate is taken at the receiver, over the window from :data:`SETTLE` of the duration after its first byte, or later on
 a slow link, to the whole duration after it, which leaves out slow start and the bucket's initial burst. It is the
@@ -18,17 +18,17 @@ from testbed.workloads.job import Probe
 
 SETTLE = 0.3
 GROWTH_BITS = 6_000_000
-"""After so much at most TCP has come to a link's rate, whatever that is, where every NIC sends and receives at once:
+"""Bits after which TCP has come to a link's rate, whatever that is, where every NIC sends and receives at once:
 acknowledgements wait behind the other direction's data. With 14 hosts at 7.9 Mbit/s, bursts of 1 s whose window began
 after 0.3 s read 0.63 to 0.93 of the rate at some NIC in seven of eight trials."""
 LEAST_BITS = 2 * GROWTH_BITS
-"""Of a burst over a slow link, which takes longer: half of it is left out. In ten slices of the rest are 50 packets
-each."""
+"""Least bits of a burst over a slow link, which takes longer: half of it is left out. In ten slices of the rest are 50
+packets each."""
 SLICES = 10
 
 
 class Arrivals:
-    """Payload that arrives of one burst of ``duration_s`` over a link of ``rate_bps``."""
+    """The payload that arrives of one burst of ``duration_s`` over a link of ``rate_bps``."""
 
     def __init__(self, duration_s: float, rate_bps: float) -> None:
         self._duration_s = duration_s
@@ -38,7 +38,7 @@ class Arrivals:
         self._marks: list[tuple[float, float]] = []  # (time, bytes so far) at each arrival in the window
 
     def add(self, count: float, now: float) -> None:
-        """So many bytes have come at ``now`` (s)."""
+        """Add ``count`` bytes, which have come at ``now`` (s)."""
         self.bytes += count
         self._first_s = self._first_s or now
         since = now - self._first_s
@@ -47,12 +47,13 @@ class Arrivals:
 
     @property
     def rate_bps(self) -> float:
-        """In the window; 0 where nothing came."""
+        """Rate in the window; 0 where nothing came."""
         return median_rate_bps(self._marks)
 
 
 def median_rate_bps(marks: Sequence[tuple[float, float]]) -> float:
-    """Median over :data:`SLICES` equal slices of the time that ``marks``, (seconds, bytes so far), cover.
+    """Return the median rate over :data:`SLICES` equal slices of the time that ``marks``, (seconds, bytes so far),
+    cover.
 
     Between two marks bytes arrive evenly. 0 for fewer than two marks.
     """

@@ -21,21 +21,23 @@ from testbed.workloads.job import Probe
 
 IP_MTU = 14
 UDP_SEGMENT, UDP_GRO = 103, 104
-"""linux/in.h and linux/udp.h; Python does not name them. One call hands the kernel, or gets, many datagrams."""
+"""Socket options of linux/in.h and linux/udp.h; Python does not name them. With them one call hands the kernel, or
+gets, many datagrams."""
 ROOM_BYTES = 4 << 20
-"""For what has come and was not read yet, where net.core.rmem_max allows so much."""
+"""Size of the receiver's buffer for data that has come and was not read yet, where net.core.rmem_max allows so much."""
 LARGEST_BYTES, MOST_SEGMENTS, MOST_S = 65_507, 40, 0.001
-"""Of one call: its payload; its datagrams, of which the kernel takes 64; and how long they take at the link's rate, so
-that they arrive evenly. TCP sends about as much at once."""
+"""Limits of one call: its payload; its datagrams, of which the kernel takes 64; and how long (s) they take at the
+link's rate, so that they arrive evenly. TCP sends about as much at once."""
 UDP_HEADERS, TCP_HEADERS, ETHERNET = 28, 52, 14
 LAST, HEARD = 20, 3
-"""Datagrams of a byte that say that it is over, and how many are believed: some may be lost, and one may overtake."""
+"""Number of one-byte datagrams that mark the end, and how many of them must come before they are believed: some may be
+lost, and one may overtake."""
 NAP_S = 0.001
-"""Until a paced sender looks again; a receiver's buffer holds what comes meanwhile."""
+"""Time (s) until a paced sender looks again; a receiver's buffer holds what comes meanwhile."""
 
 
 def mtu_of(probe: Probe) -> int:
-    """Of the NIC that a burst leaves by."""
+    """Return the MTU of the NIC by which a burst leaves."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.bind((probe.local, 0))
         one.connect((probe.remote, probe.send_port))
@@ -43,7 +45,7 @@ def mtu_of(probe: Probe) -> int:
 
 
 class DatagramReceiver:
-    """Takes datagrams until it is told that it is over."""
+    """Receiver of datagrams, until it is told that the burst is over."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
         """
@@ -78,10 +80,10 @@ class DatagramReceiver:
 
 
 class DatagramSender:
-    """Sends datagrams for the duration."""
+    """Sender of datagrams for the duration of a burst."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector, unsent_bytes: int) -> None:
-        """``unsent_bytes`` is how much of them the kernel may hold."""
+        """Set up; ``unsent_bytes`` is how much of them the kernel may hold."""
         self._probe, self._selector = probe, selector
         mtu = mtu_of(probe)
         payload = mtu - UDP_HEADERS
@@ -129,6 +131,6 @@ class DatagramSender:
                 self._sock.send(b"\0")
 
     def end(self) -> int:
-        """Close the socket; the bytes of all frames that left."""
+        """Close the socket; return the bytes of all frames that left."""
         self._sock.close()
         return self.sent_bytes

@@ -1,4 +1,4 @@
-"""What the links really carry: before training, every NIC sends at full speed and receives at full speed at once.
+"""Measurement of the links' real rates: before training, every NIC sends and receives at full speed at once.
 
 Each NIC sends for ``duration_s`` and then ends its stream; the receiver reads to the end, so that nothing is left in
 any queue when training starts. The rate is taken at the receiver (:mod:`testbed.workloads.bursts.arrivals`). Bursts are
@@ -23,24 +23,26 @@ from testbed.workloads.job import Probe
 from testbed.workloads.sync.tcp_info import sent
 
 CONGESTION_CONTROL = b"reno"
-"""Whatever the trial uses: in every kernel, and in slow start until a packet is lost. Cubic leaves slow start when
-delay rises (HyStart); then one burst in thirty was still growing towards the link's rate a second later."""
+"""Congestion control of bursts, whatever the trial uses: it is in every kernel, and in slow start until a packet is
+lost. Cubic leaves slow start when delay rises (HyStart); then one burst in thirty was still growing towards the link's
+rate a second later."""
 SO_MAX_PACING_RATE = 47
-"""In bytes per second (asm-generic/socket.h); Python does not name it."""
+"""Socket option for the pacing rate in bytes per second (asm-generic/socket.h); Python does not name it."""
 GRACE_S, GRACE = 3.0, 0.1
-"""How long after the burst's duration a late neighbour or a draining queue is waited for: so long, and this share of
-the duration, which is long where links are slow."""
+"""How long after the burst's duration a late neighbour or a draining queue is waited for: so many seconds, and this
+share of the duration, which is long where links are slow."""
 _UNSENT_BYTES, _UNSENT_S = (1 << 13, 1 << 17), 0.05
-"""Unsent bytes that the kernel holds, least and most, and their time between these: little, so that the stream's end
-follows the duration closely and a slow link is empty again when training begins; enough for whole packets."""
+"""Limits of the unsent bytes that the kernel holds, least and most, and the time (s) that they take between these
+limits: little, so that the stream's end follows the duration closely and a slow link is empty again when training
+begins; enough for whole packets."""
 _ZEROS = memoryview(bytes(_UNSENT_BYTES[1]))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Payload that arrived at one NIC: rate in the window, and all bytes of the burst. 0 bit/s if nothing came. And, in
-    frames with their headers, the bytes of the burst that left by this NIC, and of what acknowledged the one that came.
-    """
+    """Payload that arrived at one NIC: rate in the window, and all bytes of the burst. 0 bit/s if nothing came. Also,
+    in frames with their headers, the bytes of the burst that left by this NIC, and the bytes that acknowledged the
+    burst that came."""
 
     port_address: str
     rate_bps: float
@@ -75,7 +77,8 @@ class Bursts:
         self._selector.close()
 
     def run(self) -> list[Measured]:
-        """Send and receive; takes ``duration_s`` and the time to drain, at most ``GRACE_S`` and ``GRACE`` of it more.
+        """Send and receive; this takes ``duration_s`` and the time to drain, at most ``GRACE_S`` and ``GRACE`` of it
+        more.
 
         Raises:
             NeighbourError: a neighbour cannot be reached.
@@ -138,7 +141,8 @@ def finish(selector: selectors.BaseSelector, duration_s: float) -> None:
 
 
 class Receiver:
-    """Accepts one stream, from the burst's source, reads it to its end, and remembers the reads within the window."""
+    """Receiver of one stream from the burst's source: it reads to the end, and remembers the reads within the
+    window."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector) -> None:
         self._selector, self._source = selector, probe.source
@@ -179,10 +183,10 @@ class Receiver:
 
 
 class Sender:
-    """Connects, sends zeros for the duration, ends the stream."""
+    """Sender of one stream: it connects, sends zeros for the duration, and ends the stream."""
 
     def __init__(self, probe: Probe, selector: selectors.BaseSelector, unsent_bytes: int) -> None:
-        """``unsent_bytes`` is how much of it the kernel may hold."""
+        """Set up; ``unsent_bytes`` is how much of the stream the kernel may hold."""
         self._probe, self._selector = probe, selector
         self._end_s = 0.0
         self._sock = socket.socket()
@@ -216,6 +220,6 @@ class Sender:
             self._sock.shutdown(socket.SHUT_WR)  # what is unsent still goes out, then the stream's end
 
     def end(self) -> int:
-        """Close the connection; the bytes of all frames that left."""
+        """Close the connection; return the bytes of all frames that left."""
         with self._sock:
             return sent(self._sock).wire_bytes

@@ -1,4 +1,4 @@
-"""Measures one host's links before a program runs that is not ours; our own workers do that themselves.
+"""Process that measures one host's links before a program runs that is not ours; our own workers do that themselves.
 
 Usage: ``python -P -m testbed.workloads.bursts.probing JOB.json``
 
@@ -25,7 +25,7 @@ from testbed.workloads.sync.forest import Forest
 
 @dataclass(frozen=True)
 class ProbingJob:
-    """One host's part: whom it meets, along a forest that is used for barriers alone, and its bursts."""
+    """The part of one host: the hosts that it meets, along a forest that is used for barriers alone, and its bursts."""
 
     node: int
     forest: str
@@ -48,7 +48,7 @@ class ProbingJob:
 
 
 def main(argv: list[str]) -> int:
-    """Run the job whose file is ``argv[0]``; 0, or 1 after an error that standard error tells."""
+    """Run the job whose file is ``argv[0]``; return 0, or 1 after an error that standard error tells."""
     job = ProbingJob.load(Path(argv[0]))
     try:
         forest = kinds.load(Path(job.forest))

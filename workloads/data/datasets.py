@@ -49,7 +49,7 @@ class Dataset:
         return tuple(self.images.shape[1:])
 
     def select(self, indices: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Copies of the images and labels at ``indices``; pixels that are bytes become floats from -1 to 1."""
+        """Copy the images and labels at ``indices``; pixels that are bytes become floats from -1 to 1."""
         import torch
 
         rows = torch.from_numpy(indices)
@@ -61,7 +61,7 @@ class Dataset:
 
 @cache
 def digits() -> tuple[Tensor, Tensor]:
-    """The 1,797 handwritten digits that scikit-learn ships (UCI ML, 8x8, 0 to 16), as 28x28 images from -1 to 1.
+    """Load the 1,797 handwritten digits that scikit-learn ships (UCI ML, 8x8, 0 to 16), as 28x28 images from -1 to 1.
 
     Raises:
         MissingToolError: scikit-learn is not installed.
@@ -76,8 +76,8 @@ def digits() -> tuple[Tensor, Tensor]:
 
 
 def _digits_file() -> Path:
-    """What ``sklearn.datasets.load_digits`` reads: importing that takes longer than importing torch, and 140 MB in the
-    process that every worker is forked from."""
+    """Return the file that ``sklearn.datasets.load_digits`` reads: importing that function takes longer than importing
+    torch, and 140 MB in the process that every worker is forked from."""
     package = find_spec("sklearn")  # finds without importing
     if package is None or package.origin is None:
         raise MissingToolError(
@@ -96,7 +96,7 @@ DATASETS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
 
 @cache
 def load(name: str, seed: int) -> Dataset:
-    """The data set called ``name``, split into training and test images by ``seed``.
+    """Load the data set called ``name``, split into training and test images by ``seed``.
 
     Raises:
         SpecError: no such data set.
@@ -108,7 +108,8 @@ def load(name: str, seed: int) -> Dataset:
 
 
 def split(labels: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices for training and for testing, each sorted; ``TEST_SHARE`` of every class, at random, is for testing."""
+    """Choose indices for training and for testing, each sorted; ``TEST_SHARE`` of every class, at random, is for
+    testing."""
     random = np.random.default_rng(seed)
     test = []
     for label in np.unique(labels):

@@ -27,7 +27,7 @@ CERTAINTY = 4.0
 """Standard deviation of the log-odds of a label."""
 _SEED = 18
 _HIDDEN = 16
-"""Hidden units."""
+"""Number of hidden units."""
 
 Floats = NDArray[np.float32]
 Values = NDArray[np.float64]
@@ -35,7 +35,8 @@ Values = NDArray[np.float64]
 
 @cache
 def clicks() -> tuple[Tensor, Tensor]:
-    """Samples of 16 features and the numbers of 8 rows, float32[60000, 24], and labels int64[60000], 1 for a click.
+    """Generate samples of 16 features and the numbers of 8 rows, float32[60000, 24], and labels int64[60000], 1 for a
+    click.
 
     Each row has a worth; the rows' worths and a hidden network's output count the same.
     """
@@ -51,8 +52,8 @@ def clicks() -> tuple[Tensor, Tensor]:
 
 @cache
 def responses() -> tuple[Tensor, Tensor]:
-    """Samples of 32 features of a drug and 32 of a cell, float32[60000, 64], and labels int64[60000], 1 if the cell
-    responds.
+    """Generate samples of 32 features of a drug and 32 of a cell, float32[60000, 64], and labels int64[60000], 1 if the
+    cell responds.
 
     A hidden network's outputs for the drug and another's for the cell count, and so do their products.
     """
@@ -64,8 +65,8 @@ def responses() -> tuple[Tensor, Tensor]:
 
 
 def _hidden(random: np.random.Generator, features: Floats) -> Values:
-    """float64[samples, hidden units] of a layer with random weights. Roundings of other processors' float32 would
-    change labels."""
+    """Compute float64[samples, hidden units] of a layer with random weights. Rounding errors of other processors'
+    float32 would change labels."""
     weights = random.standard_normal((features.shape[1], _HIDDEN)) / np.sqrt(features.shape[1])
     outputs: Values = np.tanh(2 * features @ weights) * random.standard_normal(_HIDDEN)
     return outputs
@@ -77,7 +78,7 @@ def _normal(score: Values) -> Values:
 
 
 def _labelled(random: np.random.Generator, samples: Floats, score: Values, likely: float) -> tuple[Tensor, Tensor]:
-    """``likely`` is the share of samples of which label 1 is likelier than 0."""
+    """Draw labels; ``likely`` is the share of samples of which label 1 is likelier than 0."""
     import torch
 
     standing = _normal(score)

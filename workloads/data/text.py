@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 MASK, UNKNOWN = 0, 1
 MASKED = 5
-"""Of 32 words in a row, 15 % as in Devlin et al. 2019, section 3.1. The same number in each, so that the mean over all
-workers' samples is the mean of their means."""
+"""Masked words of 32 in a row, 15 % as in Devlin et al. 2019, section 3.1. The same number in each, so that the mean
+over all workers' samples is the mean of their means."""
 NO_LABEL = -100
-"""What PyTorch's cross-entropy leaves out."""
+"""Label that PyTorch's cross-entropy leaves out."""
 
 
 @cache
 def python_reference() -> tuple[Tensor, Tensor]:
-    """Rows of 32 words, int64[n, 32], some masked, and labels int64[n, 32]: the word where masked, else ``NO_LABEL``.
+    """Make rows of 32 words, int64[n, 32], some masked, and labels int64[n, 32]: the word where masked, else
+    ``NO_LABEL``.
 
     The masks are drawn once, as in the code of Devlin et al.
 
@@ -49,7 +50,7 @@ def python_reference() -> tuple[Tensor, Tensor]:
 
 
 def help_topics(what: str) -> list[str]:
-    """The texts of ``help()``, by the names of their topics; ``what`` of a spec asks for them.
+    """Return the texts of ``help()``, by the names of their topics; ``what`` of a spec asks for them.
 
     Raises:
         MissingToolError: this Python comes without its documentation.

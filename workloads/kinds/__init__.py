@@ -28,12 +28,12 @@ BUILT_IN = {
     **{"command": "script.command", "fabric": "fabric", "fabric_sync": "fabric_sync", "hybrid": "hybrid"},
     "script": "script",
 }
-"""Ours, by name, and where each is: a command is a script without a scheme."""
+"""The names of our kinds, and the module of each below this package: ``command`` is ``script`` without a scheme."""
 
 
 @cache
 def kinds() -> dict[str, AnyKind]:
-    """All of them, by name.
+    """Return all kinds of trial, by name.
 
     Raises:
         MissingToolError, UsageError: as :func:`testbed.base.plugins.plugged`.
@@ -43,7 +43,8 @@ def kinds() -> dict[str, AnyKind]:
 
 @cache
 def named(name: str) -> AnyKind:
-    """The kind of that name. Other packages are looked at only for a name that is not ours: that takes a worker 40 ms.
+    """Return the kind of that name. Other packages are searched only for a name that is not ours: a search takes a
+    worker 40 ms.
 
     Raises:
         OutputError: there is none.
@@ -60,12 +61,12 @@ def named(name: str) -> AnyKind:
 
 
 def of(plan: Plan) -> AnyKind:
-    """The kind of trial that a plan is for."""
+    """Return the kind of trial that a plan is for."""
     return named(plan.kind)
 
 
 def of_record(record: Mapping[str, Any]) -> AnyKind:
-    """The kind of trial that a record is of. Older records do not name it.
+    """Return the kind of trial that a record is of. Older records do not name it.
 
     Raises:
         OutputError: it names one that is not installed.
@@ -76,8 +77,8 @@ def of_record(record: Mapping[str, Any]) -> AnyKind:
 
 
 def measures_of(columns: Iterable[str]) -> Measures:
-    """What the times mean in a table of samples that has these columns: those of the kind whose own columns are among
-    them, and of several the one with the most.
+    """Say what the times in a table of samples with these columns mean: take the kind whose own columns are among them,
+    and of several such kinds the one with the most columns.
 
     Raises:
         UsageError: two kinds have the same columns, and other meanings.
@@ -95,7 +96,7 @@ def measures_of(columns: Iterable[str]) -> Measures:
 
 
 def verify(plan: Plan, topology: Topology) -> None:
-    """Return only if the plan does there what it is for.
+    """Return only if the plan, on this topology, does what it is for.
 
     Raises:
         SchemeError: it does not; the text names the class and the node.
@@ -104,13 +105,13 @@ def verify(plan: Plan, topology: Topology) -> None:
 
 
 def drawn(plan: Plan, seed: int) -> Plan:
-    """The plan with all that it draws by lot drawn by the experiment's seed."""
+    """Draw by lot, with the experiment's seed, all that the plan leaves to chance, and return that plan."""
     found: Plan = of(plan).drawn(plan, seed)
     return found
 
 
 def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> Cost:
-    """What one synchronisation costs; the plan must have passed :func:`verify`.
+    """Compute the cost of one synchronisation; the plan must have passed :func:`verify`.
 
     Raises:
         TopologyError: two neighbours have no route.

@@ -1,4 +1,4 @@
-"""What a kind is told of a trial before it runs, and how it says that something cannot be or is missing."""
+"""Data that a kind gets about a trial before the trial runs, and a kind's words for what cannot be or is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Asked:
-    """What a trial asks of its kind, as far as that may make no sense.
+    """The options of a trial that may make no sense for its kind.
 
     Attributes:
         overlap: ``none``, ``layer`` or ``both``: whether gradients leave, and arrive, while workers compute.
@@ -43,7 +43,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Change:
-    """From a moment (s) on, directed links have these rates (bit/s, headers included)."""
+    """Directed links with new rates (bit/s, headers included), and the moment (s) from which on they have them."""
 
     at_s: float
     rates_bps: Mapping[int, float]
@@ -51,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a job asks of its network, for a theory of what comes of it.
+    """The load of a job on its network, for a theory that predicts times.
 
     Attributes:
         iterations: of each worker, of which the first ``warmup`` count for no number but JCT.
@@ -76,7 +76,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Tool:
-    """What some trials of a kind need: a program on PATH, or a package of Python.
+    """A program on PATH, or a package of Python, that some trials of a kind need.
 
     Attributes:
         use: what needs it.
@@ -97,8 +97,8 @@ class Tool:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of what decides how long a predicted iteration takes: ``what`` goes on ``where``, a node or a directed
-    link by its ends; times from the iteration's start."""
+    """One stage of a prediction of an iteration's time: ``what`` happens at ``where``, which is a node or a directed
+    link by its ends; times (s) are from the iteration's start."""
 
     what: str
     where: str

@@ -1,4 +1,4 @@
-"""What a kind of trial declares, so that nobody has to ask which kind a trial is of.
+"""The interface of a kind of trial, by which the rest of the code need not ask which kind a trial is of.
 
 A kind says what its plans cost and refuse, how a process on a node takes part, and what its samples and bytes mean. All
 of it is pure but for :meth:`Kind.join`. The methods here are those of a kind that moves nothing that anyone knows of;
@@ -112,7 +112,7 @@ class Kind(Generic[P]):
     # What a plan is
 
     def own_plan(self, topology: Topology) -> P:
-        """The plan of a kind whose trials have no scheme.
+        """Make the plan of a kind whose trials have no scheme.
 
         Raises:
             SchemeError: it cannot use this topology.
@@ -120,7 +120,7 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def for_scripts(self, plan: P, topology: Topology) -> Forest:
-        """The plan by which the collectives of a script move along the same trees.
+        """Make the plan by which the collectives of a script move along the same trees.
 
         Raises:
             SchemeError: it has none for them.
@@ -138,16 +138,17 @@ class Kind(Generic[P]):
         """
 
     def drawn(self, plan: P, seed: int) -> P:
-        """The plan with all that it draws by lot drawn by the experiment's seed; the same one if it draws nothing."""
+        """Draw by lot, with the experiment's seed, all that the plan leaves to chance; return the plan itself if it
+        leaves nothing."""
         return plan
 
     def placed(self, plan: P, part: Part) -> P:
-        """In the numbers of the whole network, a plan that was made for :attr:`.Part.topology`; of a kind that
-        :attr:`shares_network`."""
+        """Put a plan that was made for :attr:`.Part.topology` into the whole network's numbers of nodes. Only kinds
+        that :attr:`shares_network` do this."""
         raise NotImplementedError
 
     def verify(self, plan: P, topology: Topology) -> None:
-        """Return only if the plan does there what it is for.
+        """Return only if the plan, on this topology, does what it is for.
 
         Raises:
             SchemeError: it does not.
@@ -168,32 +169,34 @@ class Kind(Generic[P]):
         """
 
     def encode(self, plan: P) -> dict[str, NDArray[Any]]:
-        """All that a worker gets to know of a plan, by name; a trial's identity depends on it."""
+        """Encode all that a worker gets to know of a plan, by name; a trial's identity depends on it."""
         raise NotImplementedError
 
     def decode(self, encoded: Mapping[str, NDArray[Any]]) -> P:
-        """The plan that :meth:`encode` took apart."""
+        """Rebuild the plan that :meth:`encode` took apart."""
         raise NotImplementedError
 
     def to_json(self, plan: P) -> dict[str, Any]:
-        """A plan for programs."""
+        """Return a plan as JSON, for programs."""
         raise NotImplementedError
 
     def describe(self, plan: P) -> list[tuple[str, str]]:
-        """For people: names and what they are, beside what all plans have."""
+        """Describe a plan for people: names and values, besides those that all plans have."""
         return []
 
     def least_text(self, bound: str, whole: str) -> str:
-        """For people: the least GST, of a ``bound`` and the time that the busiest link takes for a ``whole`` round."""
+        """Word the least GST for people, from a ``bound`` and the time that the busiest link takes for a ``whole``
+        round."""
         return bound
 
     def said_bytes(self, plan: P) -> int:
-        """What a process tells at most of each worker and iteration, besides its own iterations."""
+        """Return an upper bound of the bytes that a process reports for each worker and iteration, besides its own
+        iterations."""
         return 64
 
     def cannot(self, plan: P) -> Mapping[str, Refusal]:
-        """Effects of perturbations that make no sense for it (``computing``, ``steps``, ``circuits``), and moments that
-        are told by ``iterations``; each with the reason."""
+        """Return the refusal of each effect of perturbations that makes no sense for this plan (``computing``,
+        ``steps``, ``circuits``), and of moments that are told by ``iterations``; each says why."""
         return {}
 
     def goes_on(self, plan: P) -> bool:
@@ -201,7 +204,8 @@ class Kind(Generic[P]):
         return False
 
     def without(self, plan: P, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> P:
-        """The plan that one which :meth:`goes_on` is replaced by when these nodes are dead; ``plan`` is the first one.
+        """Make the plan that replaces one which :meth:`goes_on` when these nodes are dead; ``plan`` is the trial's
+        first one.
 
         Raises:
             SchemeError: it cannot do without them.
@@ -209,38 +213,38 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def survives(self, plan: P) -> Collection[str]:
-        """The processes, of :meth:`processes`, without which the others go on by themselves when they have lost them:
-        no plan is made, and nobody rejoins. They notice it within :attr:`.WorkerJob.loss_s`, and one of them tells in
-        its last line whom they have lost, with that line's moment: ``lost``, a list of (node, when that was noticed,
-        when weights were changed next or None), and ``time`` and ``clock_s``, which are both now on the process's
-        clock. What became of the updates is the affair of :meth:`told`."""
+        """Return the processes, of :meth:`processes`, without which the others go on by themselves: no new plan is
+        made, and a lost process does not rejoin. The others notice a loss within :attr:`.WorkerJob.loss_s`. One of them
+        reports it in its last line, with that line's moment: ``lost``, a list of (node, when that was noticed, when
+        weights were changed next or None), and ``time`` and ``clock_s``, which are both now on the process's clock.
+        :meth:`told` finds out what became of the updates."""
         return ()
 
     def returns(self, plan: P) -> Collection[str]:
-        """The processes, of :meth:`processes`, that can be started again from a checkpoint of their own when they were
-        killed, or stood still for :attr:`.WorkerJob.loss_s` and were ended therefore, and whom the others then find
-        again. They tell of it in their last line, as :meth:`survives` says; with
-        a fourth entry, the lost updates as (rank, iteration)."""
+        """Return the processes, of :meth:`processes`, that can be started again from a checkpoint of their own when
+        they were killed, or stood still for :attr:`.WorkerJob.loss_s` and were ended therefore. The other processes
+        then find them again. They report it in their last line, as :meth:`survives` says, with a fourth entry: the lost
+        updates as (rank, iteration)."""
         return ()
 
     def journals(self, plan: P) -> Collection[str]:
-        """The processes, of :meth:`processes`, that tell what they do as they go (:meth:`.Session.tells`). Nobody else
-        may: what is known of a server that was lost is from there."""
+        """Return the processes, of :meth:`processes`, that report what they do as they go (:meth:`.Session.tells`). No
+        other process may: these reports are all that is known of a server that was lost."""
         return ()
 
     def saved_bytes(self, plan: P, iterations: int) -> int:
-        """What the checkpoint of a process that :meth:`returns` has at most besides arrays, after so many iterations of
-        each worker."""
+        """Return an upper bound of the bytes, besides arrays, in the checkpoint of a process that :meth:`returns`,
+        after so many iterations of each worker."""
         return 0
 
     def keepers(self, plan: P) -> Sequence[int]:
-        """The nodes that write checkpoints: together they have all weights once. None where nobody can."""
+        """Return the nodes that write checkpoints, which together have all weights once; None where no node can."""
         return ()
 
     # What it costs
 
     def cost(self, plan: P, topology: Topology, gradient_bytes: float) -> Cost:
-        """What one synchronisation costs.
+        """Compute the cost of one synchronisation.
 
         Raises:
             TopologyError: two neighbours have no route.
@@ -248,39 +252,42 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def releases(self, plan: P, topology: Topology, gradient_bytes: float) -> Releases | None:
-        """Which bytes can have left when; None where that is not known, or would take too long to work out."""
+        """Return which bytes can have left at which time; None where that is not known, or would take too long to work
+        out."""
         return None
 
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
-        """The least job completion time (s); ``pace_s`` is float64[workers, iterations], what computing takes."""
+        """Return the least job completion time (s); ``pace_s`` is float64[workers, iterations], what computing
+        takes."""
         raise NotImplementedError
 
     def likely_jct_s(self, plan: P, demand: Demand) -> float | None:
-        """About how long a job takes, for a guess at the time of a run; None where the least time tells as much. It has
-        to be quick."""
+        """Estimate how long (s) a job takes, to guess the time of a run; None where the least time says as much. This
+        has to be quick."""
         return None
 
     def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
-        """Numbers of a job if nothing but computing and links took time, whose rates change as
-        :attr:`Demand.changes` says and which nothing else disturbs, by names of metrics that
-        :mod:`testbed.analysis.dictionary` defines; empty where nobody knows, or it would take too long to work out."""
+        """Predict numbers of a job in which only computing and links take time, links change as :attr:`Demand.changes`
+        says, and nothing else disturbs. Keys are names of metrics that :mod:`testbed.analysis.dictionary` defines;
+        empty where there is no prediction, or it would take too long."""
         return {}
 
     def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
-        """The predicted time of an iteration (s), where payload has that share of a link's rate, and workers compute at
-        that pace; None where nobody predicts it."""
+        """Predict the time of an iteration (s), where ``goodput`` is payload's share of a link's rate, and computing
+        takes ``pace_s``; None where there is no prediction."""
         return None
 
     def critical_path(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
-        """What decides the time of :meth:`iteration_s`, from its start to its end; empty where nobody predicts it."""
+        """List the stages that decide the time of :meth:`iteration_s`, from its start to its end; empty where there is
+        no prediction."""
         return ()
 
     def chunk_bytes(self, plan: P, gradient_bytes: float, largest_bytes: int) -> int:
-        """The size of chunks where none is asked for, and the links suit chunks of ``largest_bytes``."""
+        """Return the size of chunks where none is asked for, and the links suit chunks of ``largest_bytes``."""
         return largest_bytes
 
     def chunks(self, plan: P, gradient: Any, chunk_bytes: int) -> int:
-        """How many chunks all processes send in one synchronisation.
+        """Count the chunks that all processes send in one synchronisation.
 
         Raises:
             SpecError: the gradient cannot be cut so.
@@ -288,57 +295,60 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def unknown_bytes(self, plan: P) -> str:
-        """Why the bytes on the wire cannot be told beforehand; empty where they can."""
+        """Say why the bytes on the wire cannot be told beforehand; empty where they can."""
         return ""
 
     def unknown_load(self, plan: P) -> str:
-        """Why nobody can tell beforehand whether a machine carries it; empty where somebody can."""
+        """Say why it cannot be told beforehand whether a machine carries the load; empty where it can."""
         return ""
 
     def rounding(self, plan: P) -> float:
-        """By how much a right sum of a profile's values may be off."""
+        """Return by how much a right sum of a profile's values may be off."""
         return 0.0
 
     def scale(self, plan: P) -> float | None:
-        """Integer steps to 1.0 of what travels; None where floats do, or where each chunk has a scale of its own."""
+        """Return how many integer steps make 1.0 in what travels; None where floats travel, or where each chunk has a
+        scale of its own."""
         return None
 
     def sum_error(self, plan: P, norms: float, floats: int, chunk_bytes: int) -> float:
-        """By how much the norm of a sum's error may be, besides the rounding of floats, as a share of the ``norms`` of
-        its terms, all added."""
+        """Return an upper bound of the norm of a sum's error, besides the rounding of floats, as a share of the
+        ``norms`` of its terms, all added."""
         return 0.0
 
     def paces(self, plan: P) -> Sequence[float]:
-        """By rank, how much of the pace a worker computes for at least; empty where each computes all of it."""
+        """Return by rank the least share of the pace for which a worker computes; empty where each computes for all of
+        it."""
         return ()
 
     # Who takes part
 
     def pairs(self, plan: P) -> list[tuple[int, int]]:
-        """Each (sender, receiver) once, sorted."""
+        """List each (sender, receiver) once, sorted."""
         raise NotImplementedError
 
     def neighbours(self, plan: P, process: str) -> list[int]:
-        """The nodes with which this process of ours has a connection, sorted; at the other end is the one process there
-        that has any. So of the processes of a node, one is connected with other nodes, and no two share a port."""
+        """Return the nodes with which this process of ours has a connection, sorted. At the other end is the only
+        process there that has connections. So one process of each node is connected with other nodes, and no two share
+        a port."""
         raise NotImplementedError
 
     def meet(self, plan: P) -> Sequence[int]:
-        """Nodes any two of which may connect, besides neighbours."""
+        """Return nodes of which any two may connect, besides neighbours."""
         return ()
 
     def processes(self, plan: P) -> dict[str, int]:
-        """The node of each process, by the process's name (:mod:`testbed.base.process_names`): workers by rank, then
-        the others. A worker has its node's name. Here, each node that takes part has one process."""
+        """Return the node of each process, by the process's name (:mod:`testbed.base.process_names`): workers by rank,
+        then the others. A worker has its node's name. By default, each node that takes part has one process."""
         others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
         return {plan.nodes[node]: node for node in (*plan.workers, *others)}
 
     def role(self, plan: P, process: str) -> str:
-        """What a process of :meth:`processes` is for, in a word."""
+        """Name the role of a process of :meth:`processes`, in a word."""
         return "worker" if self.processes(plan)[process] in plan.workers else "aggregator"
 
     def meeting_port(self, plan: P) -> int | None:
-        """Where rank 0 listens for the others, if they meet by themselves."""
+        """Return the port at which rank 0 listens for the others, if they meet by themselves; otherwise None."""
         return None
 
     def needs_agent(self, plan: P) -> bool:
@@ -350,7 +360,8 @@ class Kind(Generic[P]):
         return False
 
     def polling(self, plan: P) -> str:
-        """Whose processes keep their cores busy while they wait, so that idle time does not tell; empty for nobody."""
+        """Name the processes that keep their cores busy while they wait, so that idle time says nothing; empty if none
+        does."""
         return ""
 
     # On a node
@@ -359,8 +370,8 @@ class Kind(Generic[P]):
         """Import what its processes need, so that those that are forked from this one need not."""
 
     def wrap(self) -> None:
-        """In the process of a rank of the user's script, while it imports PyTorch: give the script the collectives of a
-        kind whose ranks are scripts."""
+        """Give the script the collectives of a kind whose ranks are scripts. This runs in the process of a rank of the
+        user's script, while it imports PyTorch."""
         raise NotImplementedError
 
     def join(self, job: WorkerJob, plan: P, part: Participant | None, called_off: Callable[[], None]) -> Session:
@@ -373,12 +384,12 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
-        """A worker's part where what it computes depends on the plan; None where its task alone knows it
+        """Make a worker's part where what it computes depends on the plan; None where its task alone decides it
         (:mod:`testbed.workloads.tasks`)."""
         return None
 
     def values(self, job: WorkerJob, rank: int) -> Values:
-        """A profile's gradients of a rank, and what must become of them."""
+        """Return a profile's gradients of a rank, and the sums that they must become."""
         from testbed.workloads.job import Replay
         from testbed.workloads.learning.replay import Updates, Values
 
@@ -391,7 +402,7 @@ class Kind(Generic[P]):
     # Afterwards
 
     def told(self, plan: P, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        """What processes have told, held against each other; ``done`` are their last lines.
+        """Check the reports of processes against each other, and put them together; ``done`` are their last lines.
 
         Raises:
             WorkerError: they contradict each other.
@@ -399,34 +410,35 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def library(self, plan: P) -> str:
-        """Whose backend carries the collectives of a script under this plan; empty for ours."""
+        """Name the library whose backend carries the collectives of a script under this plan; empty for ours."""
         return ""
 
     def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
-        """What the ranks of a script have told, put together; of a kind whose ranks are programs that tell something.
+        """Put together the reports of a script's ranks; of a kind whose ranks are programs that report something.
         ``warmup`` is how many iterations medians are to leave out, and ``shaper`` what links let pass before their
         rates count."""
         raise NotImplementedError
 
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
-        """The cost of an average synchronisation, if that is known only now; otherwise None."""
+        """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""
         return None
 
     def cost_reconfigured(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
-        """The cost of an average synchronisation of a kind that :attr:`tells_unsent`, over circuits that moved
+        """Return the cost of an average synchronisation of a kind that :attr:`tells_unsent`, over circuits that moved
         meanwhile, so that links carried these bytes."""
         raise NotImplementedError
 
     def judge(self, seen: Evidence) -> Iterable[Check]:
-        """Its own checks of a finished trial."""
+        """Make the kind's own checks of a finished trial."""
         return ()
 
     def held(self, plan: P) -> Sequence[int] | None:
-        """By rank, how many weights each worker saves in the end, where none has all of them; None where each has."""
+        """Return by rank how many weights each worker saves in the end, where no worker has all of them; None where
+        each has."""
         return None
 
     def collected(self, plan: P, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """All weights, as the task orders them, of what each worker has saved (:meth:`held`).
+        """Put together all weights, as the task orders them, from those that each worker has saved (:meth:`held`).
 
         Raises:
             WorkerError: workers that hold the same ones have not the same bits.
@@ -434,12 +446,12 @@ class Kind(Generic[P]):
         raise NotImplementedError
 
     def losing(self, plan: P) -> Sequence[int]:
-        """The ranks that find a loss in each iteration of a training."""
+        """Return the ranks that compute a loss in each iteration of a training."""
         return range(len(plan.workers))
 
     @cached_property
     def measures(self) -> Measures:
-        """What the times in its samples mean."""
+        """Meaning of the times in its samples."""
         from testbed.workloads.kinds.measures import Measures
 
         return Measures()
@@ -479,12 +491,13 @@ AnyKind: TypeAlias = Kind[Any]
 
 
 IN_EVERY_PLAN = ("library", "asynchronous")
-"""The kinds of which each plan says whether it is of them. Identities of trials depend on that, so kinds that came
-later are named in their own plans only."""
+"""The kinds that each plan names, with a value or None, whether it is of them or not. Identities of trials depend on
+that, so later kinds are named in their own plans only."""
 
 
 def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:
-    """By kinds that have one, who runs the plan."""
+    """Return the fields of the plan's :attr:`Forest.run_by` under the name of its kind, and None for the other kinds
+    that are in every plan."""
     told = None if plan.run_by is None else asdict(plan.run_by)  # type: ignore[call-overload]
     if told:  # what a plan may have, and has not, does not make it another one than before there was such a thing
         told = {name: value for name, value in told.items() if value != ()}
@@ -493,5 +506,5 @@ def _run_by(plan: Forest) -> dict[str, dict[str, Any] | None]:
 
 
 def _tells(run_by: type[RunBy] | None) -> bool:
-    """Whether there is more to say of it than that it is there."""
+    """Whether a ``run_by`` of this type has fields, so that more must be stored than that it is there."""
     return run_by is not None and bool(fields(run_by))  # type: ignore[arg-type]

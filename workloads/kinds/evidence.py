@@ -1,4 +1,4 @@
-"""What a kind is told of a trial that has run, and what it makes of it."""
+"""Data that a kind gets about a trial that has run, and the account that it makes of that trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """What one process has sent another in a whole trial, without headers.
+    """Bytes that one process has sent another in a whole trial, without headers.
 
     Attributes:
         src, dst: their nodes.
@@ -34,7 +34,7 @@ class Exchanged:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the workers of a finished trial left behind, for the checks of its kind.
+    """Results of the workers of a finished trial, for the checks of its kind.
 
     Attributes:
         samples: of all iterations, as :mod:`testbed.analysis.metrics` has them; without a row or a column where ranks
@@ -59,7 +59,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Told:
-    """What a trial's processes have told about what they did, held against each other.
+    """Reports of a trial's processes about what they did, checked against each other.
 
     Attributes:
         samples: those that count.

@@ -1,4 +1,4 @@
-"""What the times in a trial's samples mean, where all workers get the sum of each iteration together.
+"""Meaning of the times in a trial's samples, where all workers get the sum of each iteration together.
 
 ``samples`` is a table as :mod:`testbed.analysis.metrics` describes it. A kind whose samples mean something else
 overrides what differs; :mod:`testbed.analysis.metrics` has the definitions.
@@ -17,7 +17,7 @@ SYNCHRONISING, TRAINING = "during synchronisation", "during training"
 
 
 class Measures:
-    """Of synchronous schemes.
+    """Measures of synchronous schemes.
 
     Attributes:
         columns: of a table of samples, besides those that every kind has.
@@ -32,48 +32,48 @@ class Measures:
     fates: Mapping[int, str] = {}
 
     def rounds(self, samples: pd.DataFrame) -> pd.DataFrame:
-        """The samples with rounds for iterations, where these are not what all workers do together."""
+        """Return the samples with rounds for iterations, where these are not what all workers do together."""
         return samples
 
     def gst_s(self, samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
-        """As :func:`testbed.analysis.metrics.gst_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.gst_s`."""
         moments = last_moments(samples)
         return (moments["sum_s"] - moments["ready_s"]).iloc[skip:].rename("gst_s")
 
     def iterations_s(self, samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
-        """As :func:`testbed.analysis.metrics.iterations_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.iterations_s`."""
         return differences(last_moments(samples)["sum_s"], samples, skip)
 
     def jct_s(self, samples: pd.DataFrame) -> float:
-        """As :func:`testbed.analysis.metrics.jct_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.jct_s`."""
         return float(last_moments(samples)["end_s"].iloc[-1] - samples["start_s"].min())
 
     def compute_s(self, samples: pd.DataFrame) -> float:
-        """As :func:`testbed.analysis.metrics.compute_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.compute_s`."""
         moments = last_moments(samples)
         begin = moments["end_s"].shift(fill_value=float(samples["start_s"].min()))
         return float((moments["ready_s"] - begin).sum())
 
     def sync_s(self, samples: pd.DataFrame) -> float:
-        """As :func:`testbed.analysis.metrics.sync_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.sync_s`."""
         moments = last_moments(samples)
         return float((moments["end_s"] - moments["ready_s"]).sum())
 
     def waits_s(self, samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
-        """As :func:`testbed.analysis.metrics.waits_s`."""
+        """Return the same as :func:`testbed.analysis.metrics.waits_s`."""
         ready = samples.pivot(index="iteration", columns="rank", values="ready_s")
         return ready.rsub(last_moments(samples)["ready_s"], axis=0).iloc[skip:]
 
     def going_s(self, samples: pd.DataFrame) -> pd.Series[float]:
-        """For each sample, from when on (s) its worker synchronises, rather than waiting for others."""
+        """Return for each sample from when on (s) its worker synchronises, rather than waiting for others."""
         return samples.groupby("iteration")["ready_s"].transform("max")
 
     def staleness(self, samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
-        """As :func:`testbed.analysis.metrics.staleness`."""
+        """Return the same as :func:`testbed.analysis.metrics.staleness`."""
         return None
 
     def on_the_wire(self, samples: pd.DataFrame, *, overlapped: bool) -> tuple[Windows, str]:
-        """(start, end) of each time in which gradients are on the wire, in seconds, and when that is in words;
+        """Return (start, end) of each time in which gradients are on the wire, in seconds, and when that is in words;
         ``overlapped`` says that they leave while they are computed."""
         by = samples.groupby("iteration")
         last = by[["ready_s", "sum_s"]].max()
@@ -81,25 +81,26 @@ class Measures:
         return list(zip(begin, last["sum_s"], strict=True)), SYNCHRONISING
 
     def adding_s(self, samples: pd.DataFrame) -> tuple[float, str]:
-        """For how long (s) a node without a gradient of its own is at work at most, and when that is in words."""
+        """Return for how long (s) a node without a gradient of its own is at work at most, and when that is in
+        words."""
         return self.sync_s(samples), SYNCHRONISING
 
     def core_wait(self, samples: pd.DataFrame) -> tuple[float, str]:
-        """For which share of GST the worst worker waited for a core, the median over iterations; and in words of
-        what."""
+        """Return the share of GST for which the worst worker waited for a core, the median over iterations; and the
+        name of what the share is of."""
         by = samples.groupby("iteration")
         window = by["sum_s"].max() - by["ready_s"].max()
         return float((by["wait_s"].max() / window).median()), "a synchronisation"
 
 
 def differences(last_s: pd.Series[float], samples: pd.DataFrame, skip: int) -> pd.Series[float]:
-    """How long after each other moments come, the first after the first worker's start."""
+    """Return the times between moments that follow each other, the first since the first worker's start."""
     before_s = last_s.shift(fill_value=float(samples["start_s"].min()))
     return (last_s - before_s).iloc[skip:].rename("iteration_s")
 
 
 def last_moments(samples: pd.DataFrame) -> pd.DataFrame:
-    """By iteration in order, the moment (s) the last rank is ready, has the sum, and ends.
+    """Return for each iteration, in order, the moments (s) at which the last rank is ready, has the sum, and ends.
 
     Raises:
         OutputError: an iteration is not there for every rank, or there is none.

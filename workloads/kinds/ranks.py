@@ -1,4 +1,4 @@
-"""What ranks of a script tell while it runs, read and checked, and what its kind of trial makes of it."""
+"""Reports of a script's ranks while it runs, read and checked, and the account that its kind of trial makes of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
 
 SUMS = frozenset({"allreduce", "reduce_scatter"})
-"""The collectives that add gradients up."""
+"""Collectives that add gradients up."""
 PAIRED = frozenset({"send", "recv"})
-"""What two ranks do, and the others of their group do not know of."""
+"""Operations between two ranks, of which the others of their group do not know."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Call:
 
     @property
     def held_s(self) -> float | None:
-        """For how long it held the script in all; None if its waits are not seen."""
+        """Time (s) for which it held the script in all; None if its waits are not seen."""
         return None if self.waited_s is None else self.asking_s + self.waited_s
 
     @property
@@ -72,13 +72,13 @@ class Call:
 
     @property
     def moves_s(self) -> float:
-        """From when on it moves; when it was asked for, if that is not known."""
+        """Moment from which on it moves; when it was asked for, if that is not known."""
         return self.asked_s if self.came_s is None else self.came_s
 
 
 @dataclass(frozen=True)
 class Logged:
-    """Numbers that a script told at a moment (s), by name."""
+    """Numbers that a script logged at a moment (s), by name."""
 
     at_s: float
     values: Mapping[str, float]
@@ -86,7 +86,7 @@ class Logged:
 
 @dataclass(frozen=True)
 class Compared:
-    """A sum beside Gloo's of the same: the largest difference over the largest number."""
+    """Comparison of a sum with Gloo's of the same arrays: the largest difference over the largest number."""
 
     group: int
     sequence: int
@@ -111,14 +111,14 @@ class Failed:
 
     @property
     def name(self) -> str:
-        """``allreduce 12 of group 0``."""
+        """Name of the collective, such as ``allreduce 12 of group 0``."""
         number = "" if self.sequence is None else f" {self.sequence}"
         return f"{self.op}{number} of group {self.group}"
 
 
 @dataclass(frozen=True)
 class RankRows:
-    """All that a rank told.
+    """All that a rank reported.
 
     Attributes:
         met_s: when its process group was made (s).
@@ -144,7 +144,7 @@ class RankRows:
 
 @dataclass(frozen=True)
 class Account:
-    """What a script did.
+    """Account of a script's run.
 
     Attributes:
         samples: a row for each rank and iteration (:mod:`testbed.analysis.metrics`); None where its sums show no

@@ -1,4 +1,4 @@
-"""What a kind of trial tells of its transfers, where somebody has planned each of them."""
+"""Transfers of a kind of trial that plans each of them, as it reports them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Purpose(IntEnum):
-    """What a transfer is for."""
+    """Purpose of a transfer."""
 
     UPDATE = 0
     SUM = 1
@@ -16,7 +16,7 @@ class Purpose(IntEnum):
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The purpose in words, for people."""
         return _TEXTS[self]
 
 

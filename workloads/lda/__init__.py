@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation (LDA): which topics a collection of documents has, by collapsed Gibbs sampling.
+"""Latent Dirichlet allocation (LDA): the topics of a collection of documents, by collapsed Gibbs sampling.
 
 Each token of each document has a topic. The model is the word-topic counts: how many tokens of each word have each
 topic. In AD-LDA every worker has a shard of the documents. In an iteration it draws a new topic for each of its tokens,

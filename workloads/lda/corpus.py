@@ -15,14 +15,14 @@ from testbed.base.errors import SpecError
 Ints = NDArray[np.int64]
 
 MOST_TOKENS = 2**24
-"""A count is at most the number of tokens, and float32 has all whole numbers up to this one."""
+"""Limit on the tokens: a count is at most their number, and float32 has all whole numbers up to this one."""
 MOST_WORDS = 1_000_000
-"""Of a vocabulary before rare words are left out. UCI's largest, PubMed's, has 141,043."""
+"""Limit on a vocabulary before rare words are left out. UCI's largest, PubMed's, has 141,043."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """How often each document has each word: entries with the same index belong together.
+    """Counts of each document's words: entries with the same index belong together.
 
     Attributes:
         documents, words, counts: of each entry, sorted by document; each pair of document and word is there once.
@@ -36,13 +36,13 @@ class Bags:
 
     @classmethod
     def of(cls, entries: Ints, vocabulary: int) -> Bags:
-        """From a row (document, word, count) each."""
+        """Make bags of rows (document, word, count)."""
         documents, words, counts = entries[np.lexsort((entries[:, 1], entries[:, 0]))].T
         return cls(documents, words, counts, vocabulary)
 
     @classmethod
     def of_texts(cls, texts: Sequence[Sequence[str]]) -> Bags:
-        """From the words of each document; words get their numbers in alphabetical order."""
+        """Make bags of the words of each document; words get their numbers in alphabetical order."""
         known = {word: number for number, word in enumerate(sorted({word for text in texts for word in text}))}
         rows = [
             (document, known[word], count)
@@ -52,8 +52,8 @@ class Bags:
         return cls.of(np.array(rows, np.int64).reshape(-1, 3), len(known))
 
     def without(self, least_documents: int, most_documents: float) -> Bags:
-        """The same without words that fewer than ``least_documents`` documents have, or more than this share of them;
-        and without documents that have no word then. Words and documents get new numbers."""
+        """Remove words that fewer than ``least_documents`` documents have, or more than a share ``most_documents`` of
+        them; and documents that have no word then. Words and documents get new numbers."""
         all_documents = len(np.unique(self.documents))
         having = np.bincount(self.words, minlength=self.vocabulary)
         kept = (having >= least_documents) & (having <= most_documents * all_documents)
@@ -81,7 +81,7 @@ class Documents:
         return cls(np.repeat(bags.words, bags.counts), lengths)
 
     def select(self, chosen: Ints) -> Documents:
-        """Some of them, in this order."""
+        """Select some documents, in this order."""
         starts = np.cumsum(self.lengths) - self.lengths
         lengths = self.lengths[chosen]
         ends = np.cumsum(lengths)
@@ -89,14 +89,14 @@ class Documents:
         return Documents(self.words[at], lengths)
 
     def shuffled(self, random: np.random.Generator) -> Documents:
-        """The same with the tokens of each document in another order."""
+        """Return the same documents with the tokens of each in another order."""
         document = np.repeat(np.arange(len(self.lengths)), self.lengths)
         return Documents(self.words[np.lexsort((random.random(len(document)), document))], self.lengths)
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """What is sampled, and what the result is tested on.
+    """Documents that are sampled, and others on which the result is tested.
 
     Attributes:
         train: documents that workers share.
@@ -111,11 +111,11 @@ class Corpus:
 
 
 LEAST_TESTED = 2
-"""Tokens of a document of which one half is to foretell the other."""
+"""Least tokens of a document of which one half is to foretell the other."""
 
 
 def corpus(bags: Bags, held_out: float, seed: int, shown: str) -> Corpus:
-    """Hold a share of the documents out, at random; ``shown`` is what errors call the corpus.
+    """Hold a share of the documents out, at random; ``shown`` is the name of the corpus in errors.
 
     Raises:
         SpecError: too few documents are left for either.
@@ -136,7 +136,7 @@ def corpus(bags: Bags, held_out: float, seed: int, shown: str) -> Corpus:
 
 
 def shards(lengths: Ints, world: int, seed: int) -> list[Ints]:
-    """The documents of each worker, so that all have about as many tokens: the longest document first, each to the
+    """Deal the documents to workers, so that all have about as many tokens: the longest document first, each to the
     worker that has the fewest tokens so far (Graham 1969), documents of one length at random.
 
     Raises:
@@ -155,7 +155,7 @@ def shards(lengths: Ints, world: int, seed: int) -> list[Ints]:
 
 
 def too_few(documents: int, world: int) -> SpecError:
-    """A worker would have nothing to sample."""
+    """Make the error for more workers than documents: one would have nothing to sample."""
     return SpecError(
         f"the corpus has {documents:,} documents to train on, and {world:,} workers need one each",
         fix="take a larger corpus, or fewer hosts",

@@ -17,15 +17,15 @@ from testbed.base.errors import SpecError
 from testbed.workloads.lda.corpus import MOST_TOKENS, MOST_WORDS, Bags
 
 LONGEST_LINE = 64
-"""Characters: three numbers of 19 digits, and spaces."""
+"""Limit on the characters of a line: three numbers of 19 digits, and spaces."""
 MOST_ANNOUNCED = 10**12
-"""Of each; numbers of documents are kept in 64 bits."""
+"""Limit on each number in the first lines; numbers of documents are kept in 64 bits."""
 HEADER = ("documents", "words", "lines with counts")
 WANTED = "three whole numbers above 0 (document, word, count)"
 
 
 def read(path: Path, shown: str, most_documents: int | None) -> Bags:
-    """The documents of a file, the first ``most_documents`` of them; ``shown`` is what errors call it.
+    """Read the documents of a file, the first ``most_documents`` of them; ``shown`` is its name in errors.
 
     Raises:
         SpecError: it cannot be read, is not in this format, or has too many tokens.
@@ -42,7 +42,7 @@ def read(path: Path, shown: str, most_documents: int | None) -> Bags:
 
 
 def _opened(path: Path, shown: str) -> int:
-    """An open file, without waiting: others may have put something else in its place, such as a FIFO. Files of the
+    """Open a file without waiting: others may have put something else in its place, such as a FIFO. Files of the
     kernel's have no size and may wait for ever, as ``/proc/kmsg`` does, where what was read is gone."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     found = os.fstat(descriptor)
@@ -55,7 +55,7 @@ def _opened(path: Path, shown: str) -> int:
 
 
 class _Reader:
-    """Reads one file, and knows in which line it is."""
+    """Reader of one file, which knows in which line it is."""
 
     def __init__(self, shown: str) -> None:
         self._shown, self._line = shown, 0
@@ -128,7 +128,7 @@ def _unfit(shown: str, why: str) -> SpecError:
 
 
 def too_large(shown: str) -> SpecError:
-    """A count could be beyond what float32 tells exactly."""
+    """Make the error for too many tokens: a count could be beyond the whole numbers that float32 has."""
     return SpecError(
         f"corpus {shown!r} has more than {MOST_TOKENS:,} tokens, and float32 counts exactly only up to that",
         fix="take a part of it: documents: 10000",

@@ -26,13 +26,13 @@ from testbed.workloads.registry import lookup
 TEXTS: dict[str, Callable[[], list[list[str]]]] = {"lee": texts.lee, "python_reference": texts.python_reference}
 """Corpora that need no file of the user's."""
 DIGITS = 16
-"""Of a digest, in hexadecimal."""
+"""Hexadecimal digits of a digest."""
 _ARRAYS = ("train_words", "train_lengths", "test_words", "test_lengths")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Which corpus a spec asks for, and which of its documents and words are taken.
+    """The corpus that a spec asks for, and which of its documents and words are taken.
 
     Attributes:
         documents: the first ones of a file; None for all.
@@ -104,13 +104,13 @@ def _npy(array: np.ndarray[tuple[int], np.dtype[np.int32]]) -> bytes:
 
 
 def load(model: TopicModel) -> Corpus:
-    """The corpus of a job, from the files that its trial got."""
+    """Load the corpus of a job, from the files that its trial got."""
     folder = Path(model.own[0]).parent
     arrays = [np.load(folder / f"{name}.npy", allow_pickle=False).astype(np.int64) for name in _ARRAYS]
     return Corpus(Documents(*arrays[:2]), Documents(*arrays[2:]), model.words)
 
 
 def dealt(model: TopicModel, world: int) -> list[Documents]:
-    """Each worker's documents."""
+    """Return each worker's documents."""
     train = load(model).train
     return [train.select(chosen) for chosen in shards(train.lengths, world, model.seed)]

@@ -36,13 +36,13 @@ Ints = NDArray[np.int64]
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 BLOCK = 128
-"""Tokens that are drawn together, at most. With 90 documents of 100 tokens, a token takes 1.4 to 1.9 us with 20 topics
-and 6 us with 100 topics on one core; one by one, 8 us and 8.5 us."""
+"""Largest number of tokens that are drawn together. With 90 documents of 100 tokens, a token takes 1.4 to 1.9 us with
+20 topics and 6 us with 100 topics on one core; one by one, 8 us and 8.5 us."""
 
 
 @dataclass(frozen=True)
 class _Same:
-    """Which tokens of a block have the same word, or are of the same document.
+    """The tokens of a block that have the same word, or are of the same document.
 
     Attributes:
         order: positions, with equal ones beside each other and in the block's order.
@@ -54,7 +54,7 @@ class _Same:
 
     @classmethod
     def of(cls, values: Ints) -> _Same | None:
-        """None where all values differ."""
+        """Group equal values; None where all differ."""
         order = np.argsort(values, kind="stable")
         ranked = values[order]
         begins = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
@@ -63,7 +63,7 @@ class _Same:
         return cls(order, np.repeat(begins, np.diff(np.r_[begins, len(values)])))
 
     def before(self, moves: Floats64) -> Floats64:
-        """By token, the sum of the moves of those before it in its group."""
+        """Sum up, by token, the moves of those before it in its group."""
         ranked = moves[self.order]
         running = np.cumsum(ranked, axis=0) - ranked
         found = np.empty_like(moves)
@@ -150,8 +150,8 @@ def sweep(scan: Scan, topics: Ints, counts: Floats32, prior: Prior, uniforms: Fl
 def _draw(
     block: _Block, before: Ints, known: tuple[Floats64, Floats32, Floats64], prior: Prior, uniforms: Floats64
 ) -> tuple[Ints, Floats64]:
-    """Topics of a block's tokens, and by token the sum of all topics' weights; ``known`` are the counts of documents,
-    of words and of all tokens when the block begins."""
+    """Draw the topics of a block's tokens; return them, and by token the sum of all topics' weights. ``known`` are the
+    counts of documents, of words and of all tokens when the block begins."""
     mixture, counts, totals = known
     rows = np.arange(len(before))
     in_document = mixture[block.documents]
@@ -180,7 +180,8 @@ def _weights(
     prior: Prior,
     smooth: float,
 ) -> Floats64:
-    """What the probabilities are proportional to, where the tokens before have made these ``moves``."""
+    """Compute the weights that the probabilities are proportional to, where the tokens before have made these
+    ``moves``."""
     in_document, of_word, in_all = known
     if moves is not None:
         if block.same_document:

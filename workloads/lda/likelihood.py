@@ -1,4 +1,5 @@
-"""How well a topic model foretells documents that it was not trained on: log-likelihood per token, in nats.
+"""Quality of a topic model: how well it foretells documents that it was not trained on, as log-likelihood per token, in
+nats.
 
 By document completion (Wallach, Murray, Salakhutdinov, Mimno, "Evaluation Methods for Topic Models", ICML 2009): half
 of a held-out document's tokens tell which topics it has, and the others are foretold. The topics' words are fixed
@@ -17,11 +18,11 @@ from testbed.workloads.lda.corpus import Documents
 from testbed.workloads.lda.gibbs import Prior
 
 STEPS = 50
-"""Of the fixed point. With 20 topics of the Lee corpus, further steps change the likelihood by less than 1e-3."""
+"""Steps of the fixed point. With 20 topics of the Lee corpus, further steps change the likelihood by less than 1e-3."""
 
 
 def per_token(counts: NDArray[np.float32], test: Documents, prior: Prior) -> float:
-    """The mean over the second halves of all documents; ``counts`` are float32[words, topics]."""
+    """Return the mean log-likelihood of the second halves of all documents; ``counts`` are float32[words, topics]."""
     table = counts.astype(np.float64) + prior.beta
     phi = table / table.sum(axis=0)
     ends = np.cumsum(test.lengths)
@@ -35,7 +36,7 @@ def per_token(counts: NDArray[np.float32], test: Documents, prior: Prior) -> flo
 
 
 def _folded_in(known: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """The topics of a document, float64[topics]; ``known`` are its known tokens' rows of phi."""
+    """Find the topics of a document, float64[topics]; ``known`` are its known tokens' rows of phi."""
     wide = known.shape[1]
     theta = np.full(wide, 1 / wide)
     for _ in range(STEPS):

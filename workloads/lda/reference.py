@@ -1,4 +1,4 @@
-"""What a distributed trial must come to, number for number: one process that samples all shards, from the same seeds.
+"""Reference for a distributed trial, number for number: one process that samples all shards, from the same seeds.
 
 Counts are whole, so sums have no order, and each draw is a function of counts and seed. So the trial's counts and those
 found here are the same bits, of synchronous schemes and, with the updates in the server's order, of others.
@@ -23,12 +23,13 @@ from testbed.workloads.learning.updates import Step, Update, steps
 
 REFERENCE = "a single process that samples every shard"
 MOST_TESTED = 50
-"""After so many iterations, evenly spaced, the likelihood of the held-out documents is found."""
+"""Largest number of iterations, evenly spaced, after each of which the likelihood of the held-out documents is
+computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What sampling comes to.
+    """Result of the reference's sampling.
 
     Attributes:
         first: the counts at the beginning.
@@ -42,26 +43,27 @@ class Reference:
 
 
 def shards(model: TopicModel, world: int) -> list[Shard]:
-    """All workers' shards, as they begin."""
+    """Make all workers' shards, as they begin."""
     return [Shard(model, rank, documents) for rank, documents in enumerate(files.dealt(model, world))]
 
 
 def tested(model: TopicModel, counts: Floats) -> float:
-    """The log-likelihood per token of the held-out documents."""
+    """Compute the log-likelihood per token of the held-out documents."""
     table = counts.reshape(model.words, model.topics)
     return per_token(table, files.load(model).test, Prior(model.alpha, model.beta))
 
 
 @cache
 def synchronous(model: TopicModel, world: int) -> Reference:
-    """Where all workers' changes are summed in each iteration. It is kept for the next trial with the same workload."""
+    """Sample as a synchronous trial does: all workers' changes are summed in each iteration. The result is kept for the
+    next trial with the same workload."""
     parts = shards(model, world)
     first = first_counts(parts, model.floats)
     return _traced(model, first, model.iterations, _sums(parts, first, model.iterations))
 
 
 def _sums(parts: Sequence[Shard], first: Floats, iterations: int) -> Iterator[Floats]:
-    """The counts after each iteration."""
+    """Yield the counts after each iteration."""
     counts, total, change = first.copy(), np.empty_like(first), np.empty_like(first)
     for iteration in range(iterations):
         total.fill(0)
@@ -75,8 +77,8 @@ def _sums(parts: Sequence[Shard], first: Floats, iterations: int) -> Iterator[Fl
 
 
 def asynchronous(model: TopicModel, world: int, order: Sequence[Update | Step]) -> Reference:
-    """Where each change is an update of its own, or a few are summed: these, in their order, each against the version
-    that it was.
+    """Sample as an asynchronous trial does: each change is an update of its own, or a few are summed: these, in their
+    order, each against the version that it was computed on.
 
     The curve is by rounds: as many updates that were not dropped, one after the other, as there are workers.
     """
@@ -91,7 +93,7 @@ def asynchronous(model: TopicModel, world: int, order: Sequence[Update | Step]) 
 
 
 def _by_rounds(counts: Iterable[tuple[int, Floats]], world: int) -> Iterator[Floats]:
-    """The counts once each round is over; at the end, those of a round that is not."""
+    """Yield the counts once each round is over; at the end, those of a round that is not."""
     done, now = 0, None
     for updates, now in counts:
         for _ in range((done + updates) // world - done // world):
@@ -102,7 +104,8 @@ def _by_rounds(counts: Iterable[tuple[int, Floats]], world: int) -> Iterator[Flo
 
 
 def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iterator[tuple[int, Floats]]:
-    """How many updates each step makes, and the counts after it. A dropped one makes none, and is in no version."""
+    """Yield how many updates each step makes, and the counts after it. A dropped update makes none, and is in no
+    version."""
     counts, change, version = first.copy(), np.empty_like(first), 0
     versions = {0: first}
     last_use = {update.version: at for at, step in enumerate(every) for update in step.updates}
@@ -124,7 +127,7 @@ def _steps(parts: Sequence[Shard], first: Floats, every: Sequence[Step]) -> Iter
 
 
 def _by_servers(shards: Sequence[Shard], first: Floats, order: Sequence[Update]) -> Iterator[Floats]:
-    """The counts after each round where several servers have a part of them each, and their orders are merged."""
+    """Yield the counts after each round where several servers have a part of them each, and their orders are merged."""
     rounds = range(len(shards), len(versions(order)) + 1, len(shards))
     parts = Parts(first, order, wanted=rounds)
 

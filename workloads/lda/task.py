@@ -1,4 +1,4 @@
-"""What a job says of a topic model."""
+"""A job's topic model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TopicModel:
 
     @property
     def arrays(self) -> int:
-        """The counts alone."""
+        """Number of arrays: the counts alone."""
         return 1
 
     @property

@@ -10,15 +10,16 @@ from testbed.base.errors import MissingToolError
 from testbed.workloads.data.text import help_topics
 
 WORD = re.compile(r"[a-z]{3,}")
-"""A run of at least three letters. Shorter ones are mostly parts of words (``don't``) and names of variables."""
+"""A word: a run of at least three letters. Shorter ones are mostly parts of words (``don't``) and names of
+variables."""
 LEE = ("lee_background.cor", "lee.cor")
-"""300 and 50 news of the Australian Broadcasting Corporation, one a line (Lee, Pincombe, Welsh 2005)."""
+"""Files with 300 and 50 news of the Australian Broadcasting Corporation, one a line (Lee, Pincombe, Welsh 2005)."""
 LEAST_WORDS = 100
-"""Of a document of ``python_reference``, as a topic of ``help()`` may be as long as a chapter."""
+"""Least words of a document of ``python_reference``, as a topic of ``help()`` may be as long as a chapter."""
 
 
 def lee() -> list[list[str]]:
-    """The Lee corpus, which is among the test data of the package gensim: 350 documents.
+    """Load the Lee corpus, which is among the test data of the package gensim: 350 documents.
 
     Importing gensim takes seconds and needs packages that its data does not, so the files are read alone.
 
@@ -39,7 +40,7 @@ def lee() -> list[list[str]]:
 
 
 def python_reference() -> list[list[str]]:
-    """The language reference that Python ships for its ``help()``, in pieces of whole paragraphs.
+    """Load the language reference that Python ships for its ``help()``, in pieces of whole paragraphs.
 
     Raises:
         MissingToolError: this Python comes without its documentation.
@@ -55,5 +56,5 @@ def python_reference() -> list[list[str]]:
 
 
 def words(text: str) -> list[str]:
-    """In lower case, in their order."""
+    """Split a text into its words, in lower case."""
     return WORD.findall(text.lower())

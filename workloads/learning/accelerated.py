@@ -1,4 +1,4 @@
-"""Training on a GPU where PyTorch sees one: the model lives there, and what is sent lives here.
+"""Training on a GPU where PyTorch sees one: the model lives there, and the gradients that are sent live on the host.
 
 Problem: the engine, and every library in its place, sends the gradient from one contiguous buffer of the host's memory
 and sums into it. A module on a GPU has its weights and gradients there.
@@ -27,7 +27,7 @@ from testbed.workloads.own import placed
 
 
 def device_for(compute: Compute, rank: int) -> torch.device | None:
-    """The GPU that a worker trains on; None for the CPU."""
+    """Return the GPU that a worker trains on; None for the CPU."""
     if compute.mode != "real" or not torch.cuda.is_available():
         return None
     return torch.device("cuda", rank % torch.cuda.device_count())
@@ -36,7 +36,7 @@ def device_for(compute: Compute, rank: int) -> torch.device | None:
 def replica_on(
     device: torch.device | None, training: Training, buckets: Sequence[tuple[int, int]] | None = None
 ) -> Replica:
-    """A replica that trains there.
+    """Make a replica that trains on a device.
 
     Raises:
         SpecError: as :class:`Replica`; or a user's module draws by chance, and other numbers there than on a CPU.
@@ -51,7 +51,7 @@ def replica_on(
 
 
 def name(device: torch.device | None) -> str:
-    """``cpu``, or ``cuda:0 (NVIDIA A100)``."""
+    """Name a device: ``cpu``, or ``cuda:0 (NVIDIA A100)``."""
     if device is None or device.type != "cuda":
         return "cpu"
     return f"{device} ({torch.cuda.get_device_name(device)})"
@@ -59,7 +59,7 @@ def name(device: torch.device | None) -> str:
 
 class DeviceReplica(Replica):
     """A replica whose module is on a device: ``gradient`` is the host's copy, page-locked if the device is a GPU, so
-    that it is copied at once; ``weights`` and ``velocity`` are as :meth:`fetch` last found them."""
+    that it is copied at once; ``weights`` and ``velocity`` are as :meth:`fetch` last copied them."""
 
     def __init__(self, training: Training, buckets: Sequence[tuple[int, int]] | None, device: torch.device) -> None:
         self._device = device

@@ -1,4 +1,5 @@
-"""Which layers' gradients leave together: one bucket, a bucket a layer, or layers fused until they have some size.
+"""Buckets of layers whose gradients leave together: one bucket, a bucket a layer, or layers fused until they have some
+size.
 
 Fusing follows PyTorch DDP (Li et al. 2020, sections 3.2.3 and 4.2; ``compute_bucket_assignment_by_size`` in its
 reducer.cpp): layers join a bucket in the order of the backward pass until it has reached its size, and the first bucket
@@ -16,7 +17,7 @@ FIRST_BUCKET_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Gradient:
-    """What is synchronised in an iteration.
+    """The gradient that is synchronised in an iteration.
 
     Attributes:
         tensors: floats of each tensor that has any, in gradient order.
@@ -35,7 +36,8 @@ class Gradient:
 
 
 def gradient(layers: Sequence[Sequence[int]], scale: float, layered: bool, bucket_bytes: int | None) -> Gradient:
-    """The gradient of a model whose ``layers`` (in the order of the backward pass) have tensors of these many floats.
+    """Describe the gradient of a model whose ``layers`` (in the order of the backward pass) have tensors of these many
+    floats.
 
     ``scale`` divides the floats: each tensor begins and ends where its original does, divided and rounded, so small
     ones may have none left. ``bucket_bytes`` are those of the original, so that the same layers are fused at any scale.
@@ -54,7 +56,8 @@ def gradient(layers: Sequence[Sequence[int]], scale: float, layered: bool, bucke
 
 
 def fuse(sizes: Sequence[int], edges: Sequence[int], bucket_bytes: int | None) -> tuple[range, ...]:
-    """Layers of each bucket: ``sizes`` are their bytes, and layer i is floats ``edges[i]`` to ``edges[i + 1]``.
+    """Return the layers of each bucket: ``sizes`` are their bytes, and layer i is floats ``edges[i]`` to ``edges[i +
+    1]``.
 
     Without ``bucket_bytes`` a layer is a bucket. One that has no float left waits for the next one that has.
     """
@@ -72,6 +75,6 @@ def fuse(sizes: Sequence[int], edges: Sequence[int], bucket_bytes: int | None) -
 
 
 def shares(macs: Sequence[int], groups: Sequence[range]) -> tuple[float, ...]:
-    """By bucket, its layers' share of the computing; ``macs`` are by layer, ``groups`` the layers of each bucket."""
+    """Return each bucket's share of the computing; ``macs`` are by layer, ``groups`` the layers of each bucket."""
     whole = sum(macs)
     return tuple(sum(macs[layer] for layer in group) / whole for group in groups)

@@ -27,16 +27,17 @@ if TYPE_CHECKING:  # a container's image need not have NumPy to read a job
 
     Floats = NDArray[np.float32]
 _PIECE_BYTES = 2**18
-"""Written at once: at 180 MB/s every 1.5 ms, as often as a process is woken without trouble."""
+"""Bytes that are written at once: at 180 MB/s every 1.5 ms, as often as a process is woken without trouble."""
 MOST_MORE_BYTES = 2**28
-"""Of what a checkpoint has besides arrays."""
+"""Limit on the bytes of a checkpoint besides its arrays."""
 _LONGEST_WAIT_S = 0.005
-"""Until a process that waits before its next piece looks after something else: at a scaled rate, one takes a second."""
+"""Longest time (s) until a process that waits before its next piece does something else: at a scaled rate, a piece may
+take a second."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a process writes.
+    """Settings of the checkpoints that a process writes.
 
     Attributes:
         every: after so many iterations, or, of a server, updates.
@@ -57,7 +58,7 @@ class Checkpoint:
 
 
 def part(floats: int, share: tuple[int, int, int] | None) -> list[tuple[int, int]]:
-    """The spans of a share of so many floats; two where it goes on from the beginning."""
+    """Return the spans of a share of so many floats; two where it goes on from the beginning."""
     if share is None:
         return [(0, floats)]
     count, of, first = share
@@ -68,7 +69,7 @@ def part(floats: int, share: tuple[int, int, int] | None) -> list[tuple[int, int
 
 
 class Keeper:
-    """Writes the checkpoints of one process.
+    """Writer of the checkpoints of one process.
 
     Attributes:
         count: how many there are,
@@ -83,16 +84,16 @@ class Keeper:
         more: Callable[[], bytes] = bytes,
         done: int = 0,
     ) -> None:
-        """``weights`` are looked at when they are written, and so is what else is needed to go on from there, ``more``.
-        So many iterations or updates were ``done`` before."""
+        """Set up; ``weights`` are looked at when they are written, and so is the data that is needed besides to go on
+        from there, ``more``. So many iterations or updates were ``done`` before."""
         self._asked, self._weights, self._more = asked, weights, more
         self._done, self.count, self.bytes = done, 0, 0
         self.took_s = 0.0
 
     def after(self, done: int, meanwhile: Callable[[], None] = lambda: None) -> bool:
-        """So many iterations or updates are done: write, if it is time; returns whether it was. Of several updates that
-        are done at once, one at which it was time is enough. ``meanwhile`` is called before anything is written, and
-        again and again until all is."""
+        """Write a checkpoint if it is time now that so many iterations or updates are done; return whether it was. Of
+        several updates that are done at once, one at which it was time is enough. ``meanwhile`` is called before
+        anything is written, and again and again until all is."""
         asked = self._asked
         before, self._done = self._done, done
         if asked is None or done // asked.every == before // asked.every or done >= asked.total:
@@ -113,7 +114,7 @@ class Keeper:
         return True
 
     def said(self) -> dict[str, Any]:
-        """What the process's last line tells of them."""
+        """Report them for the process's last line."""
         if self._asked is None:
             return {}
         return {"checkpoints": self.count, "checkpoint_bytes": self.bytes, "checkpoint_s": self.took_s}
@@ -126,7 +127,7 @@ def _wait(until_s: float, meanwhile: Callable[[], None]) -> None:
 
 
 def read(path: Path, floats: int, arrays: int) -> tuple[list[Floats], bytes]:
-    """So many arrays of so many floats from a checkpoint, and what comes after them.
+    """Read so many arrays of so many floats from a checkpoint, and what comes after them.
 
     Raises:
         WorkerError: it is no plain file, or has another size than such a checkpoint can have.

@@ -1,4 +1,4 @@
-"""When the gradient of an iteration is there: computed in real time, paced like a profile, or at once.
+"""Times at which the gradient of an iteration is there: computed in real time, paced like a profile, or at once.
 
 Problem: nine workers on two cores finish computing when the machine lets them, not when the experiment says. Pacing
 computes the real gradient and then holds it back until the profile's time has passed, so all workers are ready
@@ -23,7 +23,7 @@ from testbed.workloads.job import Compute
 
 PROFILE_RUNS = 3
 REST_S = 0.03
-"""For how long a worker that has its sum computes nothing, if its pace leaves room. On shared cores it would hold up
+"""How long (s) a worker that has its sum computes nothing, if its pace leaves room. On shared cores it would hold up
 others that still synchronise: the last chunks of SwitchML among eight workers came 10 to 15 ms late."""
 
 
@@ -44,7 +44,7 @@ class Computed:
 
 
 class Model(Protocol):
-    """What a worker computes gradients with.
+    """The model with which a worker computes gradients.
 
     Attributes:
         gradient: float32[floats], which :attr:`compute` overwrites.
@@ -69,11 +69,11 @@ class Model(Protocol):
         loss."""
 
     def samples(self, iteration: int, rank: int, world: int) -> tuple[Any, ...]:
-        """What ``rank`` takes in an iteration."""
+        """Return the samples that ``rank`` takes in an iteration."""
 
 
 class Accelerator:
-    """Puts the gradient of each iteration into the replica, and releases it when it is due.
+    """Computing of a worker: it puts the gradient of each iteration into the replica, and releases it when it is due.
 
     ``release(bucket)`` is called once a bucket, in order: a bucket is a layer if ``layered``, else all is bucket 0.
     While a layered gradient waits for its due time ``poll(seconds)`` is called, so that communication goes on.
@@ -89,9 +89,9 @@ class Accelerator:
         release: Callable[[int], None],
         poll: Callable[[float], None],
     ) -> None:
-        """Computes once, which is what ``none`` repeats, so that the start of a GPU is of no iteration, nor are page
-        faults where a pace is to be kept. In real time, a model that is warm does not: 64 workers on two cores would
-        compute for a second before they begin."""
+        """Compute once, which is what ``none`` repeats, so that the start of a GPU is of no iteration, nor are page
+        faults where a pace is to be kept. In real time, a model that is warm does not compute: 64 workers on two cores
+        would compute for a second before they begin."""
         self._replica, self._compute, self._rank, self._world = replica, compute, rank, world
         self._layered, self._release = layered, release
         self._wait = poll if layered else time.sleep
@@ -109,7 +109,7 @@ class Accelerator:
             replica.on_ready = self._ready
 
     def _profile(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """float64[buckets]: when each bucket is ready, as a share of the time that the whole takes."""
+        """Return float64[buckets]: when each bucket is ready, as a share of the time that the whole takes."""
         moments: list[float] = []
         self._replica.on_ready = lambda _bucket: moments.append(time.thread_time())
         samples = self._replica.samples(0, self._rank, self._world)
@@ -123,7 +123,7 @@ class Accelerator:
         return shares
 
     def run(self, iteration: int, start_s: float, sum_s: float | None = None) -> Computed:
-        """Compute the iteration that began at ``start_s`` (``time.monotonic``); returns when all is released.
+        """Compute the iteration that began at ``start_s`` (``time.monotonic``); return when all is released.
 
         A pace counts from ``sum_s``, when the sum before was there: it holds the optimizer's step, too. Nine workers
         take 40 ms on two cores to step LeNet-5 together, which machines of their own would not.
@@ -146,7 +146,7 @@ class Accelerator:
         return Computed(loss, self._compute_s, self._overrun_s, self._factor, self._extra_s)
 
     def rest(self) -> float:
-        """Let others end their synchronisation, as :data:`REST_S` says; returns for how long (s).
+        """Let others end their synchronisation, as :data:`REST_S` says; return for how long (s).
 
         An iteration is no longer for it: it takes at most half of what was left of the pace in each iteration so far.
         """
@@ -156,7 +156,7 @@ class Accelerator:
         return self._rested_s
 
     def _ready(self, bucket: int) -> None:
-        """A bucket's gradient is computed: wait for its due time if it has one, then release it."""
+        """Wait for the due time of a bucket, whose gradient is computed, if it has one; then release it."""
         now = time.monotonic()
         self._compute_s = now - self._start_s - self._paused_s
         if self._compute.mode == "paced":

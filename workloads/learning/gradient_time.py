@@ -22,11 +22,12 @@ from testbed.workloads.process.lifeline import end_with
 
 LEAST_RUNS, MOST_RUNS = 3, 50
 ENOUGH_S = 0.5
-"""No more is measured of a training after so long."""
+"""Time (s) after which no more is measured of a training."""
 
 
 def gradient_times_s(trainings: Sequence[Training], own: Prepared | None) -> list[float]:
-    """The processor time of a gradient and a step (s), by training; ``own`` is what was prepared of a user's model.
+    """Return the processor time of a gradient and a step (s), by training; ``own`` is the user's model as it was
+    prepared.
 
     Raises:
         OwnError: the process came to no end of its own.
@@ -47,7 +48,7 @@ def gradient_times_s(trainings: Sequence[Training], own: Prepared | None) -> lis
 
 
 def measured_s(training: Training) -> float:
-    """The processor time of a gradient and a step here (s)."""
+    """Measure the processor time of a gradient and a step here (s)."""
     from testbed.workloads.learning.training import (  # takes seconds to import; the caller does without
         Replica,
         use_one_thread,

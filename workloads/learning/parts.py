@@ -1,4 +1,4 @@
-"""Weights that several servers share: who has which part, and how one process makes all of their updates again.
+"""Weights that several servers share: the part of each, and how one process makes all of their updates again.
 
 Each server has an order of updates of its own. The orders are merged into one that a process can follow; of each part
 it keeps the newest version, and those older ones of which gradients are still to be computed.
@@ -18,11 +18,11 @@ from testbed.workloads.learning.updates import Update
 
 Floats = NDArray[np.float32]
 Span = tuple[int, int]
-"""Where a part of the weights begins, and where it stops, in floats."""
+"""Span of a part of the weights, in floats: its first one, and the one after its last."""
 
 
 def spans(floats: int, servers: int) -> list[Span]:
-    """The part of each server: contiguous, and none more than one float longer than another."""
+    """Return the part of each server: contiguous, and none more than one float longer than another."""
     cuts = [floats * server // servers for server in range(servers + 1)]
     return list(pairwise(cuts))
 
@@ -42,12 +42,12 @@ def check(scheme: str, servers: int, tensor_sizes: Sequence[int]) -> None:
 
 
 def up_to(most: int) -> str:
-    """Which numbers are allowed, from 1 on."""
+    """Word the numbers that are allowed, from 1 on."""
     return "1" if most == 1 else f"1 to {most:,}"
 
 
 def versions(order: Sequence[Update]) -> dict[tuple[int, int], dict[int, int]]:
-    """By (rank, iteration), the version of each server's part that the gradient was computed on."""
+    """Return for each (rank, iteration) the version of each server's part that the gradient was computed on."""
     found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     for update in order:
         found[update.rank, update.iteration][update.server] = update.version
@@ -55,7 +55,8 @@ def versions(order: Sequence[Update]) -> dict[tuple[int, int], dict[int, int]]:
 
 
 def merged(orders: Sequence[Sequence[Update]]) -> list[Update]:
-    """The orders of all servers in one, in which no update comes before a version that its gradient was computed on.
+    """Merge the orders of all servers into one, in which no update comes before a version that its gradient was
+    computed on.
 
     Raises:
         ValueError: there is none: a gradient would have to be there before itself.
@@ -114,16 +115,16 @@ class Parts:
         return min(self._versions)
 
     def gradient(self, update: Update, compute: Callable[[Update, Floats], Floats]) -> Floats:
-        """All of the gradient of which an update is a part; ``compute`` makes it of the weights that it is of, once for
-        all servers."""
+        """Return the whole gradient of which an update is a part; ``compute`` makes it from the weights that it was
+        computed on, once for all servers."""
         whose = update.rank, update.iteration
         if whose not in self._gradients:
             self._gradients[whose] = compute(update, self._mixed(self._needed[whose]))
         return self._gradients[whose]
 
     def applied(self, update: Update) -> int | None:
-        """The newest weights of a server contain this update now. Returns :attr:`least` if it is another one than
-        before."""
+        """Note that the newest weights of a server contain this update now. Return :attr:`least` if it is another one
+        than before."""
         before = self.least
         self._versions[update.server] += 1
         self._keep(update.server)
@@ -134,7 +135,7 @@ class Parts:
         return self.least if self.least > before else None
 
     def at_version(self, version: int) -> Floats:
-        """The weights of which all parts have this version; it was ``wanted``."""
+        """Return the weights of which all parts have this version; it was ``wanted``."""
         return self._mixed(dict.fromkeys(range(self.servers), version))
 
     def _mixed(self, versions: Mapping[int, int]) -> Floats:

@@ -1,5 +1,5 @@
-"""What the distributed trial must equal: plain single-process SGD over the same global batches, or, of an asynchronous
-scheme, the same updates in the same order; and how far roundings may lead from it.
+"""Reference for a distributed trial: plain single-process SGD over the same global batches, or, for an asynchronous
+scheme, the same updates in the same order; and how far rounding may lead away from it.
 
 Gradients that travel in fixed point are rounded here as they are there. Sums of integers are exact in any order, so a
 trial with one scale comes to the very same bits.
@@ -33,40 +33,42 @@ Worlds = tuple[tuple[int, int], ...]
 """(first iteration, number of ranks) of each phase of a trial: ranks become fewer where nodes die."""
 
 MOST_EVALUATED = 25
-"""After so many iterations, evenly spaced, accuracy is found: one pass over the test set each."""
+"""Largest number of iterations, evenly spaced, after each of which the accuracy is computed: one pass over the test set
+each."""
 NOISE = 1e-5
-"""By how much sums are off in the training that finds the tolerance, as a share of their terms. Other orders of
-summation are off by 1e-7, gradients of other kernels (AVX2, SSE, without oneDNN) by 5e-7. At 1e-6, one of three such
-trainings of ResNet-8 went as far as three of 24 orders did; at 1e-5, each does."""
+"""Error of the sums in the training that finds the tolerance, as a share of their terms. Other orders of summation are
+off by 1e-7, gradients of other kernels (AVX2, SSE, without oneDNN) by 5e-7. At 1e-6, one of three such trainings of
+ResNet-8 went as far as three of 24 orders did; at 1e-5, each does."""
 MOST_DRAWS = 8
-"""Such trainings, as long as a trial is further off than those so far explain. Where one rounding decides whether a
-unit passes, one of them may come to the reference's side by chance: LeNet-5 with a learning rate of 0.01, 10 iterations
-of 4 workers, was led 1.3e-5 away by one and 1.5e-3 by each of nine others, and a right trial 9e-5."""
+"""Largest number of such trainings, which are repeated as long as a trial is further off than those so far explain.
+Where one rounding decides whether a unit passes, one of them may come to the reference's side by chance: LeNet-5 with a
+learning rate of 0.01, 10 iterations of 4 workers, was led 1.3e-5 away by one and 1.5e-3 by each of nine others, and a
+right trial 9e-5."""
 MARGIN = 3.0
-"""Times what such a training came to. The most that was seen, in units of that: LeNet-5, 14 iterations, 0.8 over 12
-orders and 0.9 with other kernels; BERT-Tiny, 20 iterations, 0.07; ResNet-8, 40 iterations, 1.3 over 24 orders and 1.5
-with other kernels."""
+"""Factor from the distance of such a training to the allowed distance. The largest distances seen, in units of that:
+LeNet-5, 14 iterations, 0.8 over 12 orders and 0.9 with other kernels; BERT-Tiny, 20 iterations, 0.07; ResNet-8, 40
+iterations, 1.3 over 24 orders and 1.5 with other kernels."""
 COARSEST = 1e-3
-"""Largest norm of what fixed point changes in the sums, over theirs. ATP's scale of 10^6 comes to 1e-5 to 4e-5 in
-LeNet-5 and to 1e-4 in BERT-Tiny."""
+"""Largest norm of the change that fixed point makes to the sums, over their norm. ATP's scale of 10^6 comes to 1e-5 to
+4e-5 in LeNet-5 and to 1e-4 in BERT-Tiny."""
 ALIKE = 1e-2
-"""Weights that are further from the reference's, as a share of what training changed, are not its own, and its
-accuracies not theirs."""
+"""Distance from the reference's weights, as a share of what training changed, up to which a trial's weights count as
+the same. Beyond it, the reference's accuracies are not the trial's."""
 MOST_REPEATED = 1e-3
-"""What an asynchronous trial may be off by at most: the process that repeats it knows its order and comes, on one kind
-of processor, to the same bits."""
+"""Largest error of an asynchronous trial: the process that repeats it knows its order and comes, on one kind of
+processor, to the same bits."""
 ROUNDED_APART = 1e-4
-"""Of their norm, how far the weights of a server and its replica may be apart by roundings, as both sum the same
-updates in groups of their own. Adding an update to float32 weights rounds each by 2^-24 of itself at most, so that n
-updates come to 2 n 2^-24 for the two: 840 updates to so much, if all were rounded one way. They are not, and so the
-root of n counts. ResNet-8 and LeNet-5 came within 1e-6."""
+"""Largest distance, as a share of their norm, of the weights of a server from its replica's by rounding, as both sum
+the same updates in groups of their own. Adding an update to float32 weights rounds each by 2^-24 of itself at most, so
+that n updates come to 2 n 2^-24 for the two: 840 updates to so much, if all were rounded one way. They are not, and so
+the root of n counts. ResNet-8 and LeNet-5 came within 1e-6."""
 Scales = tuple[float | None, ...]
-"""By phase, how many integer steps to 1.0 gradients were rounded to; None for floats."""
+"""Scales of fixed point by phase: how many integer steps to 1.0 gradients were rounded to; None for floats."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What single-process SGD comes to.
+    """Result of single-process SGD.
 
     Attributes:
         weights: float32[parameters], in gradient order, read-only.
@@ -97,7 +99,7 @@ def reference(
     noise: float = 0.0,
     draw: int = 0,
 ) -> Reference:
-    """Weights and accuracy after training on the global batches of ``world`` ranks.
+    """Compute weights and accuracy after training on the global batches of ``world`` ranks.
 
     Where ranks die, an iteration's global batch begins where that of the one before ended. ``scales`` are those of each
     phase; none means floats. Every sum is off by ``noise`` times its terms' magnitudes, either way at random; another
@@ -137,7 +139,7 @@ def reference(
 
 
 class _Sums:
-    """The sums of one training, in ``gradient``; and what became of them in fixed point."""
+    """Sums of one training, in ``gradient``, and the changes that fixed point makes to them."""
 
     def __init__(self, gradient: Floats, noise: float, draw: int) -> None:
         self._gradient = gradient
@@ -145,14 +147,14 @@ class _Sums:
         self._changed, self._squares, self._terms = 0.0, 0.0, 0
 
     def begin(self, scale: float | None) -> None:
-        """A new sum."""
+        """Begin a new sum."""
         self._scale = np.float32(scale or 1.0)
         self._total = np.zeros_like(self._gradient)
         self._magnitude = np.zeros_like(self._gradient) if self._shaken else None
         self._steps = None if scale is None else np.zeros(len(self._gradient), np.int64)
 
     def add(self) -> None:
-        """Add what is in the gradient."""
+        """Add the gradient to the sum."""
         self._total += self._gradient
         if self._magnitude is not None:
             self._magnitude += np.abs(self._gradient)
@@ -176,7 +178,8 @@ class _Sums:
 
     @property
     def scale(self) -> float:
-        """Rounded to steps of 1/scale, each of n terms is off by its 12th's root, and all sums by sqrt(n/12)/scale.
+        """Least power of ten that is fine enough as a scale. Rounded to steps of 1/scale, each of n terms is off by its
+        12th's root, and all sums by sqrt(n/12)/scale.
 
         That is to be a third of :data:`COARSEST`, for sums get smaller when training gets on, which it did not do here.
         """
@@ -187,7 +190,8 @@ class _Sums:
 
 
 class _Shaken:
-    """Puts values off by ``noise`` times their magnitude, either way at random; the same each time for a ``draw``."""
+    """Noise that puts values off by ``noise`` times their magnitude, either way at random; the same each time for a
+    ``draw``."""
 
     def __init__(self, noise: float, draw: int) -> None:
         self._noise, self._random = np.float32(noise), np.random.default_rng(draw)
@@ -198,14 +202,14 @@ class _Shaken:
 
 
 def _evaluated(count: int, most: int) -> set[int]:
-    """``most`` iterations of ``count``, the last one included, after which accuracy is found."""
+    """Choose ``most`` iterations of ``count``, the last one included, after which the accuracy is computed."""
     first = 0 if most > 1 else count - 1
     return {round(i) for i in np.linspace(first, count - 1, min(count, most))}
 
 
 def _most_evaluated(replica: Replica, batches: int) -> int:
-    """A user's model may take long for a sample, and its test set may be large. So after each of these iterations no
-    more samples are classified than were trained on in between."""
+    """Return how many iterations to evaluate. A user's model may take long for a sample, and its test set may be large.
+    So after each of these iterations no more samples are classified than were trained on in between."""
     if not replica.training.own:
         return MOST_EVALUATED
     return min(MOST_EVALUATED, max(1, batches * replica.training.batch // len(replica.data.test)))
@@ -214,7 +218,8 @@ def _most_evaluated(replica: Replica, batches: int) -> int:
 def repeated(
     training: Training, world: int, order: Sequence[Update | Step], noise: float = 0.0, draw: int = 0
 ) -> Reference:
-    """Weights and accuracy after the updates of an asynchronous scheme, each computed on the version that it was.
+    """Compute weights and accuracy after the updates of an asynchronous scheme, each computed on the version that it
+    was computed on in the trial.
 
     Updates that were summed on their way are summed here, in the same order. Accuracies are by rounds: as many updates,
     one after the other, as there are workers. Every gradient is off by ``noise`` times itself, either way at random;
@@ -273,12 +278,12 @@ def repeated(
 
 
 def _count(every: Sequence[Step]) -> int:
-    """How many updates the weights have in the end."""
+    """Count the updates that the weights have in the end."""
     return sum(len(step.updates) for step in every if step.by != "former")
 
 
 class _Server:
-    """The weights that one server has, and of its former ones those that are still used."""
+    """The weights that one server has, and those of its former versions that are still used."""
 
     def __init__(self, first: Floats, updates: Sequence[Update], *, is_former: bool = False) -> None:
         self.weights, self.velocity, self.version = first.copy(), np.zeros_like(first), 0
@@ -286,26 +291,26 @@ class _Server:
         self._kept = {0: first.copy()}
 
     def at_version(self, version: int) -> Floats:
-        """Weights of a version on which an update is computed; they are let go after the last one."""
+        """Return the weights of a version on which an update is computed; they are let go after the last one."""
         self._uses[version] -= 1
         return self._kept[version] if self._uses[version] else self._kept.pop(version)
 
     def changed(self, updates: int) -> None:
-        """So many updates were made."""
+        """Note that so many updates were made."""
         self.version += updates
         if self._uses[self.version]:
             self._kept[self.version] = self.weights.copy()
 
 
 class _Together:
-    """The gradients of one step: of one update, or of several that are summed, for weights and for velocity."""
+    """Gradients of one step: of one update, or of several that are summed, for weights and for velocity."""
 
     def __init__(self, step: Step, momentum: float) -> None:
         self._step, self._momentum = step, momentum
         self._sums: list[Floats] = []
 
     def add(self, gradient: Floats, share: tuple[float, float]) -> None:
-        """The next one."""
+        """Add the next gradient."""
         counts = share if self._step.is_sum and self._momentum else share[:1]
         if not self._sums:
             self._sums = [np.zeros_like(gradient) for _ in counts]
@@ -313,7 +318,7 @@ class _Together:
             total += gradient if count == 1.0 else np.float32(count) * gradient
 
     def change(self, training: Training, weights: Floats, velocity: Floats, world: int) -> None:
-        """Change weights and velocity by all of them."""
+        """Change weights and velocity by all gradients of the step."""
         if len(self._sums) == 1:
             descend(training, weights, velocity, self._sums[0], world)
             return
@@ -323,8 +328,8 @@ class _Together:
 
 
 def _repeated_in_parts(training: Training, world: int, order: Sequence[Update], noise: float, draw: int) -> Reference:
-    """The same where several servers have a part of the weights each, and their orders are merged. A round ends when
-    each of them has applied as many updates as there are workers."""
+    """Repeat updates where several servers have a part of the weights each, and their orders are merged. A round ends
+    when each of them has applied as many updates as there are workers."""
     replica, shaken = Replica(training), _Shaken(noise, draw) if noise else None
     rounds = len(versions(order)) // world
     evaluated = set() if noise else _evaluated(rounds, _most_evaluated(replica, rounds * world))
@@ -357,7 +362,7 @@ def judged(
     scales: Scales = (),
     order: Sequence[Update | Step] = (),
 ) -> dict[str, Any]:
-    """What a trial's weights are worth.
+    """Judge a trial's weights.
 
     ``order`` is that of the updates of an asynchronous scheme.
 
@@ -405,8 +410,8 @@ def judged(
 def accuracy(
     training: Training, weights: NDArray[np.float32], statistics: Sequence[Tensor] = ()
 ) -> tuple[float, float]:
-    """Share of the test images that ``weights`` classify right, and the mean loss on them; ``statistics`` are as in a
-    :class:`Reference`.
+    """Compute the share of the test images that ``weights`` classify right, and the mean loss on them; ``statistics``
+    are as in a :class:`Reference`.
 
     Raises:
         SpecError: unknown model or data set.
@@ -419,13 +424,14 @@ def accuracy(
 
 
 def allowed(ideal: NDArray[np.float32], shaken: NDArray[np.float32], training: Training) -> float:
-    """How far a right trial's weights may be from the ``ideal`` ones, as a share of what training changed, where sums
-    that are off by :data:`NOISE` led to ``shaken`` ones."""
+    """Return how far a right trial's weights may be from the ``ideal`` ones, as a share of what training changed, where
+    sums that are off by :data:`NOISE` led to ``shaken`` ones."""
     return MARGIN * training_error(shaken, ideal, training)
 
 
 def training_error(weights: NDArray[np.float32], reference: NDArray[np.float32], training: Training) -> float:
-    """Norm of the difference over the norm of what training changed: from the initial weights to the reference.
+    """Return the norm of the difference over the norm of what training changed: from the initial weights to the
+    reference.
 
     Initial weights are far larger than a short training's changes. Relative to the weights themselves, sums that lack
     a whole worker are off by 3e-5 at a learning rate of 5e-4, and by less at a lower one; relative to what training
@@ -437,5 +443,5 @@ def training_error(weights: NDArray[np.float32], reference: NDArray[np.float32],
 
 
 def relative_error(weights: NDArray[np.float32], reference: NDArray[np.float32]) -> float:
-    """Norm of the difference over the norm of the reference."""
+    """Return the norm of the difference over the norm of the reference."""
     return float(np.linalg.norm(weights - reference) / np.linalg.norm(reference))

@@ -33,17 +33,17 @@ from testbed.workloads.sync.engine import Engine
 
 PERIOD = 64
 PIECE = 2**15
-"""Floats that are made or compared at once, so that what is found of them stays in a core's cache."""
+"""Floats that are made or compared at once, few enough that they stay in a core's cache."""
 FORWARD = 1 / 3
 ROOM = 3
-"""Values are made that much earlier than they would have to be if that took as long as it ever did."""
+"""Factor by which values are made earlier than necessary: as if that took so many times as long as it ever did."""
 Floats = NDArray[np.float32]
 Part = tuple[Span, Collection[int]]
 """A span of the gradient, in floats, and the ranks whose sum it becomes."""
 
 
 class Values:
-    """One rank's gradients and what their sums must be: over all ranks, or each part's over some.
+    """Gradients of one rank and what their sums must be: over all ranks, or each part's over some.
 
     Attributes:
         gradient: float32[floats], what the engine sums in place.
@@ -80,27 +80,26 @@ class Values:
         self.took_s = time.monotonic() - begun_s
 
     def fill(self, iteration: int) -> None:
-        """Overwrite ``gradient`` with this rank's of an iteration."""
+        """Overwrite ``gradient`` with this rank's values of an iteration."""
         for _ in self.filling(iteration):
             pass
 
     def filling(self, iteration: int) -> Iterator[None]:
-        """The same, a piece at a time."""
+        """Overwrite ``gradient`` as :meth:`fill` does, and yield after each piece."""
         values = self._piece(self._mine, iteration)
         for piece in _pieces(len(values)):
             self.gradient[piece] = values[piece]
             yield
 
     def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:
-        """Weights are to come whose floats in this span contain these updates, (rank, iteration) each, besides those
-        before."""
+        """Note updates, (rank, iteration) each, that weights to come contain in this span, besides those before."""
 
     def wrong(self, iteration: int) -> int:
-        """How many elements of ``gradient`` differ from what they must be."""
+        """Count the elements of ``gradient`` that differ from what they must be."""
         return sum(self.looking(iteration))
 
     def looking(self, iteration: int) -> Iterator[int]:
-        """How many elements of each piece of ``gradient`` differ."""
+        """Yield how many elements of each piece of ``gradient`` differ from what they must be."""
         begin = iteration % PERIOD
         for (start, stop), total in self._sums:
             found, right = self.gradient[start:stop], total[begin : begin + stop - start]
@@ -118,7 +117,7 @@ class Values:
 
 
 class Updates(Values):
-    """One rank's gradients, and what weights must be that a server has made by adding gradients up one by one.
+    """Gradients of one rank, and the weights that a server must have made by adding gradients up one by one.
 
     These weights arrive in ``received``, and begin as zeros.
     """
@@ -134,7 +133,7 @@ class Updates(Values):
         self._new += [(*update, slice(*span)) for update in updates]
 
     def wrong(self, iteration: int) -> int:  # noqa: ARG002 - whatever this rank has done, all updates count
-        """How many elements of ``received`` differ from the sum of all updates in it."""
+        """Count the elements of ``received`` that differ from the sum of all updates in it."""
         for rank, done, part in self._new:
             self._total[part] += self._piece(self._all[PERIOD * rank :], done)[part]
         self._new.clear()
@@ -146,13 +145,13 @@ def _pieces(floats: int) -> Iterator[slice]:
 
 
 def _sequence(floats: int, seed: int, world: int) -> NDArray[np.int8]:
-    """The random sequence of which all ranks' gradients are pieces."""
+    """Make the random sequence of which all ranks' gradients are pieces."""
     return np.random.default_rng(seed).integers(-LARGEST, LARGEST, floats + PERIOD * world, dtype=np.int8)
 
 
 @dataclass
 class Checked:
-    """What was found in the sums of a worker: how many it looked at, and by iteration how many elements of its sum were
+    """Result of checking a worker's sums: how many it looked at, and by iteration how many elements of its sum were
     wrong, where any were."""
 
     count: int = 0
@@ -168,7 +167,7 @@ class _Forward(NamedTuple):
 
 
 class Player:
-    """Releases a profile's buckets when they are due, with new values in each iteration.
+    """Player of a profile: it releases the buckets when they are due, with new values in each iteration.
 
     Sums are checked and values made while an iteration computes, so at a pace neither takes time of its own. Both wait
     until the forward pass is about to end, because other workers may still be synchronising when it begins, and need
@@ -178,7 +177,7 @@ class Player:
     def __init__(
         self, replay: Replay, compute: Compute, values: Values, release: Callable[[int], None], sums: Checked
     ) -> None:
-        """``release(bucket)`` is called once a bucket and iteration, in order."""
+        """Set up; ``release(bucket)`` is called once a bucket and iteration, in order."""
         self._paced, self._values, self._release = compute.mode == "paced", values, release
         self._compute, self._shares = compute, replay.shares
         self._forward_s = [FORWARD * share * compute.pace_s for share in replay.shares]
@@ -189,11 +188,11 @@ class Player:
         self._chores_s = values.took_s
 
     def start_s(self) -> float:
-        """When the iteration that comes next began: now, unless :meth:`forward` has begun it."""
+        """Return when the next iteration began: now, unless :meth:`forward` has begun it."""
         return self._forward.begun_s if self._forward else time.monotonic()
 
     def run(self, iteration: int, start_s: float, wait: Callable[[float], None]) -> Computed:
-        """Play the iteration that began at ``start_s`` (``time.monotonic``); returns when all is released."""
+        """Play the iteration that began at ``start_s`` (``time.monotonic``); return when all is released."""
         factor, extra_s = self._compute.slowdown(iteration)
         due_s, overrun_s = start_s + factor * sum(self._forward_s), 0.0
         if self._forward:
@@ -213,7 +212,7 @@ class Player:
         return Computed(None, compute_s, overrun_s, factor, extra_s)
 
     def _chores(self, iteration: int) -> float:
-        """Check the sum of the iteration before, and make this one's values; returns how long that took (s)."""
+        """Check the sum of the iteration before, and make this one's values; return how long that took (s)."""
         begun_s = time.monotonic()
         if self._played is not None:
             self.check(self._played)

@@ -41,17 +41,17 @@ ROW = 256
 """Floats that are added in float32 before float64 takes over. The sketch's own rounding is then 1 to 5 times 2^-24 of
 the gradient's norm, as a sum's is."""
 SIZES = 0.5, 1.5
-"""Of factors, before they are scaled so that their mean square is 1."""
+"""Range of the factors' sizes, before they are scaled so that their mean square is 1."""
 _SEED = 20261122
 _DIGITS = 9
-"""Significant ones that are kept: rounding is in the seventh."""
+"""Significant digits that are kept: rounding is in the seventh."""
 
 
 class Sketch:
-    """Of one buffer, bucket by bucket."""
+    """Sketch of one buffer, bucket by bucket."""
 
     def __init__(self, gradient: NDArray[np.float32], buckets: Sequence[tuple[int, int]]) -> None:
-        """``buckets`` are the spans of ``gradient`` that become complete one after the other."""
+        """Set up; ``buckets`` are the spans of ``gradient`` that become complete one after the other."""
         flat = torch.from_numpy(gradient)
         random = np.random.default_rng(_SEED)
         self._factors = torch.from_numpy(factors(random, ROW).astype(np.float32))
@@ -76,11 +76,11 @@ class Sketch:
         self._square += float((rows * rows).sum()) / LINES
 
     def values(self) -> list[float]:
-        """The norm of what was added, nearly, then the sketch."""
+        """Return the norm of the buckets that were added, nearly, then the sketch."""
         return [float(f"{value:.{_DIGITS}g}") for value in (self._square**0.5, *self._lines.tolist())]
 
     def whole(self) -> list[float]:
-        """:meth:`values` of all buckets as they are now."""
+        """Return :meth:`values` of all buckets as they are now."""
         self.begin()
         for bucket in range(len(self._rows)):
             self.add(bucket)
@@ -88,7 +88,7 @@ class Sketch:
 
 
 def factors(random: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Random factors, float64[count, LINES], whose mean square is 1."""
+    """Draw random factors, float64[count, LINES], whose mean square is 1."""
     low, high = SIZES
     mean_square = (low * low + low * high + high * high) / 3
     sizes = random.uniform(low, high, (count, LINES)) / np.sqrt(mean_square)

@@ -1,4 +1,4 @@
-"""Synchronous data-parallel SGD: which samples, which gradient, which step.
+"""Synchronous data-parallel SGD: the choice of samples, the gradient, and the step.
 
 A replica keeps weights and gradient each in one flat float32 buffer that the module's tensors view, so that a sync
 scheme can send and receive any span of the gradient without copying it.
@@ -34,8 +34,9 @@ Floats = NDArray[np.float32]
 LAST_LAYER = 0.1
 """Initial weights of the last layer, as a share of what He et al. give hidden layers."""
 MOST_CLASSIFIED = 128
-"""Test samples that are classified at once. What LeNet-5 and BERT-Tiny keep of 512 is memory that the kernel gives and
-takes back each time, which makes them 1.4 and 1.2 times as long; ResNet-18 keeps 80 MB of so many."""
+"""Limit on the test samples that are classified at once. The memory that LeNet-5 and BERT-Tiny keep for 512 is given
+and taken back by the kernel each time, which makes them 1.4 and 1.2 times as long; ResNet-18 keeps 80 MB for so
+many."""
 
 
 @lru_cache(maxsize=4)
@@ -44,7 +45,7 @@ def _permutation(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
 
 
 def global_batch(seed: int, iteration: int, size: int, count: int, shift: int = 0) -> NDArray[np.int64]:
-    """Positions, in a training set of ``count``, of the ``size`` samples that all ranks together take.
+    """Return positions, in a training set of ``count``, of the ``size`` samples that all ranks together take.
 
     Iterations read one endless stream, each epoch of which is a new permutation of the training set. A batch may
     therefore straddle epochs, and one larger than the training set holds some samples more than once. ``shift`` is how
@@ -58,13 +59,13 @@ def global_batch(seed: int, iteration: int, size: int, count: int, shift: int = 
 def rank_batch(
     seed: int, iteration: int, batch: int, world: int, rank: int, count: int, shift: int = 0
 ) -> NDArray[np.int64]:
-    """Positions of the ``batch`` samples that ``rank`` takes: its contiguous slice of the global batch."""
+    """Return positions of the ``batch`` samples that ``rank`` takes: its contiguous slice of the global batch."""
     return global_batch(seed, iteration, world * batch, count, shift)[rank * batch : (rank + 1) * batch]
 
 
 def initial_weights(net: Model, seed: int) -> Floats:
-    """float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero, scales
-    of normalisations one.
+    """Draw float32[parameters] in gradient order: weights uniform after He et al. 2015 (eq. 10, fan in), biases zero,
+    scales of normalisations one.
 
     The last layer starts at ``LAST_LAYER`` of that, so that no class is favoured and the first steps are small: the
     loss then falls smoothly, and rounding (sums in another order) stays rounding instead of growing.
@@ -88,7 +89,7 @@ def initial_weights(net: Model, seed: int) -> Floats:
 
 
 def network(training: Training) -> Model:
-    """The model that is trained.
+    """Return the model that is trained.
 
     Raises:
         SpecError: there is no such model.
@@ -97,7 +98,7 @@ def network(training: Training) -> Model:
 
 
 def first_weights(training: Training) -> Floats:
-    """The weights that training begins with: a user's module has its own, see :func:`initial_weights` for ours.
+    """Return the weights that training begins with: a user's module has its own, see :func:`initial_weights` for ours.
 
     Raises:
         SpecError: there is no such model.
@@ -108,7 +109,7 @@ def first_weights(training: Training) -> Floats:
 
 
 def data_of(training: Training, net: Model) -> Dataset:
-    """The data set that the model is trained on.
+    """Return the data set that the model is trained on.
 
     Raises:
         SpecError: unknown data set, or one that does not fit. A user's own was tried with its model before.
@@ -125,11 +126,11 @@ _made_before_the_fork: dict[tuple[str, int], Floats] = {}
 """Initial weights by model and seed, see :func:`expect`. A forked process takes them for its own: the kernel copies
 their pages at the first step, not while 64 workers start at once."""
 _computed: set[tuple[str, str, int]] = set()
-"""Of what a gradient was computed in :func:`expect`."""
+"""Keys of the trainings of which :func:`expect` computed a gradient."""
 
 
 def views(tensors: Iterable[tuple[str, tuple[int, ...]]], whole: Tensor) -> dict[str, Tensor]:
-    """By name, each tensor as a view of a flat one that holds them in this order."""
+    """View each tensor, by name, in a flat one that holds them in this order."""
     start, found = 0, dict[str, Tensor]()
     for name, shape in tensors:
         stop = start + prod(shape)
@@ -152,7 +153,7 @@ class Replica:
     """
 
     _device = torch.device("cpu")
-    """Where the module is."""
+    """The device of the module."""
 
     def __init__(self, training: Training, buckets: Sequence[tuple[int, int]] | None = None) -> None:
         """``buckets`` are as in :func:`testbed.workloads.learning.buckets.gradient`; None takes one a layer.
@@ -177,15 +178,15 @@ class Replica:
         self.module = self._viewing_module(net)
 
     def _room(self, floats: int) -> Floats:
-        """Zeros, for the gradient that is sent."""
+        """Make zeros, for the gradient that is sent."""
         return np.zeros(floats, np.float32)
 
     def _flat(self) -> tuple[Tensor, Tensor]:
-        """What the module's weights and gradients view."""
+        """Return the flat tensors that the module's weights and gradients view."""
         return torch.from_numpy(self.weights), torch.from_numpy(self.gradient)
 
     def _viewing_module(self, net: Model) -> nn.Module:
-        """The network with weights and ``.grad`` viewing the flat buffers, and a hook on every tensor."""
+        """Build the network with weights and ``.grad`` viewing the flat buffers, and a hook on every tensor."""
         weights, gradients = (views(net.tensors(), flat) for flat in self._flat())
         module = self._module(net, weights)
         ends = [stop for _, stop in self.buckets]
@@ -200,7 +201,7 @@ class Replica:
         return module
 
     def _module(self, net: Model, weights: dict[str, Tensor]) -> nn.Module:
-        """The network with its weights in place."""
+        """Build the network with its weights in place."""
         if is_own_model(self.training.model):
             module = net.build().to(self._device)
             for name, parameter in module.named_parameters():
@@ -228,42 +229,43 @@ class Replica:
 
     @staticmethod
     def _stops(net: Model) -> list[int]:
-        """Where each tensor ends in the flat gradient."""
+        """Return where each tensor ends in the flat gradient."""
         return list(accumulate(prod(shape) for _, shape in net.tensors()))
 
     def samples(self, iteration: int, rank: int, world: int) -> tuple[Tensor, Tensor]:
-        """What ``rank`` takes in ``iteration``: images float32[batch, ...] and labels int64[batch], or rows of words
-        int64[batch, 32] and labels of the same shape. What :meth:`compute` draws by chance is theirs from now on."""
+        """Return the samples that ``rank`` takes in ``iteration``: images float32[batch, ...] and labels int64[batch],
+        or rows of words int64[batch, 32] and labels of the same shape. The random draws of :meth:`compute` belong to
+        them from now on."""
         job = self.training
         self.draw(iteration, rank)
         positions = rank_batch(job.seed, iteration, job.batch, world, rank, len(self.data.train), self.shift)
         return self._placed(*self.data.select(self.data.train[positions]))
 
     def draw(self, iteration: int, rank: int) -> None:
-        """Have chance in a user's module, as in dropout, be the same wherever this rank's gradient is computed."""
+        """Make random draws in a user's module, as in dropout, the same wherever this rank's gradient is computed."""
         if is_own_model(self.training.model):
             state = np.random.SeedSequence([self.training.seed, iteration, rank]).generate_state(1, np.uint64)
             torch.manual_seed(int(state[0]))
 
     @contextmanager
     def statistics_of(self, rank: int) -> Iterator[None]:
-        """Compute the gradient of this rank meanwhile. As in PyTorch's DDP, what a module keeps besides its weights,
-        such as the running statistics of batch normalisation, is rank 0's."""
+        """Compute the gradient of this rank in this context. As in PyTorch's DDP, the values that a module keeps
+        besides its weights, such as the running statistics of batch normalisation, are rank 0's."""
         before = [one.clone() for one in self.module.buffers()] if rank else []
         yield
         self.take_statistics(before)
 
     def take_statistics(self, values: Sequence[Tensor]) -> None:
-        """Have these in place of what the module keeps besides its weights."""
+        """Put these values in place of those that the module keeps besides its weights."""
         for one, value in zip(self.module.buffers(), values, strict=False):
             one.copy_(value)
 
     def _placed(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The same where the module is."""
+        """Return the samples on the module's device."""
         return images, labels
 
     def compute(self, images: Tensor, labels: Tensor) -> float:
-        """Overwrite ``gradient`` with that of the mean loss over the samples; returns the loss.
+        """Overwrite ``gradient`` with that of the mean loss over the samples; return the loss.
 
         Raises:
             SpecError: a part of a user's module got no gradient, as it did when the trial was planned.
@@ -286,20 +288,21 @@ class Replica:
         self.gradient.fill(0)
 
     def fetch(self) -> None:
-        """See that ``weights`` and ``velocity`` are those that are trained."""
+        """Bring ``weights`` and ``velocity`` up to date with those that are trained, if these are elsewhere, as on a
+        GPU."""
 
     def put(self) -> None:
-        """See that ``weights`` and ``velocity``, which were written to, are those that are trained from now on."""
+        """Train on from ``weights`` and ``velocity``, which were written to."""
 
     def step(self, world: int) -> None:
-        """One step of SGD with momentum, from ``gradient`` holding the sum over ``world`` ranks.
+        """Take one step of SGD with momentum, with the sum over ``world`` ranks in ``gradient``.
 
         See :func:`descend`.
         """
         descend(self.training, self.weights, self.velocity, self.gradient, world)
 
     def evaluate(self) -> tuple[float, float]:
-        """Share of test images (masked words) that are classified right, and the mean test loss."""
+        """Return the share of test images (masked words) that are classified right, and the mean test loss."""
         right, loss, count = 0, 0.0, 0
         modes = [(one, one.training) for one in self.module.modules()]  # a user's may keep parts of it in eval mode
         self.module.eval()
@@ -321,7 +324,7 @@ def use_one_thread() -> None:
 
 
 def descend(training: Training, weights: Floats, velocity: Floats, gradient: Floats, world: int) -> None:
-    """One step of SGD with momentum, in place; ``gradient`` counts 1 / ``world``.
+    """Take one step of SGD with momentum, in place; ``gradient`` counts 1 / ``world``.
 
     velocity = momentum * velocity + gradient / world; weights -= learning_rate * velocity (as torch.optim.SGD).
     """
@@ -338,8 +341,8 @@ def descend_together(
     history: tuple[float, float],
     world: int,
 ) -> None:
-    """Several steps of :func:`descend` in one, in place, of gradients that were summed for the weights and for the
-    velocity with what each counts in them (:mod:`testbed.workloads.kinds.fabric.sums`).
+    """Take several steps of :func:`descend` in one, in place, with gradients that were summed for the weights and for
+    the velocity with the factors of each in them (:mod:`testbed.workloads.kinds.fabric.sums`).
 
     ``history`` is what the velocity counts in the change of the weights, and in the velocity itself.
     """
@@ -360,7 +363,7 @@ def _check_fit(net: Model, data: Dataset) -> None:
 
 def warm_up() -> None:
     """Do once, in a process that will fork workers, what each worker would else do for itself: imports, and
-    :func:`expect` of the model that is trained most."""
+    :func:`expect` for the model that is trained most."""
     use_one_thread()
     expect([Training("lenet5", "digits", batch=16, iterations=1, learning_rate=0.0, momentum=0.0, seed=1)])
 
@@ -405,5 +408,5 @@ def _is_ready(work: Training) -> bool:
 
 
 def _kernels(work: Training) -> tuple[str, str, int]:
-    """What oneDNN's kernels depend on."""
+    """Return the key of oneDNN's kernels for a training."""
     return work.model, work.dataset, work.batch

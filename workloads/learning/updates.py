@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Update:
-    """One gradient: whose, of which of its iterations, and the version of the weights that it was computed on.
+    """One gradient: the rank that made it, the iteration, and the version of the weights that it was computed on.
 
     A version is how many updates the weights contain. Where several servers have a part of the weights each, this is a
     gradient's part for one of them, with the version of that part (:mod:`testbed.workloads.learning.parts`).
@@ -26,7 +26,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Step:
-    """What changed the weights in one go: an update, or the sum of several.
+    """One change of the weights: by an update, or by the sum of several.
 
     Attributes:
         updates: in their order.
@@ -47,12 +47,12 @@ class Step:
 
     @classmethod
     def load(cls, told: Mapping[str, Any]) -> Step:
-        """The step whose fields JSON has told."""
+        """Load a step from fields that were read from JSON."""
         updates = tuple(Update(**one) for one in told["updates"])
         shares = tuple((weights, velocity) for weights, velocity in told["shares"])
         return cls(updates, shares, told["is_sum"], told["is_dropped"], told["by"])
 
 
 def steps(order: Iterable[Update | Step]) -> Sequence[Step]:
-    """The same, each update as a step of its own."""
+    """Return the steps of an order, each update as a step of its own."""
     return [one if isinstance(one, Step) else Step((one,)) for one in order]

@@ -33,11 +33,11 @@ class Model:
     build: Callable[[], nn.Module]
 
     def tensors(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Name and shape of each tensor in gradient order."""
+        """Return name and shape of each tensor in gradient order."""
         return [tensor for layer in reversed(self.layers) for tensor in layer]
 
     def buckets(self) -> list[tuple[int, int]]:
-        """For each layer the span (start, stop) of floats in the flat buffer, in the order they become ready."""
+        """Return for each layer the span (start, stop) of floats in the flat buffer, in the order they become ready."""
         spans, start = [], 0
         for layer in reversed(self.layers):
             stop = start + sum(prod(shape) for _, shape in layer)
@@ -46,7 +46,7 @@ class Model:
         return spans
 
     def floats(self) -> int:
-        """Number of parameters."""
+        """Count the parameters."""
         return self.buckets()[-1][1]
 
 
@@ -95,7 +95,7 @@ MODELS: dict[str, Model] = {
 
 
 def model(name: str) -> Model:
-    """The model called ``name``.
+    """Return the model called ``name``.
 
     Raises:
         SpecError: no such model.

@@ -40,7 +40,7 @@ LAYERS = _layers()
 
 
 def build() -> nn.Module:
-    """The module: int64 words [batch, 32] to scores [batch, 1024, 32] of each word at each place."""
+    """Build the module: int64 words [batch, 32] to scores [batch, 1024, 32] of each word at each place."""
     from torch import nn
     from torch.nn.functional import gelu, scaled_dot_product_attention
 

@@ -9,7 +9,7 @@ from functools import partial
 from testbed.workloads.models.operators import Operator, build, head, stack
 
 FEATURES = 32
-"""Of a drug, and of a cell."""
+"""Number of features of a drug, and of a cell."""
 INPUT_SHAPE = (2 * FEATURES,)
 OUTPUTS = 2
 _WIDTH = 256

@@ -13,7 +13,7 @@ from testbed.workloads.models.operators import Operator, Table, build, head, sta
 
 FEATURES, TABLES, ROWS, COLUMNS = 16, 8, 10_000, 32
 INPUT_SHAPE = (FEATURES + TABLES,)
-"""Of a sample: dense features, and a row's number for each table."""
+"""Shape of a sample: dense features, and a row's number for each table."""
 OUTPUTS = 2
 _WIDTH = 256
 

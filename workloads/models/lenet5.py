@@ -23,7 +23,7 @@ LAYERS = (
 
 
 def build() -> nn.Module:
-    """The module: float32 images [batch, 1, 28, 28] to class scores [batch, 10]."""
+    """Build the module: float32 images [batch, 1, 28, 28] to class scores [batch, 10]."""
     from torch import nn
 
     return nn.Sequential(

@@ -34,7 +34,7 @@ class Table:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Samples alone."""
+        """Names of inputs: none, for a table takes samples alone."""
         return ()
 
     @property
@@ -43,7 +43,7 @@ class Table:
 
     @property
     def multiply_adds(self) -> int:
-        """A look-up adds each float of a row once."""
+        """Multiply-adds of a sample: a look-up adds each float of a row once."""
         return self.columns
 
     @property
@@ -51,7 +51,7 @@ class Table:
         return ((f"{self.name}.weight", (self.rows, self.columns)),)
 
     def build(self) -> nn.Module:
-        """The module: samples float[batch, values] to rows float[batch, columns]."""
+        """Build the module: samples float[batch, values] to rows float[batch, columns]."""
         from torch import nn
 
         at = self.at
@@ -81,7 +81,7 @@ class Dense:
 
     @property
     def columns(self) -> int:
-        """It is no table."""
+        """Number of columns: 0, for it is no table."""
         return 0
 
     @property
@@ -96,7 +96,7 @@ class Dense:
         )
 
     def build(self) -> nn.Module:
-        """The module: the inputs' outputs, float[batch, ...] each, or samples, to float[batch, output_floats]."""
+        """Build the module: the inputs' outputs, float[batch, ...] each, or samples, to float[batch, output_floats]."""
         import torch
         from torch import nn
 
@@ -115,7 +115,8 @@ Operator = Table | Dense
 
 
 def stack(name: str, inputs: Sequence[str], sizes: Sequence[int], at: int = 0) -> tuple[Dense, ...]:
-    """Layers one after another, ``name0``, ``name1``, ...; ``sizes`` are the first one's features and all outputs."""
+    """Make layers one after another, ``name0``, ``name1``, ...; ``sizes`` are the first one's features and all
+    outputs."""
     found: list[Dense] = []
     for features, outputs in pairwise(sizes):
         taken = (found[-1].name,) if found else tuple(inputs)
@@ -124,13 +125,13 @@ def stack(name: str, inputs: Sequence[str], sizes: Sequence[int], at: int = 0) -
 
 
 def head(inputs: Sequence[str], sizes: Sequence[int]) -> tuple[Dense, ...]:
-    """The :func:`stack` ``dense0``, ``dense1``, ... that ends with scores."""
+    """Make the :func:`stack` ``dense0``, ``dense1``, ... that ends with scores."""
     *hidden, last = stack("dense", inputs, sizes)
     return (*hidden, replace(last, makes_scores=True))
 
 
 def build(operators: Sequence[Operator]) -> nn.Module:
-    """The module of all: samples float[batch, values] to what the last operator makes."""
+    """Build the module of all: samples float[batch, values] to what the last operator makes."""
     from torch import nn
 
     class Whole(nn.Module):

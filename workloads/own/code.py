@@ -1,4 +1,4 @@
-"""Calls into a user's own files, and errors that say in which line."""
+"""Calls into a user's own files, and errors that name the line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.topologies.parameters import bind, parameters_of
 _OURS = Path(__file__).parents[2]
 """The package ``testbed``, which holds all others."""
 _INSTALLED = {Path(path) for path in sysconfig.get_paths().values() if "python" in path}
-"""Where Python and packages are."""
+"""Folders of Python and of installed packages."""
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def running(problem: str, fix: str = "mend that line") -> Iterator[None]:
 
 
 def _line(cause: BaseException | None) -> str:
-    """The innermost line of a user's file that led to an exception; the text of a SyntaxError has it already."""
+    """Find the innermost line of a user's file that led to an exception; the text of a SyntaxError has it already."""
     if cause is None or isinstance(cause, SyntaxError):
         return ""
     lines = [frame for frame in traceback.extract_tb(cause.__traceback__) if _is_users(frame.filename)]
@@ -49,7 +49,7 @@ def _is_users(filename: str) -> bool:
 
 
 def called(call: Call, function: Callable[..., object]) -> object:
-    """What ``function`` returns for the arguments of an expression.
+    """Call ``function`` with the arguments of an expression, and return its result.
 
     Raises:
         SpecError: it takes others, or fails.
@@ -67,7 +67,7 @@ def called(call: Call, function: Callable[..., object]) -> object:
 
 @contextmanager
 def siblings(call: Call) -> Iterator[set[Path]]:
-    """Let a user's file import files beside it; gathers the paths of all of them that were imported.
+    """Let a user's file import files beside it; gather the paths of all of them that were imported.
 
     Afterwards they are forgotten, for files of other folders may have the same names.
     """
@@ -92,7 +92,7 @@ def siblings(call: Call) -> Iterator[set[Path]]:
 
 
 def function_of(call: Call) -> Callable[..., object]:
-    """The function or class that ``./file.py:name`` names.
+    """Return the function or class that ``./file.py:name`` names.
 
     Raises:
         SpecError: there is none, or its file fails to run.

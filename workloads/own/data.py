@@ -20,7 +20,7 @@ from testbed.workloads.own.modules import seeded
 
 EXAMPLE = "./data.py:load, mnist(path=./mnist) or cifar10(path=./cifar-10-batches-py)"
 MOST_TESTED = 1000
-"""Samples of the test set: the process that repeats a training classifies all of them up to 25 times."""
+"""Limit on the samples of the test set: the process that repeats a training classifies all of them up to 25 times."""
 KINDS = (torch.float32, torch.uint8, torch.int64)
 RETURNS = "(inputs, labels) or (inputs, labels, test_inputs, test_labels), all tensors"
 
@@ -39,8 +39,8 @@ class Samples:
 
 
 def loaded(text: str, seed: int) -> Samples:
-    """The samples that an expression names. Chance in a user's function is drawn from ``seed``, as is the test set of
-    data that comes without one.
+    """Load the samples that an expression names. Chance in a user's function is drawn from ``seed``, as is the test set
+    of data that comes without one.
 
     Raises:
         SpecError: there are none, or they cannot be trained on.
@@ -67,7 +67,7 @@ def loaded(text: str, seed: int) -> Samples:
 
 
 def _tensors(call: Call, found: object) -> list[Tensor]:
-    """Two or four tensors of kinds and shapes that go together."""
+    """Return two or four tensors of kinds and shapes that go together."""
     parts = list(map(_tensor, found)) if isinstance(found, tuple | list) else [found]
     tensors = [part.detach().cpu() for part in parts if isinstance(part, Tensor) and part.layout is torch.strided]
     if len(tensors) < len(parts) or len(tensors) not in (2, 4):
@@ -90,7 +90,7 @@ def _tensors(call: Call, found: object) -> list[Tensor]:
 
 
 def _tensor(part: object) -> object:
-    """An array of NumPy's as a tensor, if it can be one; anything else as it is."""
+    """Return an array of NumPy's as a tensor, if it can be one; anything else as it is."""
     if isinstance(part, np.ndarray):
         with suppress(TypeError):  # an array of a type that PyTorch does not have
             return torch.from_numpy(np.require(part, requirements="W"))
@@ -123,7 +123,7 @@ def _labels(call: Call, part: Tensor) -> Tensor:
 
 
 def form(one: object) -> str:
-    """``float32[16, 3, 32, 32]``, or the name of a type that is no tensor's."""
+    """Describe a tensor as ``float32[16, 3, 32, 32]``; name the type of anything else."""
     if not isinstance(one, Tensor):
         return type(one).__name__
     return f"{str(one.dtype).removeprefix('torch.')}{list(one.shape)}"

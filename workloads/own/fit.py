@@ -1,4 +1,4 @@
-"""Whether model and samples fit each other, and whether a process can repeat what workers compute: found by trying."""
+"""Trial of a model with samples: whether they fit each other, and whether a process can repeat what workers compute."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SEEDS = (1, 2)
 
 
 def tried(text: str, model: nn.Module, dataset: str, samples: Samples, size: int) -> tuple[int, bool]:
-    """How many classes a model tells apart, and whether chance is in its gradient. ``text`` and ``dataset`` are as the
-    spec has them, and ``size`` is how many samples the model must take at once.
+    """Return how many classes a model tells apart, and whether chance is in its gradient. ``text`` and ``dataset`` are
+    as the spec has them, and ``size`` is how many samples the model must take at once.
 
     Raises:
         SpecError: model and samples do not fit each other, or gradients are not such as can be repeated.
@@ -46,7 +46,7 @@ def tried(text: str, model: nn.Module, dataset: str, samples: Samples, size: int
 
 
 def _outputs(name: str, model: nn.Module, dataset: str, inputs: Tensor, labels: Tensor) -> int:
-    """Classes that the model tells apart.
+    """Count the classes that the model tells apart.
 
     Raises:
         SpecError: it cannot take the samples, or gives something else than scores.
@@ -66,13 +66,14 @@ def _outputs(name: str, model: nn.Module, dataset: str, inputs: Tensor, labels: 
 
 
 def _range(labels: Tensor, dataset: str) -> tuple[int, int]:
-    """The lowest and the highest label; ours also mark what has none."""
+    """Return the lowest and the highest label, without those with which our own data sets mark positions that have
+    none."""
     known = labels if is_own_data(dataset) else labels[labels >= 0]
     return int(known.min()), int(known.max())
 
 
 def _gradient(name: str, model: nn.Module, batch: tuple[Tensor, Tensor], seed: int) -> Tensor:
-    """Of the mean loss, in one dimension.
+    """Compute the gradient of the mean loss, in one dimension.
 
     Raises:
         SpecError: a parameter has none, or it is no number.

@@ -30,11 +30,11 @@ IDX = ("train-images", "train-labels", "t10k-images", "t10k-labels")
 CIFAR10_TRAIN, CIFAR10_TEST = tuple(f"data_batch_{i}" for i in range(1, 6)), "test_batch"
 CIFAR10_SHAPE = (3, 32, 32)
 MOST_BYTES = 1 << 30
-"""Of one file, unpacked: the largest of these data sets has 47 MB in one."""
+"""Limit on the bytes of one file, unpacked: the largest of these data sets has 47 MB in one."""
 
 
 def mnist(path: str) -> Four:
-    """The images (uint8[n, 1, 28, 28]) and labels (uint8[n]) in a folder of IDX files.
+    """Read the images (uint8[n, 1, 28, 28]) and labels (uint8[n]) in a folder of IDX files.
 
     Raises:
         SpecError: a file is missing, or is none.
@@ -64,7 +64,8 @@ def _idx(path: Path, part: str) -> Bytes:
 
 
 def cifar10(path: str) -> Four:
-    """The images (uint8[n, 3, 32, 32]) and labels (uint8[n]) in ``cifar-10-batches-bin`` or ``cifar-10-batches-py``.
+    """Read the images (uint8[n, 3, 32, 32]) and labels (uint8[n]) in ``cifar-10-batches-bin`` or
+    ``cifar-10-batches-py``.
 
     Raises:
         SpecError: a file is missing, or is none.
@@ -92,7 +93,7 @@ def _cifar10_batch(path: Path) -> tuple[Bytes, Bytes]:
 
 
 def _unpickled(path: Path, content: bytes) -> tuple[Bytes, Bytes]:
-    """``data`` and ``labels`` of a pickled batch."""
+    """Read ``data`` and ``labels`` of a pickled batch."""
     try:
         _check_memo(content)
         batch = _Reader(io.BytesIO(content), encoding="bytes").load()
@@ -114,7 +115,7 @@ def _check_memo(content: bytes) -> None:
 
 
 class _Array:
-    """What a pickle says of an array of NumPy's."""
+    """Stand-in for an array of NumPy's in a pickle."""
 
     def __init__(self, *_arguments: object) -> None:
         self._state: Sequence[Any] = ()
@@ -131,17 +132,17 @@ class _Array:
 
 
 class _Kind:
-    """What a pickle says of a type of NumPy's."""
+    """Stand-in for a type of NumPy's in a pickle."""
 
     def __init__(self, code: object, *_arguments: object) -> None:
         self.code = code.encode() if isinstance(code, str) else code
 
     def __setstate__(self, _state: object) -> None:
-        """The order of bytes, which single bytes do not have."""
+        """Ignore the order of bytes, which single bytes do not have."""
 
 
 class _Reader(pickle.Unpickler):
-    """Knows the names that the published files have, and finds no code under them but ours."""
+    """Reader that knows the names that the published files have, and finds no code under them but ours."""
 
     STAND_INS = {  # noqa: RUF012
         ("numpy.core.multiarray", "_reconstruct"): _Array,

@@ -1,4 +1,4 @@
-"""A user's own module, and what is trained of it."""
+"""A user's own module, and those of its tensors that are trained."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def seeded(seed: int) -> None:
 
 
 def built(call: Call, seed: int) -> tuple[nn.Module, set[Path]]:
-    """The module that a call makes, and the Python files that it is made from, relative to the folder of the
-    first. Chance in its initial weights is drawn from ``seed``.
+    """Make the module of a call, and list the Python files that it is made from, relative to the folder of the first.
+    Chance in its initial weights is drawn from ``seed``.
 
     Raises:
         SpecError: it cannot be made, or is no module.
@@ -76,6 +76,6 @@ def _of_torchvision(call: Call) -> object:
 
 
 def trained_tensors(module: nn.Module, layers: tuple[Layer, ...]) -> dict[str, nn.Parameter]:
-    """The parameters that are trained, by name, in gradient order."""
+    """Return the parameters that are trained, by name, in gradient order."""
     known = dict(module.named_parameters())
     return {name: known[name] for layer in reversed(layers) for name, _ in layer}

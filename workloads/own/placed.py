@@ -1,5 +1,5 @@
-"""A user's model and data where they are trained: what :mod:`testbed.workloads.own.prepare` left, as workers find
-it."""
+"""A user's model and data where they are trained: workers load the files that :mod:`testbed.workloads.own.prepare`
+left."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _folder(training: Training) -> Path:
 
 
 def facts(training: Training) -> dict[str, Any]:
-    """What is known of the model and data."""
+    """Load the facts that are known of the model and data."""
     found: dict[str, Any] = json.loads(Path(training.own[0]).read_text())
     return found
 
 
 def network(training: Training) -> Model:
-    """The user's model; its ``build`` makes the module with everything that is not trained in place."""
+    """Load the user's model; its ``build`` makes the module with everything that is not trained in place."""
     known = facts(training)
     layers = tuple(tuple((name, tuple(shape)) for name, shape in layer) for layer in known["layers"])
     shape = tuple(known["input_shape"])
@@ -54,13 +54,13 @@ def _built(training: Training) -> nn.Module:
 
 
 def weights(training: Training) -> NDArray[np.float32]:
-    """The initial weights of the user's model, float32[parameters] in gradient order."""
+    """Load the initial weights of the user's model, float32[parameters] in gradient order."""
     found: NDArray[np.float32] = np.load(_folder(training) / "weights.npy")
     return found
 
 
 def dataset(training: Training) -> Dataset:
-    """The user's samples; all processes of a machine that use the same file share its memory."""
+    """Load the user's samples; all processes of a machine that use the same file share its memory."""
     import torch
 
     from testbed.workloads.data.datasets import Dataset

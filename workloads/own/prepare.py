@@ -33,12 +33,12 @@ from testbed.workloads.own.modules import EXAMPLE, built, seeded, trained_tensor
 from testbed.workloads.process.lifeline import end_with
 
 DIGITS = 16
-"""Of each digest, in hexadecimal, as of other files that a trial depends on."""
+"""Hexadecimal digits of each digest, as of other files that a trial depends on."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be prepared.
+    """Description of the model and data that are to be prepared.
 
     Attributes:
         folder: the spec's, from which the user's paths start.
@@ -67,7 +67,7 @@ def main(parent: int) -> None:
 
 
 class _Told(Exception):  # noqa: N818 - what is wrong is in a file
-    """A mistake of the user's was written down."""
+    """Raised after a mistake of the user's was written down."""
 
 
 @contextmanager
@@ -84,7 +84,8 @@ def _about(question: Question, key: str) -> Iterator[None]:
 
 
 def answer(question: Question) -> None:
-    """Write what is known of the model and data, or what is wrong with them. Paths start from the working directory."""
+    """Write the facts about the model and data, or the user's mistake in them. Paths start from the working
+    directory."""
     with suppress(_Told):
         _prepare(question)
 
@@ -116,7 +117,7 @@ def _prepare(question: Question) -> None:
 
 
 def _model(question: Question, into: Path, inputs: dict[str, str]) -> tuple[nn.Module, tuple[Layer, ...]]:
-    """The module and its layers; of one of the user's, its files are written."""
+    """Load the module and its layers; for a user's own, write its files."""
     text = question.model
     if not is_own_model(text):
         known = models.model(text)
@@ -142,7 +143,8 @@ def _model(question: Question, into: Path, inputs: dict[str, str]) -> tuple[nn.M
 
 
 def layers_of(name: str, module: nn.Module) -> tuple[Layer, ...]:
-    """The layers of a module: the tensors that are trained, by the part that holds them, in the order of registration.
+    """Return the layers of a module: the tensors that are trained, by the part that holds them, in the order of
+    registration.
 
     A tensor that several parts share belongs to the first. PyTorch's DDP takes this order for that of the forward pass
     as well.
@@ -170,7 +172,7 @@ def layers_of(name: str, module: nn.Module) -> tuple[Layer, ...]:
 
 
 def _samples(question: Question, into: Path, inputs: dict[str, str]) -> Samples:
-    """The samples; of the user's own, files are written."""
+    """Load the samples; for a user's own, write their files."""
     assert question.dataset is not None
     if not is_own_data(question.dataset):
         known = datasets.load(question.dataset, question.seed)
@@ -184,7 +186,7 @@ def _samples(question: Question, into: Path, inputs: dict[str, str]) -> Samples:
 
 
 def _digest(tensors: Iterable[Tensor]) -> str:
-    """Of types, shapes and values."""
+    """Compute the digest of types, shapes and values."""
     digest = hashlib.sha256()
     for one in tensors:
         digest.update(form(one).encode())

@@ -1,4 +1,4 @@
-"""A user's model and data, prepared for trials: what is known of them, and the files that workers need.
+"""A user's model and data, prepared for trials: facts about them, and the files that workers need.
 
 Files are held open without a name, or in memory, so that the kernel frees them however this process ends.
 """
@@ -24,23 +24,23 @@ from testbed.workloads.models import Layer
 from testbed.workloads.own import is_own_data, is_own_model
 
 LONGEST_S = 600.0
-"""For which a user's code may load, far above what reading CIFAR-10 takes (4 s)."""
+"""Time (s) for which a user's code may load, far above what reading CIFAR-10 takes (4 s)."""
 SMALL_BYTES = 1 << 20
-"""Files up to this size are held in memory, for a process may have few files open."""
+"""Size up to which files are held in memory, for a process may have few files open."""
 MOST_BATCH = 64
-"""Samples with which a model is tried."""
+"""Limit on the samples with which a model is tried."""
 FACTS = "facts.json"
 
 
 class OwnError(SpecError):
-    """A user's model or data cannot be used; ``key`` says which of the two."""
+    """Error about a user's model or data that cannot be used; ``key`` says which of the two."""
 
     key = "model"
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a trial needs of a user's model and data.
+    """The user's model and data as a trial needs them.
 
     Attributes:
         layers: as :attr:`testbed.workloads.models.Model.layers`.
@@ -56,15 +56,15 @@ class Prepared:
 
     @property
     def nbytes(self) -> int:
-        """Of its files."""
+        """Bytes of its files."""
         return sum(len(one) if isinstance(one, bytes) else os.fstat(one).st_size for one in self.files.values())
 
     def sizes(self) -> list[list[int]]:
-        """Floats of each tensor, by layer, in the order in which gradients become ready."""
+        """Return the floats of each tensor, by layer, in the order in which gradients become ready."""
         return [[prod(shape) for _, shape in layer] for layer in reversed(self.layers)]
 
     def names(self, folder: Path) -> tuple[str, ...]:
-        """Paths of its files once they are placed in ``folder``."""
+        """Return paths of its files once they are placed in ``folder``."""
         return tuple(str(folder / name) for name in self.files)
 
     def place(self, folder: Path) -> None:
@@ -116,7 +116,7 @@ def prepare(folder: Path, model: str, dataset: str | None, seed: int, batch: int
 
 def ask(module: str, question: str, what: str) -> None:
     """Have a process of its own run a module, which may run a user's code, and wait for its end. It reads ``question``
-    on its standard input; ``what`` it makes is for errors.
+    on its standard input; ``what`` names its result, for errors.
 
     Raises:
         OwnError: the process came to no end of its own.

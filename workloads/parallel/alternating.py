@@ -25,7 +25,7 @@ from testbed.workloads.parallel.strategy import Strategy, demand_of, fitting, is
 
 MOST_STEPS = 10**6
 LEAST_GAIN = 0.001
-"""Of the best cost before a round: a round that gains less has found nothing."""
+"""Least gain of a round, as a share of the best cost before it: a round that gains less counts as idle."""
 IDLE_ROUNDS = 2
 
 
@@ -82,7 +82,7 @@ class Searched:
 
 @dataclass(frozen=True)
 class Planner:
-    """Makes networks for a model's strategies, and predicts.
+    """Planner of networks for a model's strategies, with predictions.
 
     Attributes:
         finder: TopologyFinder for servers of some degree (:func:`testbed.topologies.topoopt.finder.find`).
@@ -104,7 +104,8 @@ class Planner:
         return Planned(strategy, found, network, predict(self.model, strategy, network, self.machine))
 
     def cost(self, network: Network) -> Cost:
-        """What strategies cost on a network. One that sends nothing is not for this cluster: it needs one server."""
+        """Return the cost function of strategies on a network. A strategy that sends nothing costs infinity: it needs
+        one server and no cluster."""
 
         def cost(strategy: Strategy) -> float:
             if is_silent(self.model, strategy):
@@ -115,7 +116,7 @@ class Planner:
 
 
 def alternate(planner: Planner, servers: int, effort: Effort) -> Searched:
-    """Alternations start in turn from data parallelism, as far as it fits (:func:`.strategy.fitting`), and from the
+    """Alternate, starting in turn from data parallelism, as far as it fits (:func:`.strategy.fitting`), and from the
     strategy that section 2.2 calls common: tables on single servers, and all else on all.
 
     Raises:
@@ -137,8 +138,8 @@ def _starts(planner: Planner, servers: int) -> list[Strategy]:
 
 
 def search_on(planner: Planner, network: Network, effort: Effort) -> Walk:
-    """As many steps on a network that stays as it is, from the better of the same two strategies: what section 5.1 does
-    for the networks that TopoOpt is compared with.
+    """Take as many steps on a network that stays as it is, from the better of the same two strategies, as section 5.1
+    does for the networks that TopoOpt is compared with.
 
     Raises:
         SpecError: nothing fits into the servers' memory.
@@ -148,7 +149,7 @@ def search_on(planner: Planner, network: Network, effort: Effort) -> Walk:
 
 
 class _Alternations:
-    """All that alternations share: the best so far, and the steps that were taken."""
+    """The state that alternations share: the best so far, and the steps that were taken."""
 
     def __init__(self, planner: Planner, starts: Sequence[Planned], effort: Effort) -> None:
         self.planner, self.effort = planner, effort
@@ -166,7 +167,7 @@ class _Alternations:
         return Searched(self.best, tuple(self.costs), self.steps, tuple(self.rounds))
 
     def run(self, start: Planned) -> None:
-        """An alternation."""
+        """Run one alternation."""
         walk = Walk(start.strategy, self.planner.cost(start.network), self.random)
         idle = 0
         for _ in range(self.effort.rounds):
@@ -190,7 +191,7 @@ class _Alternations:
         self._move(walk, self._planned(walk))
 
     def _planned(self, walk: Walk) -> Planned:
-        """The network of where the walk is. The best pair so far is kept."""
+        """Find the network for the strategy that the walk has reached. The best pair so far is kept."""
         planned = self.planner.plan(walk.now)
         if planned.prediction.iteration_s < self.best_s:
             self.best = planned

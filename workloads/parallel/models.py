@@ -19,16 +19,16 @@ from testbed.workloads.profiles.layers import Layer
 from testbed.workloads.registry import lookup
 
 ROWS = 10**7
-"""Of each embedding table (section 2.2; Table 2)."""
+"""Rows of each embedding table (section 2.2; Table 2)."""
 _GIB = 2**30
 _WORDS = 30_522
 _DOUBLES_512 = 1024
-"""512 doubles in floats."""
+"""Floats that take as many bytes as 512 doubles."""
 
 
 @cache
 def operators_of(name: str) -> Model:
-    """The model called ``name``.
+    """Return the model called ``name``.
 
     Raises:
         SpecError: there is none of that name.
@@ -68,7 +68,8 @@ def _candle_2_2() -> Model:
 
 
 def _dlrm(name: str, source: str, samples: int, layers: Sequence[tuple[int, int]], tables: tuple[int, int]) -> Model:
-    """``layers`` are number and size of dense layers and of dense feature layers; ``tables`` number and columns."""
+    """Build a DLRM; ``layers`` are number and size of dense layers and of dense feature layers; ``tables`` number and
+    columns."""
     (dense, dense_size), (features, feature_size) = layers
     count, columns = tables
     found = [_table(place, columns, columns) for place in range(count)]
@@ -87,7 +88,7 @@ def _dlrm(name: str, source: str, samples: int, layers: Sequence[tuple[int, int]
 
 
 def _candle(name: str, source: str, samples: int, layers: Sequence[tuple[int, int]]) -> Model:
-    """``layers`` are number and size of dense layers and of dense feature layers."""
+    """Build a CANDLE; ``layers`` are number and size of dense layers and of dense feature layers."""
     (dense, dense_size), (features, feature_size) = layers
     towers = [_layers(tower, (), feature_size, (feature_size,) * (features // 2)) for tower in ("drug", "cell")]
     top = _layers("dense", [tower[-1] for tower in towers], 2 * feature_size, (dense_size,) * dense)
@@ -104,7 +105,8 @@ def _candle(name: str, source: str, samples: int, layers: Sequence[tuple[int, in
 
 
 def _bert(name: str, source: str, samples: int, blocks: tuple[int, int], text: tuple[int, int]) -> Model:
-    """``blocks`` are number and hidden size, ``text`` the length of a sequence and the size of an embedding."""
+    """Build a BERT; ``blocks`` are number and hidden size, ``text`` the length of a sequence and the size of an
+    embedding."""
     (count, hidden), (tokens, embedding) = blocks, text
     words = Operator("words", (), (_floats(_WORDS * embedding),), tokens * embedding, tokens * embedding, embedding)
     found = [words, _each_token("project", words, tokens, embedding * hidden, hidden)]
@@ -127,12 +129,12 @@ def _bert(name: str, source: str, samples: int, blocks: tuple[int, int], text: t
 def _each_token(
     name: str, taken: Operator, tokens: int, weights: int, outputs: int, multiply_adds: int = 0
 ) -> Operator:
-    """An operator whose weights are applied to every token; ``multiply_adds`` come on top."""
+    """Build an operator whose weights are applied to every token; ``multiply_adds`` come on top."""
     return Operator(name, (taken.name,), (_floats(weights),), tokens * weights + multiply_adds, tokens * outputs)
 
 
 def _profiled(name: str, source: str, samples: int, network: str, assumed: str) -> Model:
-    """A network of :mod:`testbed.workloads.profiles`: a chain of layers, or of blocks of them."""
+    """Build the model of a network of :mod:`testbed.workloads.profiles`: a chain of layers, or of blocks of them."""
     found: list[Operator] = []
     for block, group in groupby(profile(network).layers, lambda layer: ".".join(layer.name.split(".")[:2])):
         layers = list(group)
@@ -144,23 +146,24 @@ def _profiled(name: str, source: str, samples: int, network: str, assumed: str) 
 
 
 def _output_floats(layer: Layer) -> int:
-    """Each output takes as many multiply-adds as a weight has entries for one channel."""
+    """Count a layer's outputs: each takes as many multiply-adds as a weight has entries for one channel."""
     (_, shape), *_ = layer.tensors
     return layer.macs // prod(shape[1:])
 
 
 def _table(place: int, columns: int, output_floats: int) -> Operator:
-    """A look-up adds each float of a row once."""
+    """Build an embedding table. A look-up adds each float of a row once."""
     return Operator(f"e{place}", (), (_floats(ROWS * columns),), output_floats, output_floats, columns)
 
 
 def _part(name: str, inputs: Sequence[Operator], floats: int, output_floats: int) -> Operator:
-    """A part of a model of which only the size is known."""
+    """Build a part of a model of which only the size is known."""
     return Operator(name, tuple(one.name for one in inputs), (_floats(floats),), floats, output_floats)
 
 
 def _layers(name: str, inputs: Sequence[Operator], features: int, sizes: Sequence[int]) -> list[Operator]:
-    """Fully connected layers with biases, one after another; the first takes ``features`` floats of ``inputs``."""
+    """Build fully connected layers with biases, one after another; the first takes ``features`` floats of
+    ``inputs``."""
     found: list[Operator] = []
     for place, size in enumerate(sizes):
         taken = tuple(one.name for one in (found[-1:] or inputs))
@@ -171,7 +174,7 @@ def _layers(name: str, inputs: Sequence[Operator], features: int, sizes: Sequenc
 
 
 def _trained(name: str, operators: Sequence[trained.Operator], assumed: str) -> Model:
-    """A model that we train ourselves."""
+    """Build a model that we train ourselves."""
     found = (
         Operator(
             one.name,
@@ -212,5 +215,6 @@ _BUILDERS: dict[str, Callable[[], Model]] = {
     "dlrm_tiny": partial(_trained, "dlrm_tiny", dlrm_tiny.OPERATORS, "8 tables of 10,000 rows, and all other sizes"),
     "candle_tiny": partial(_trained, "candle_tiny", candle_tiny.OPERATORS, "all sizes"),
 }
-"""By name: those of section 2.2, of the dedicated cluster (5.3), the shared one (5.4), the prototype (6), and ours."""
+"""Builders of the models, by name: those of section 2.2, of the dedicated cluster (5.3), the shared one (5.4), the
+prototype (6), and ours."""
 NAMES = tuple(_BUILDERS)

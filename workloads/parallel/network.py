@@ -1,4 +1,4 @@
-"""A network as the prediction sees it: the links of each route, and what an AllReduce puts on each link."""
+"""A network for the prediction: the links of each route, and the load of an AllReduce on each link."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.trees import rings
 
 Routes = tuple[tuple[float, tuple[int, ...]], ...]
-"""The part of a transfer that takes each path, and the path's directed links."""
+"""The share of a transfer on each path, and the path's directed links."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What holders of one operator send to those of another.
+    """Transfers from the holders of one operator to those of another.
 
     Attributes:
         sends: by server: to whom, samples of how many servers, and by which routes; none to itself.
@@ -36,7 +36,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class AllReduce:
-    """A group's AllReduce of one byte.
+    """AllReduce of one byte in a group.
 
     Attributes:
         links: the directed links that it uses, without those that lead out of a patch panel,
@@ -80,7 +80,7 @@ class Network:
         return self.topology.host_count
 
     def exchange(self, one: Holders, other: Holders) -> Exchange:
-        """What the first holders send to the second."""
+        """Return the transfers from the first holders to the second."""
         if (one, other) not in self._exchanges:
             self._exchanges[one, other] = self._exchange(one, other)
         return self._exchanges[one, other]
@@ -95,12 +95,14 @@ class Network:
         return Exchange({a: tuple(to) for a, to in sends.items()}, tuple(sorted(parts.items())))
 
     def _in_turn(self, sent: tuple[int, int, int]) -> int:
-        """A server sends to the next one first, so that not all begin with the same one."""
+        """Return the sort key of transfers: a server sends to the next one first, so that not all begin with the same
+        one."""
         a, b, _ = sent
         return (b - a) % self.servers
 
     def routes(self, src: int, dst: int) -> Routes:
-        """Routes of the topology, without links that lead out of a patch panel: those into it carry the same."""
+        """Return the routes of the topology, without links that lead out of a patch panel: those into it carry the
+        same."""
         if src == dst:
             return ()
         if (src, dst) not in self._routes:
@@ -120,20 +122,21 @@ class Network:
         return frozenset(self.topology.circuits.values())
 
     def with_lit(self, link_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bytes by directed link, with those that lead out of a patch panel, which carry what leads into it."""
+        """Return bytes by directed link, with those that lead out of a patch panel, which carry as much as those that
+        lead into it."""
         lit = self.topology.circuits
         link_bytes[list(lit.values())] = link_bytes[list(lit)]
         return link_bytes
 
     def name(self, link: int) -> str:
-        """A directed link by its ends: ``h0-s0``, or ``h0-p1-h3`` where a circuit leads on."""
+        """Name a directed link by its ends: ``h0-s0``, or ``h0-p1-h3`` where a circuit leads on."""
         topology = self.topology
         out = topology.circuits.get(link)
         ends = [topology.tail(link), topology.head(link)] + ([] if out is None else [topology.head(out)])
         return "-".join(topology.nodes[end].name for end in ends)
 
     def allreduce(self, members: Holders) -> AllReduce:
-        """The AllReduce of a group, along the edges of its forest."""
+        """Return the AllReduce of a group, along the edges of its forest."""
         if members not in self._allreduces:
             self._allreduces[members] = self._allreduce(members)
         return self._allreduces[members]
@@ -159,13 +162,13 @@ class Network:
         return max(sum(self.link_delay_s[link] for link in path.links) for path in self.topology.paths(src, dst))
 
     def forest(self, members: Holders) -> Forest:
-        """A group's rings, with equal parts of its gradient (as ``multi_ring``)."""
+        """Make a forest of a group's rings, with equal parts of its gradient (as ``multi_ring``)."""
         orders = self.rings.get(members) or [members, members[::-1]]
         return rings(self.topology, [list(order) for order in orders])
 
 
 def of_found(found: Found, rate_bps: int, goodput: float = 1.0, delay_s: float = 0.0) -> Network:
-    """The network that TopologyFinder found, with links of this rate and delay, and the rings that it found for
+    """Return the network that TopologyFinder found, with links of this rate and delay, and the rings that it found for
     groups."""
     return Network(found.network(rate_bps, delay_s), found.orders, goodput)
 

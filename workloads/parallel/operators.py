@@ -1,4 +1,4 @@
-"""What a model is made of: operators, each with its inputs, tensors, multiply-adds and output.
+"""Operators, of which a model is made: each has inputs, tensors, multiply-adds and an output.
 
 TopoOpt places operators on servers (section 3.2), as FlexFlow does. An operator is a layer, a block of layers, or an
 embedding table.
@@ -14,7 +14,7 @@ from testbed.base.errors import SpecError
 
 FLOAT_BYTES = 4
 REST = "rest"
-"""In a strategy: all operators that it does not name. No operator has that name."""
+"""Word in a strategy for all operators that it does not name. No operator has that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Operator:
 
     @property
     def output_bytes(self) -> int:
-        """Of one sample, forward; a gradient that goes back has as many."""
+        """Bytes of one sample's output, forward; a gradient that goes back has as many."""
         return self.output_floats * FLOAT_BYTES
 
 
@@ -68,12 +68,12 @@ class Model:
 
     @cached_property
     def inputs(self) -> tuple[tuple[int, ...], ...]:
-        """By operator, the places of its inputs."""
+        """Places of each operator's inputs."""
         return tuple(tuple(self.index[name] for name in operator.inputs) for operator in self.operators)
 
     @cached_property
     def consumers(self) -> tuple[tuple[int, ...], ...]:
-        """By operator, the places of those that take its output."""
+        """Places of the operators that take each operator's output."""
         found: list[list[int]] = [[] for _ in self.operators]
         for place, inputs in enumerate(self.inputs):
             for one in inputs:
@@ -82,7 +82,7 @@ class Model:
 
 
 def model(checked: Model) -> Model:
-    """The same model, if it makes sense.
+    """Check a model, and return it.
 
     Raises:
         SpecError: two operators have one name, an input is missing or comes later, or a size is out of range.
@@ -115,7 +115,7 @@ def model(checked: Model) -> Model:
 
 
 def cut(whole: Model, parts: int) -> Model:
-    """The model with each embedding table cut by columns: ``e0`` becomes ``e0.0``, ``e0.1``, ...
+    """Cut each embedding table of a model by columns: ``e0`` becomes ``e0.0``, ``e0.1``, ...
 
     Each part has all rows and its share of the columns, so each sample needs all parts.
 
@@ -157,7 +157,7 @@ def _pieces(table: Operator, parts: int) -> Sequence[Operator]:
 
 
 def scaled(model: Model, scale: float) -> Model:
-    """The same with weights and outputs divided by ``scale``, in whole floats, of which at least one is left of each.
+    """Divide a model's weights and outputs by ``scale``, in whole floats, of which at least one is left of each.
 
     Computing is left as it is: with the rates of links divided as well, all times stay the same.
     """

@@ -1,4 +1,4 @@
-"""How long an iteration takes: a task graph of computations and transfers, played on servers and links.
+"""Prediction of an iteration's time: a task graph of computations and transfers, played on servers and links.
 
 TopoOpt's FlexNet (section 5.1) extends FlexFlow's simulator by the network; so does this.
 
@@ -33,13 +33,14 @@ from testbed.workloads.parallel.strategy import Strategy, gradients, held_bytes,
 
 FLOP_PER_MULTIPLY_ADD = 2
 BACKWARD = 2
-"""Of a forward pass: it makes two products of each layer, with respect to its inputs and its weights."""
+"""Cost of a backward pass in forward passes: it makes two products of each layer, with respect to its inputs and its
+weights."""
 FLOP_OF_AN_ITERATION = FLOP_PER_MULTIPLY_ADD * (1 + BACKWARD)
-"""For each multiply-add of a sample's forward pass."""
+"""Floating-point operations of an iteration for each multiply-add of a sample's forward pass."""
 MOMENT_S = 1e-12
-"""A shorter gap between two transfers comes from rounding."""
+"""Least gap (s) between two transfers that counts: a shorter one comes from rounding."""
 CHUNK_BYTES = 128 * 2**10
-"""A workload's default chunk."""
+"""Default size of a workload's chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Step:
 
 
 def stages(path: Sequence[Step]) -> list[Step]:
-    """A critical path with steps of one sort in one place together: ``output of e0 and 3 more``."""
+    """Join steps of one sort in one place in a critical path: ``output of e0 and 3 more``."""
     found = []
     for (sort, where), group in groupby(path, lambda step: (step.what.rsplit(" ", 1)[0], step.where)):
         steps = list(group)
@@ -97,7 +98,7 @@ def stages(path: Sequence[Step]) -> list[Step]:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """One iteration.
+    """Prediction of one iteration.
 
     Attributes:
         iteration_s: infinite if a server has too little memory; all else is empty then.
@@ -127,7 +128,7 @@ def predict(model: Model, strategy: Strategy, network: Network, machine: Machine
 
 
 def iteration_s(model: Model, strategy: Strategy, network: Network, machine: Machine) -> float:
-    """The ``iteration_s`` of :func:`predict` alone: a search needs nothing else, thousands of times.
+    """Return the ``iteration_s`` of :func:`predict` alone: a search needs nothing else, thousands of times.
 
     Raises:
         TopologyError: as :func:`predict`.
@@ -141,25 +142,25 @@ def iteration_s(model: Model, strategy: Strategy, network: Network, machine: Mac
 
 _Sent = tuple[float, int, tuple[int, ...], int, float, float, int, int, str, int]
 """A transfer on its way: when its first chunk is at the next link, the event's number, links, place of the next of
-them, bytes, when the link before is done, the task that needs it, the record that it comes from, what it is, and the
+them, bytes, when the link before is done, the task that needs it, the record that it comes from, its kind, and the
 operator. It is one flat tuple, as a search makes thousands of them for each step."""
 _Other = tuple[float, int, int | list[_Sent]]
-"""When it happens, the event's number, and a task that starts, or transfers that a pass sends, at their first links. An
-operator's AllReduce is the task -1 - operator."""
+"""Another event: when it happens, the event's number, and a task that starts, or transfers that a pass sends, at their
+first links. An operator's AllReduce is the task -1 - operator."""
 _Queue = list[float]
-"""What a link has to send, by turns a record's place in the log and its time on the link. One flat list, too."""
+"""The queue of a link: by turns a record's place in the log and its time on the link. It is one flat list for speed."""
 
 
 _Following = tuple[Mapping[int, tuple[tuple[int, int, Routes], ...]], int, int, int]
-"""What a pass leads to: what each server sends, the first task of those that need it, bytes of one server's samples,
-and the operator whose output or gradient it is."""
+"""The consequences of a pass: the sends of each server, the first task of those that need them, bytes of one server's
+samples, and the operator whose output or gradient is sent."""
 _PASSES = ("forward", "backward")
 _TRANSFERS = ("output of", "gradient of")
 
 
 @dataclass(slots=True)
 class _Link:
-    """A directed link, and what it has got so far.
+    """A directed link, and the load that it has got so far.
 
     Attributes:
         free_s: when it has sent the transfers that it has got so far, and ``last`` the record of the last of them.
@@ -197,9 +198,9 @@ class _Playing:
         tasks = 2 * self.count * self.servers
         self.missing, self.ready_s, self.after = [0] * tasks, [0.0] * tasks, [-1] * tasks
         self.passes_left = [sum(server in holders for holders in self.holders) for server in range(self.servers)]
-        """By server, backward passes."""
+        """Backward passes that each server has still to make."""
         self.unsummed = [len(holders) for holders in self.holders]
-        """By operator, holders that have no gradient yet."""
+        """Number of holders of each operator that have no gradient yet."""
         self.gradient_s, self.gradient_after = [0.0] * self.count, [-1] * self.count
         self.server_free_s, self.server_last = [0.0] * self.servers, [-1] * self.servers
         self.links = list(map(_Link, network.link_s_per_byte, network.link_delay_s))
@@ -207,7 +208,7 @@ class _Playing:
         """The end of the queue that ended last so far, rounds included, its link, and what was in it."""
         self.pair_bytes = [[0.0] * self.servers for _ in range(self.servers)]
         self.follow: list[list[_Following]] = [[] for _ in range(2 * self.count)]
-        """By phase and operator, what a pass leads to."""
+        """Consequences of each pass, by phase and operator."""
         self._graph()
 
     def _graph(self) -> None:
@@ -224,7 +225,7 @@ class _Playing:
                     self._post(0.0, place * self.servers + server)
 
     def _edge(self, one: int, other: int, label: int, each: int) -> None:
-        """From one pass to another, each a phase and an operator."""
+        """Add the transfers from one pass to another, each a phase and an operator."""
         exchange = self.network.exchange(self.holders[one % self.count], self.holders[other % self.count])
         self.follow[one].append((exchange.sends, other * self.servers, each, label))
         for server, parts in exchange.parts:
@@ -254,11 +255,11 @@ class _Playing:
 
     @property
     def end_s(self) -> float:
-        """Of the iteration: of all passes, transfers and queues."""
+        """End of the iteration: of all passes, transfers and queues."""
         return max(*self.server_free_s, *(link.free_s for link in self.links), self.last[0])
 
     def told(self) -> Prediction:
-        """What was played."""
+        """Return the prediction that was played."""
         pair_bytes, link_bytes = (
             np.array(self.pair_bytes),
             self.network.with_lit(np.array([link.sent_bytes for link in self.links])),
@@ -270,7 +271,8 @@ class _Playing:
         return Prediction(self.end_s, pair_bytes, link_bytes, tuple(self._critical_path())[::-1])
 
     def _critical_path(self) -> Iterator[Step]:
-        """From the end to the start. The end is that of a link's queue, or later, of a record."""
+        """Yield the steps from the end to the start. The end is that of a link's queue or, if that is later, of a
+        record."""
         ends_s = [end_s for _, end_s, _, _, _, _ in self.log]
         record = ends_s.index(max(ends_s))
         end_s, link, queue = self.last
@@ -287,7 +289,8 @@ class _Playing:
             record = after
 
     def _sent(self, link: int, entries: Sequence[tuple[int, float]]) -> Iterator[Step]:
-        """What was in a link's queue, as the link sent it: AllReduce while there was no transfer."""
+        """Yield the steps of a link's queue, in the order in which the link sent them: AllReduce while there was no
+        transfer."""
         where = self.network.name(link)
         transfers = [record for record, _ in entries if self.log[record][3] in _TRANSFERS]
         reduces = deque((record, seconds) for record, seconds in entries if self.log[record][3] not in _TRANSFERS)
@@ -339,7 +342,7 @@ class _Playing:
             self._arrive((self.count + place) * self.servers + server, end_s, record)
 
     def _arrive(self, task: int, time_s: float, record: int) -> None:
-        """A part of what a task needs is there."""
+        """Note that a part of a task's needs is there."""
         if time_s >= self.ready_s[task]:
             self.ready_s[task], self.after[task] = time_s, record
         self.missing[task] -= 1
@@ -347,7 +350,7 @@ class _Playing:
             self._post(self.ready_s[task], task)
 
     def _send(self, sent: _Sent) -> None:
-        """A transfer's first chunk is at a link."""
+        """Send a transfer, whose first chunk is at a link."""
         now_s, _, links, hop, count, before_s, task, after, what, place = sent
         at = links[hop]
         link, chunk = self.links[at], self.chunk_bytes
@@ -371,7 +374,7 @@ class _Playing:
             self._arrive(task, end_s + link.delay_s, record)
 
     def _queue(self, at: int, now_s: float, seconds: float, record: int) -> None:
-        """The link has so much more to send, after what it has got before."""
+        """Add so much to what the link has to send, after what it has got before."""
         link = self.links[at]
         if link.drained_s > now_s:
             link.drained_s += seconds
@@ -383,7 +386,7 @@ class _Playing:
         link.queue.append(seconds)
 
     def _end_queue(self, at: int) -> None:
-        """The link has sent all that it has got."""
+        """Note that the link has sent all that it has got."""
         link = self.links[at]
         end_s = link.drained_s + link.rounds_s
         if end_s > self.last[0]:
@@ -391,7 +394,7 @@ class _Playing:
         link.rounds_s = 0.0
 
     def _end_backward(self, place: int, server: int, time_s: float, record: int) -> None:
-        """A backward pass has ended on a server."""
+        """Note that a backward pass has ended on a server."""
         self.passes_left[server] -= 1
         if self.machine.overlaps:
             self._have_gradient(place, time_s, record)
@@ -401,7 +404,7 @@ class _Playing:
                     self._have_gradient(held, time_s, record)
 
     def _have_gradient(self, place: int, time_s: float, record: int) -> None:
-        """A holder of an operator has its gradient; the last of several starts the AllReduce."""
+        """Note that a holder of an operator has its gradient; the last of several starts the AllReduce."""
         if time_s >= self.gradient_s[place]:
             self.gradient_s[place], self.gradient_after[place] = time_s, record
         self.unsummed[place] -= 1

@@ -14,7 +14,7 @@ from random import Random
 from testbed.workloads.parallel.strategy import Holders, Strategy
 
 HALF_PASS = 0.05
-"""An increase by this share of the first cost is kept half the time. FlexFlow's beta is open; the paper has none."""
+"""Increase, as a share of the first cost, that is kept half the time. FlexFlow's beta is open; the paper has none."""
 
 Cost = Callable[[Strategy], float]
 """Seconds of an iteration; infinite if a strategy is impossible."""
@@ -22,7 +22,7 @@ Cost = Callable[[Strategy], float]
 
 @cache
 def choices(servers: int) -> tuple[Holders, ...]:
-    """The holders that an operator may have: all, one, and each block or stride of g servers, g a divisor of n."""
+    """List the holders that an operator may have: all, one, and each block or stride of g servers, g a divisor of n."""
     found: set[Holders] = set()
     for size in range(1, servers + 1):
         if servers % size == 0:
@@ -54,7 +54,7 @@ class Walk:
         self.costs = [[0, self.best_s]]
 
     def step(self) -> bool:
-        """Propose a change; whether it leads to a new best."""
+        """Propose a change; return whether it leads to a new best."""
         self._steps += 1
         if not self._beta and 0 < self.now_s < math.inf:
             self._beta = math.log(2) / (HALF_PASS * self.now_s)
@@ -74,7 +74,7 @@ class Walk:
 
 
 def search(start: Strategy, cost: Cost, steps: int, seed: int = 0) -> Walk:
-    """A walk of so many steps, on one network."""
+    """Walk so many steps, on one network."""
     walk = Walk(start, cost, Random(seed))
     for _ in range(steps):
         walk.step()

@@ -1,4 +1,4 @@
-"""A parallelisation strategy: the servers that hold each operator, and what that makes servers send.
+"""A parallelisation strategy: the servers that hold each operator, and the bytes that servers send because of it.
 
 An operator on all servers is data parallel, one on a single server is placed. Server s's samples go to holder
 s |H| // n of an operator's holders H, in rising order. So an edge between two operators moves each server's samples
@@ -27,23 +27,24 @@ Holders = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """``holders`` are those of each operator, in the model's order. :func:`read` checks what a user gives."""
+    """A parallelisation strategy; ``holders`` are those of each operator, in the model's order. :func:`read` checks
+    what a user gives."""
 
     servers: int
     holders: tuple[Holders, ...]
 
     def moved(self, place: int, holders: Holders) -> Strategy:
-        """The same, with other holders of one operator."""
+        """Return the strategy with other holders of one operator."""
         return replace(self, holders=(*self.holders[:place], holders, *self.holders[place + 1 :]))
 
 
 def data_parallel(model: Model, servers: int) -> Strategy:
-    """All operators on all servers."""
+    """Put all operators on all servers."""
     return Strategy(servers, (tuple(range(servers)),) * len(model.operators))
 
 
 def read(model: Model, servers: int, given: object) -> Strategy:
-    """The strategy that a user writes: ``data``, or holders by operator, ``{e0: [0], e1: all, rest: [2, 3]}``.
+    """Read the strategy that a user writes: ``data``, or holders by operator, ``{e0: [0], e1: all, rest: [2, 3]}``.
 
     Raises:
         SpecError: an operator is unknown or left out, a server does not exist or is named twice, or there is no holder.
@@ -89,13 +90,14 @@ def _example(model: Model) -> str:
 
 
 def _names(model: Model) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and how many more there are."""
     names = list(model.index)
     return ", ".join(names[:6]) + f" and {len(names) - 6} more" * (len(names) > 6)
 
 
 def text(model: Model, strategy: Strategy) -> str:
-    """What :func:`read` reads: ``data``, or holders by operator, the most frequent ones as ``rest``."""
+    """Write a strategy as :func:`read` reads it: ``data``, or holders by operator, the most frequent ones as
+    ``rest``."""
     if strategy == data_parallel(model, strategy.servers):
         return "data"
     count = Counter(strategy.holders)
@@ -109,7 +111,7 @@ def text(model: Model, strategy: Strategy) -> str:
 
 
 def given(model: Model, strategy: Strategy) -> str | dict[str, str | list[int]]:
-    """What :func:`read` reads, with each operator named: ``data``, or holders by operator."""
+    """Return a strategy as :func:`read` reads it, with each operator named: ``data``, or holders by operator."""
     if strategy == data_parallel(model, strategy.servers):
         return "data"
     everyone = strategy.servers
@@ -125,25 +127,26 @@ def _shown(strategy: Strategy, holders: Holders) -> str:
 
 @cache
 def holder_of(servers: int, holders: Holders) -> Holders:
-    """By server, the holder that its samples go to."""
+    """Return for each server the holder to which its samples go."""
     return tuple(holders[server * len(holders) // servers] for server in range(servers))
 
 
 @cache
 def served(servers: int, holders: Holders) -> Mapping[int, int]:
-    """By holder, the number of servers whose samples go there: at least one."""
+    """Return for each holder the number of servers whose samples go there: at least one."""
     return Counter(holder_of(servers, holders))
 
 
 @lru_cache(maxsize=2**14)
 def exchanged(servers: int, one: Holders, other: Holders) -> tuple[tuple[int, int, int], ...]:
-    """Between an operator's holders and another's: from, to, and the number of servers whose samples both serve."""
+    """List the transfers between an operator's holders and another's: from, to, and the number of servers whose samples
+    both serve."""
     pairs = Counter(zip(holder_of(servers, one), holder_of(servers, other), strict=True))
     return tuple((a, b, count) for (a, b), count in pairs.items())
 
 
 def mp_bytes(model: Model, strategy: Strategy) -> NDArray[np.int64]:
-    """T_MP: int64[n, n], activations forward and gradients back, by source and destination."""
+    """Compute T_MP: int64[n, n], activations forward and gradients back, by source and destination."""
     found = np.zeros((strategy.servers, strategy.servers), dtype=np.int64)
     for place, inputs in enumerate(model.inputs):
         for one in inputs:
@@ -156,7 +159,7 @@ def mp_bytes(model: Model, strategy: Strategy) -> NDArray[np.int64]:
 
 
 def gradients(model: Model, strategy: Strategy) -> dict[Holders, int]:
-    """By members of each AllReduce group, the bytes of the gradient that it sums."""
+    """Return the bytes of the gradient that each AllReduce group sums, by its members."""
     found: Counter[Holders] = Counter()
     for operator, holders in zip(model.operators, strategy.holders, strict=True):
         if len(holders) > 1 and operator.weight_bytes:
@@ -165,12 +168,12 @@ def gradients(model: Model, strategy: Strategy) -> dict[Holders, int]:
 
 
 def is_silent(model: Model, strategy: Strategy) -> bool:
-    """Whether nothing is sent: one server holds all, or what others share has neither inputs nor weights."""
+    """Whether nothing is sent: one server holds all, or the operators on others have neither inputs nor weights."""
     return not gradients(model, strategy) and not mp_bytes(model, strategy).any()
 
 
 def demand_of(model: Model, strategy: Strategy) -> Demand:
-    """What the strategy makes servers send in an iteration: the input of TopologyFinder.
+    """Compute the transfers that the strategy makes servers send in an iteration: the input of TopologyFinder.
 
     Raises:
         SpecError: nothing is sent, or it is too much.
@@ -185,7 +188,8 @@ def demand_of(model: Model, strategy: Strategy) -> Demand:
 
 
 def held_bytes(model: Model, strategy: Strategy) -> list[int]:
-    """By server, the memory that it needs: the weights that it holds, and outputs of the samples that it serves.
+    """Compute the memory that each server needs: for the weights that it holds, and outputs of the samples that it
+    serves.
 
     Gradients and an optimiser's state are not counted: the gradient of a table is the rows that a batch looks up.
     """
@@ -213,8 +217,8 @@ def check_fits(model: Model, strategy: Strategy, memory_bytes: float) -> None:
 
 
 def fitting(model: Model, servers: int, memory_bytes: float, *, place_tables: bool = False) -> Strategy:
-    """Data parallelism, less what does not fit: the largest operators go to single servers, each to the one that holds
-    least, until all servers have enough memory. If asked, all embedding tables do so first.
+    """Return data parallelism, changed until it fits: the largest operators go to single servers, each to the one that
+    holds least, until all servers have enough memory. If asked, all embedding tables do so first.
 
     Raises:
         SpecError: even then it does not fit.

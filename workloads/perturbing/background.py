@@ -28,9 +28,10 @@ BUFFER_BYTES = 64 * 2**10
 RETRY_S = 0.02
 SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 PATIENCE_S = 60.0
-"""The lab starts sinks and sources within moments of each other."""
+"""Longest time (s) for which a source tries to connect: the lab starts sinks and sources within moments of each
+other."""
 SLICE_S = 0.01
-"""A paced flow sends what is due in slices of this length."""
+"""Length (s) of the slices in which a paced flow sends what is due."""
 
 
 def sink(address: str, port: int, flows: int) -> None:
@@ -48,7 +49,7 @@ def sink(address: str, port: int, flows: int) -> None:
 
 
 class Source:
-    """FLOWS connections, and what they have sent."""
+    """Source of FLOWS connections, which counts the bytes that they have sent."""
 
     def __init__(self, address: str, port: int, flows: int, rate_bps: int) -> None:
         self._sockets = [_dial(address, port) for _ in range(flows)]
@@ -77,7 +78,7 @@ class Source:
                     self._pay()
 
     def _obey(self, number: int, selector: selectors.BaseSelector) -> bool:
-        """Do as a signal says; False at the one that ends it all."""
+        """Do as a signal says; return False at the one that ends the source."""
         starts = number == signal.SIGUSR1
         if starts != self._sending and not self._rate_bps:
             for sock in self._sockets:
@@ -89,7 +90,8 @@ class Source:
         return number != signal.SIGTERM
 
     def _unacknowledged_bytes(self) -> int:
-        """What the kernel has taken and nobody has acknowledged: most of it waits in a queue and is on no wire yet."""
+        """Count the bytes that the kernel has taken and nobody has acknowledged: most of them wait in a queue and are
+        on no wire yet."""
         held = array("i", [0])
         total = 0
         for sock in self._sockets:
@@ -98,14 +100,14 @@ class Source:
         return total
 
     def _pay(self) -> None:
-        """Send what is due since the last time."""
+        """Send the bytes that are due since the last time."""
         due = round((time.monotonic() - self._begun_s) * self._rate_bps / 8) - self._paid_bytes
         self._paid_bytes += due
         for sock in self._sockets:
             self._write(sock, due)
 
     def _write(self, sock: socket.socket, count: int) -> None:
-        """As much of ``count`` zeros as fits; what does not is not made up for, as a full link would not either."""
+        """Send as much of ``count`` zeros as fits; the rest is dropped, as a full link would drop it."""
         with suppress(BlockingIOError, ConnectionError):  # at the end the sink may be ended a moment earlier
             self.sent_bytes += sock.send(bytes(count))
 

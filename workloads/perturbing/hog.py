@@ -1,4 +1,4 @@
-"""Takes a core's time: busy from SIGUSR1 to SIGUSR2, again and again, else asleep.
+"""A process that takes a core's time: busy from SIGUSR1 to SIGUSR2, again and again, else asleep.
 
 Usage: ``python -P -m testbed.workloads.perturbing.hog``
 """

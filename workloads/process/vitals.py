@@ -1,4 +1,5 @@
-"""What becomes of a process while it trains: its CPU time, how late its timers come, and what TCP had to send twice.
+"""Vital signs of a process while it trains: its CPU time, how late its timers come, and the segments that TCP sent
+twice.
 
 Lateness is sampled by a thread that sleeps for a while again and again, and looks at the clock after. It shares clock,
 scheduler and timer slack with the worker, so what delays one's waits delays the other's. Looking at the worker's own
@@ -21,27 +22,28 @@ from typing import NamedTuple
 from testbed.base.repeating import Repeating
 
 PERIOD_S = 0.02
-"""Some samples in every synchronisation; fifty a second take 0.2 % of a core (benchmarks/monitoring_cost.py)."""
+"""Time (s) between samples, so that every synchronisation has some; fifty a second take 0.2 % of a core
+(benchmarks/monitoring_cost.py)."""
 STALL_S = 0.05
-"""A sleep that overruns by more is a standstill. The latest of thousands of sleeps overran by 4 to 32 ms in good
+"""Overrun (s) above which a sleep is a standstill. The latest of thousands of sleeps overran by 4 to 32 ms in good
 trials, whose engines were busy."""
 HALT_S = 0.003
-"""As STALL_S, for brief stops too, without the part for which the thread waited for a core: that is judged by itself
-("run queue"), and was nearly all of the lateness where nine workers shared two cores (3 to 28 ms a sleep). The sum
-shows a process that is stopped for 45 ms in every 100 ms. Only the part of a stop after the sleep's due end counts, so
-most stops count for less than they last."""
+"""Overrun (s) as STALL_S, for brief stops too, without the part for which the thread waited for a core: that is judged
+by itself ("run queue"), and was nearly all of the lateness where nine workers shared two cores (3 to 28 ms a sleep).
+The sum shows a process that is stopped for 45 ms in every 100 ms. Only the part of a stop after the sleep's due end
+counts, so most stops count for less than they last."""
 WAITED = Path("/proc/thread-self/schedstat")
-"""The second number is for how long (ns) the thread has waited for a core (kernel: sched-stats.rst); 0 or no file where
-the kernel does not count that, and then all lateness counts."""
+"""File whose second number is for how long (ns) the thread has waited for a core (kernel: sched-stats.rst); 0 or no
+file where the kernel does not count that, and then all lateness counts."""
 SNMP = Path("/proc/self/net/snmp")
-"""TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
+"""File of TCP's counters of this network namespace (kernel: networking/snmp_counter.rst)."""
 NETSTAT = Path("/proc/self/net/netstat")
-"""More of them."""
+"""File of further counters of TCP."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Of one process, from the beginning of training to its end.
+    """Vital signs of one process, from the beginning of training to its end.
 
     ``late_s`` is the median of by how much a sleep overran, ``stalled_s`` the sum of those above :data:`STALL_S`, and
     ``halted_s`` of those above :data:`HALT_S`, waits for a core left out; TCP segments are those of the whole host, and
@@ -60,8 +62,9 @@ class Report:
 
 
 class _Stops(NamedTuple):
-    """How long sleeps have overrun (s) that lasted until now, and when the one that lasts is due to end. It is replaced
-    as a whole, so that no stop is missed, or counted twice, by another thread that asks while one sleep ends."""
+    """Overruns (s) of sleeps that lasted until now, summed, and when the one that lasts is due to end. The tuple is
+    replaced as a whole, so that no stop is missed, or counted twice, by another thread that asks while one sleep
+    ends."""
 
     stalled_s: float
     halted_s: float
@@ -69,7 +72,8 @@ class _Stops(NamedTuple):
 
 
 class Vitals:
-    """Watches this process from ``with`` to its end; ``watched`` False only takes the CPU time, which costs nothing."""
+    """Watch over this process from ``with`` to its end; ``watched`` False only takes the CPU time, which costs
+    nothing."""
 
     def __init__(self, watched: bool = True, snmp: Path = SNMP, netstat: Path = NETSTAT) -> None:
         self._watched, self._snmp, self._netstat = watched, snmp, netstat
@@ -94,7 +98,7 @@ class Vitals:
             self._stops = self._stops._replace(due_s=math.inf)
 
     def report(self) -> Report:
-        """Until now."""
+        """Report until now."""
         cpu_s = time.process_time() - self._began_s
         if not self._watched:
             return Report(cpu_s, *[None] * 6)
@@ -106,7 +110,8 @@ class Vitals:
         return Report(cpu_s, late_s, stalled_s, self.halted_s(), sent, resent, in_vain, watched_s)
 
     def halted_s(self) -> float | None:
-        """For how long (s) this process has stood still so far, with brief stops, and a long one that still lasts."""
+        """Return for how long (s) this process has stood still so far, with brief stops, and a long one that still
+        lasts."""
         if not self._watched:
             return None
         # Of a brief stop that still lasts, it is not known yet whether it is a wait for a core.
@@ -117,7 +122,8 @@ class Vitals:
         return *segments(self._snmp.read_text()), needless(self._netstat.read_text())
 
     def _sample(self) -> Generator[float, None, None]:
-        """It sleeps by itself, as the worker does, so it never asks to wait."""
+        """Sample timers again and again. The generator sleeps by itself, as the worker does, so it never asks to
+        wait."""
         stalled_s = halted_s = 0.0
         with _waits() as so_far_s:
             waited_s = so_far_s()
@@ -136,8 +142,8 @@ class Vitals:
 
 @contextmanager
 def _waits() -> Iterator[Callable[[], float]]:
-    """Says for how long this thread has waited for a core so far (s). The file stays open, for to open it takes longer
-    than to read it."""
+    """Give a function that says for how long this thread has waited for a core so far (s). The file stays open, for to
+    open it takes longer than to read it."""
     try:
         file = os.open(WAITED, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -154,7 +160,7 @@ def _above(least_s: float, late_s: float) -> float:
 
 
 def together(reports: Sequence[Report]) -> Report:
-    """Of a process that trained in several stretches: sums, and the latest timers."""
+    """Merge reports of a process that trained in several stretches: sums, and the latest timers."""
     late_s = [one.late_s for one in reports if one.late_s is not None]
     stalled_s = [one.stalled_s for one in reports if one.stalled_s is not None]
     halted_s = [one.halted_s for one in reports if one.halted_s is not None]
@@ -175,13 +181,13 @@ def together(reports: Sequence[Report]) -> Report:
 
 
 def segments(snmp: str) -> tuple[int, int]:
-    """TCP segments sent, without those sent again, and segments sent again, from the text of /proc/net/snmp."""
+    """Return TCP segments sent, without those sent again, and segments sent again, from the text of /proc/net/snmp."""
     found = _counters(snmp, "Tcp:")
     return found["OutSegs"], found["RetransSegs"]
 
 
 def needless(netstat: str) -> int:
-    """Segments that were sent again and had arrived, as their receivers said (RFC 2883), from the text of
+    """Return segments that were sent again and had arrived, as their receivers said (RFC 2883), from the text of
     /proc/net/netstat. Kernels before 5.10 count acknowledgements that say so: no more than segments."""
     found = _counters(netstat, "TcpExt:")
     return found.get("TCPDSACKRecvSegs", found.get("TCPDSACKRecv", 0))

@@ -43,12 +43,12 @@ class Profile:
 
 
 def profiles() -> dict[str, Profile]:
-    """Every profile, by name."""
+    """Return every profile, by name."""
     return {profile.name: profile for profile in _PROFILES}
 
 
 def profile(name: str) -> Profile:
-    """The profile called ``name``.
+    """Return the profile called ``name``.
 
     Raises:
         SpecError: there is none of that name.
@@ -57,7 +57,8 @@ def profile(name: str) -> Profile:
 
 
 def _lenet5() -> list[Layer]:
-    """The LeNet-5 that can be trained; multiply-adds are its weights times the places that each is applied at."""
+    """Return the LeNet-5 that can be trained; multiply-adds are its weights times the places that each is applied
+    at."""
     places = {"conv1": 28 * 28, "conv2": 14 * 14, "fc1": 1, "fc2": 1}
     found = []
     for tensors in MODELS["lenet5"].layers:

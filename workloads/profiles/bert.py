@@ -15,7 +15,7 @@ TOKENS = 128
 
 
 def bert_base() -> list[Layer]:
-    """The whole network."""
+    """Describe the whole network."""
     net = Layers()
     for name, rows in (("words", WORDS), ("positions", POSITIONS), ("segments", SEGMENTS)):
         net.add(f"embeddings.{name}", 0, weight=(rows, HIDDEN))
@@ -34,5 +34,5 @@ def bert_base() -> list[Layer]:
 
 
 def _norm(net: Layers, name: str) -> None:
-    """Layer normalisation of every token."""
+    """Add layer normalisation of every token."""
     net.add(name, TOKENS * HIDDEN, weight=(HIDDEN,), bias=(HIDDEN,))

@@ -17,8 +17,8 @@ VGG = {
 """Simonyan and Zisserman 2015, Table 1, columns A, D and E: channels of the convolutions before each pooling."""
 
 RESNET = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3), 269: (3, 30, 48, 8)}
-"""Blocks in each stage: He et al. 2016, Table 1; 269 as MXNet's example/image-classification/symbols/resnet.py, which
-the thesis trained (6.1.2)."""
+"""Number of blocks in each stage: He et al. 2016, Table 1; 269 as MXNet's
+example/image-classification/symbols/resnet.py, which the thesis trained (6.1.2)."""
 
 INCEPTION = {
     "3a": (64, 96, 128, 16, 32, 32),
@@ -35,7 +35,7 @@ INCEPTION = {
 
 
 def alexnet() -> list[Layer]:
-    """AlexNet on one GPU, without groups: MXNet's symbols/alexnet.py, which the thesis trained (6.1.2)."""
+    """Describe AlexNet on one GPU, without groups: MXNet's symbols/alexnet.py, which the thesis trained (6.1.2)."""
     net = Layers()
     size = pool(net.conv("conv1", IMAGE, 96, 11, stride=4, bias=True), 3, 2)
     size = pool(net.conv("conv2", size, 256, 5, pad=2, bias=True), 3, 2)
@@ -45,7 +45,7 @@ def alexnet() -> list[Layer]:
 
 
 def vgg(depth: int) -> list[Layer]:
-    """VGG (:data:`VGG`), without batch normalisation."""
+    """Describe a VGG (:data:`VGG`), without batch normalisation."""
     net, size = Layers(), IMAGE
     for stage, channels in enumerate(VGG[depth], 1):
         for i, out in enumerate(channels, 1):
@@ -55,7 +55,8 @@ def vgg(depth: int) -> list[Layer]:
 
 
 def googlenet() -> list[Layer]:
-    """GoogLeNet (:data:`INCEPTION`) without its two auxiliary classifiers, as in MXNet's symbols/googlenet.py."""
+    """Describe GoogLeNet (:data:`INCEPTION`) without its two auxiliary classifiers, as in MXNet's
+    symbols/googlenet.py."""
     net = Layers()
     size = pool(net.conv("conv1", IMAGE, 64, 7, stride=2, pad=3, bias=True), 3, 2, 1)
     size = net.conv("conv2.reduce", size, 64, 1, bias=True)
@@ -77,12 +78,13 @@ def googlenet() -> list[Layer]:
 
 
 def resnet(depth: int) -> list[Layer]:
-    """ResNet (:data:`RESNET`): two 3x3 convolutions a block at depth 18, else bottlenecks."""
+    """Describe a ResNet (:data:`RESNET`): two 3x3 convolutions a block at depth 18, else bottlenecks."""
     return _residual(depth, bottleneck=depth >= 50, width=1, groups=1)
 
 
 def resnext(depth: int) -> list[Layer]:
-    """ResNeXt 32x4d: bottlenecks of twice the width whose 3x3 convolution has 32 groups (Xie et al. 2017, Table 1)."""
+    """Describe ResNeXt 32x4d: bottlenecks of twice the width whose 3x3 convolution has 32 groups (Xie et al. 2017,
+    Table 1)."""
     return _residual(depth, bottleneck=True, width=2, groups=32)
 
 
@@ -119,12 +121,12 @@ def _conv_norm(
     pad: int | tuple[int, int] = 0,
     groups: int = 1,
 ) -> Size:
-    """A convolution without bias, and batch normalisation."""
+    """Add a convolution without bias, and batch normalisation."""
     return net.norm(f"{name}.bn", net.conv(f"{name}.conv", size, out, kernel, stride=stride, pad=pad, groups=groups))
 
 
 def _classify(net: Layers, features: int) -> list[Layer]:
-    """The three fully connected layers of AlexNet and VGG."""
+    """Add the three fully connected layers of AlexNet and VGG."""
     hidden = net.linear("fc6", features, 4096)
     net.linear("fc8", net.linear("fc7", hidden, 4096), CLASSES)
     return net.layers

@@ -16,7 +16,7 @@ ROW, COLUMN = (1, 7), (7, 1)
 
 
 def inception_v3() -> list[Layer]:
-    """The whole network."""
+    """Describe the whole network."""
     net = Layers()
     size = _chain(net, "stem1", (3, 299, 299), (32, 3, 2, 0), (32, 3, 1, 0), (64, 3, 1, 1))
     size = _chain(net, "stem2", pool(size, 3, 2), (80, 1, 1, 0), (192, 3, 1, 0))
@@ -34,7 +34,7 @@ def inception_v3() -> list[Layer]:
 
 
 def _chain(net: Layers, name: str, size: Size, *steps: Step) -> Size:
-    """Convolutions one after another."""
+    """Add convolutions one after another."""
     for i, (out, kernel, stride, pad) in enumerate(steps, 1):
         conv = net.conv(f"{name}.{i}.conv", size, out, kernel, stride=stride, pad=pad)
         size = net.norm(f"{name}.{i}.bn", conv)
@@ -42,7 +42,7 @@ def _chain(net: Layers, name: str, size: Size, *steps: Step) -> Size:
 
 
 def _figure5(net: Layers, name: str, size: Size, proj: int) -> Size:
-    """35 x 35: the 5x5 branch of GoogLeNet beside two 3x3."""
+    """Add a block at 35 x 35: the 5x5 branch of GoogLeNet beside two 3x3."""
     return joined(
         [
             _chain(net, f"{name}.1x1", size, (64, 1, 1, 0)),
@@ -54,7 +54,7 @@ def _figure5(net: Layers, name: str, size: Size, proj: int) -> Size:
 
 
 def _smaller35(net: Layers, name: str, size: Size) -> Size:
-    """From 35 x 35 to 17 x 17."""
+    """Add a block from 35 x 35 to 17 x 17."""
     return joined(
         [
             _chain(net, f"{name}.3x3", size, (384, 3, 2, 0)),
@@ -65,7 +65,7 @@ def _smaller35(net: Layers, name: str, size: Size) -> Size:
 
 
 def _figure6(net: Layers, name: str, size: Size, inner: int) -> Size:
-    """17 x 17: 7x7 as 1x7 and 7x1."""
+    """Add a block at 17 x 17: 7x7 as 1x7 and 7x1."""
     row, column = (0, 3), (3, 0)
     return joined(
         [
@@ -87,7 +87,7 @@ def _figure6(net: Layers, name: str, size: Size, inner: int) -> Size:
 
 
 def _smaller17(net: Layers, name: str, size: Size) -> Size:
-    """From 17 x 17 to 8 x 8."""
+    """Add a block from 17 x 17 to 8 x 8."""
     seven: tuple[Step, ...] = ((192, ROW, 1, (0, 3)), (192, COLUMN, 1, (3, 0)))
     return joined(
         [
@@ -99,7 +99,7 @@ def _smaller17(net: Layers, name: str, size: Size) -> Size:
 
 
 def _figure7(net: Layers, name: str, size: Size) -> Size:
-    """8 x 8: 3x3 as 1x3 beside 3x1."""
+    """Add a block at 8 x 8: 3x3 as 1x3 beside 3x1."""
     three = _chain(net, f"{name}.3x3", size, (384, 1, 1, 0))
     double = _chain(net, f"{name}.double", size, (448, 1, 1, 0), (384, 3, 1, 1))
     branches = [_chain(net, f"{name}.1x1", size, (320, 1, 1, 0))]

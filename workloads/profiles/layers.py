@@ -1,4 +1,4 @@
-"""What architectures are written with: layers with the shapes of their tensors, and what a forward pass costs in each.
+"""Layers, with which architectures are written: the shapes of their tensors, and the cost of a forward pass in each.
 
 A :class:`Layers` is filled in the order of the forward pass. Its methods take the size of what flows in and return the
 size of what flows out, so that no number has to be written that follows from others.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 Size = tuple[int, int, int]
-"""Channels, height and width of what flows between layers."""
+"""Channels, height and width of the data that flows between layers."""
 Pair = tuple[int, int]
 
 
@@ -36,7 +36,7 @@ class Layers:
         self.layers: list[Layer] = []
 
     def add(self, name: str, macs: int, **shapes: tuple[int, ...]) -> None:
-        """A layer whose tensors are ``name.weight``, ``name.bias``, ..."""
+        """Add a layer whose tensors are ``name.weight``, ``name.bias``, ..."""
         self.layers.append(Layer(name, tuple((f"{name}.{part}", shape) for part, shape in shapes.items()), macs))
 
     def conv(
@@ -51,7 +51,7 @@ class Layers:
         groups: int = 1,
         bias: bool = False,
     ) -> Size:
-        """A convolution."""
+        """Add a convolution."""
         (channels, *_), (tall, wide) = size, _pair(kernel)
         after = pool(size, kernel, stride, pad, channels=out)
         shape = (out, channels // groups, tall, wide)
@@ -60,25 +60,25 @@ class Layers:
         return after
 
     def norm(self, name: str, size: Size) -> Size:
-        """Batch normalisation: a scale and a shift for each channel. Running statistics are no parameters: nobody sums
-        them."""
+        """Add batch normalisation: a scale and a shift for each channel. Running statistics are no parameters: nobody
+        sums them."""
         self.add(name, prod(size), weight=(size[0],), bias=(size[0],))
         return size
 
     def linear(self, name: str, inputs: int, outputs: int, *, times: int = 1) -> int:
-        """A fully connected layer with bias, applied ``times`` a sample (to each token); returns ``outputs``."""
+        """Add a fully connected layer with bias, applied ``times`` a sample (to each token); return ``outputs``."""
         self.add(name, times * inputs * outputs, weight=(outputs, inputs), bias=(outputs,))
         return outputs
 
 
 def pool(size: Size, kernel: int | Pair, stride: int, pad: int | Pair = 0, *, channels: int | None = None) -> Size:
-    """Size after a window has moved over it: floor((n + 2 pad - kernel) / stride) + 1 each way."""
+    """Compute the size after a window has moved over it: floor((n + 2 pad - kernel) / stride) + 1 each way."""
     tall, wide = ((n + 2 * p - k) // stride + 1 for n, k, p in zip(size[1:], _pair(kernel), _pair(pad), strict=True))
     return channels or size[0], tall, wide
 
 
 def joined(sizes: Sequence[Size]) -> Size:
-    """Size of the channels of several branches together."""
+    """Compute the size of the channels of several branches together."""
     return sum(channels for channels, *_ in sizes), *sizes[0][1:]
 
 

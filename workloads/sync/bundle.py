@@ -17,7 +17,7 @@ from testbed.workloads.sync.chunks import FLOAT_BYTES
 from testbed.workloads.sync.connection import HEADER_BYTES, Act, Connection
 
 Sockets = Mapping[int, socket | Sequence[socket]]
-"""By neighbour, its socket; or its sockets, in the same order at both ends, where circuits are parallel."""
+"""Socket of each neighbour; or its sockets, in the same order at both ends, where circuits are parallel."""
 
 
 class Bundle:
@@ -40,7 +40,7 @@ class Bundle:
         return all(connection.closed for connection in self.connections)
 
     def push(self, word: int, payload: memoryview, rank: int = 0, turn: Act | None = None) -> None:
-        """Queue one message, as :meth:`Connection.push`."""
+        """Queue one message, as :meth:`Connection.push` does."""
         least = min(range(len(self.connections)), key=self._given_bytes.__getitem__)
         self._given_bytes[least] += HEADER_BYTES + len(payload)
         self.connections[least].push(word, payload, rank, turn)
@@ -53,14 +53,16 @@ class Bundle:
             connection.push(word, part)
 
     def part(self, connection: Connection, payload: memoryview) -> memoryview:
-        """What a connection carries of a message that is split, at either end: an equal part, in whole floats."""
+        """Return the part of a split message that a connection carries, at either end: an equal part, in whole
+        floats."""
         place, count, floats = self.connections.index(connection), len(self.connections), len(payload) // FLOAT_BYTES
         first, last = (FLOAT_BYTES * (one * floats // count) for one in (place, place + 1))
         return payload[first:last]
 
 
 def bundles(names: Sequence[str], sockets: Sockets, *, ordered: bool) -> dict[int, Bundle]:
-    """By neighbour; ``names`` are those of all nodes, and ``ordered`` is as in :class:`Connection`."""
+    """Make the bundle of each neighbour; ``names`` are those of all nodes, and ``ordered`` is as in
+    :class:`Connection`."""
     found = {}
     for peer, given in sockets.items():
         several = [given] if isinstance(given, socket) else given

@@ -1,4 +1,4 @@
-"""How large the chunks of a gradient are where nobody asks for a size.
+"""Sizes of a gradient's chunks where nobody asks for a size.
 
 A chunk costs about as much processor time as some ten thousand bytes. Large chunks, however, make links wait: a
 synchronisation ends only when the last chunk has reached the last node and is added. Where a node has nothing to send
@@ -12,28 +12,28 @@ from testbed.workloads.sync.steps import are_even, idle_steps
 
 CHUNK_S = 0.005
 CHUNK_BYTES = (128 * 2**10, 512 * 2**10)
-"""Chunks are what the slowest link carries in ``CHUNK_S``, within these limits."""
+"""Limits of a chunk's size, within which it is what the slowest link carries in ``CHUNK_S``."""
 WAIT = 0.01
 """Share of a synchronisation for which links may wait for its first chunks."""
 SMALL_BYTES = 32 * 2**10
-"""Of a chunk, however long links wait: smaller ones take more processor time than they save."""
+"""Least size of a chunk, however long links wait: smaller ones take more processor time than they save."""
 LEAST_SHARE = 4
-"""Where links wait, chunks are not cut below ``chunk_bytes`` divided by this number. On fast links, smaller ones would
-follow each other so quickly that they take too much processor time."""
+"""Largest divisor of ``chunk_bytes`` where links wait: chunks are not cut below that part. On fast links, smaller ones
+would follow each other so quickly that they take too much processor time."""
 OF_A_CLASS = 8
-"""Where nodes send different amounts in different steps, a class has at least this many chunks on average, unless they
-would be smaller than the lower limit of ``CHUNK_BYTES``. With fewer, nodes wait for whole classes of each other."""
+"""Chunks that a class has at least on average where nodes send different amounts in different steps, unless they would
+be smaller than the lower limit of ``CHUNK_BYTES``. With fewer, nodes wait for whole classes of each other."""
 
 
 def suiting(slowest_bps: float) -> int:
-    """The size (bytes, whole float64 numbers) of chunks for links of at least this rate."""
+    """Return the size (bytes, whole float64 numbers) of chunks for links of at least this rate."""
     least, most = CHUNK_BYTES
     return min(most, max(least, int(slowest_bps / 8 * CHUNK_S) // 8 * 8))
 
 
 def shortened(forest: Forest, nbytes: float, chunk_bytes: int) -> int:
-    """``chunk_bytes``, or less where links would wait longer than ``WAIT`` says in a synchronisation of ``nbytes``, or
-    classes would have too few."""
+    """Return ``chunk_bytes``, or less where links would wait longer than ``WAIT`` says in a synchronisation of
+    ``nbytes``, or classes would have too few chunks."""
     found = chunk_bytes
     of_a_class = max(CHUNK_BYTES[0], int(nbytes / (OF_A_CLASS * forest.classes)))
     if of_a_class < found and not are_even(forest):

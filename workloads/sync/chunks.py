@@ -19,15 +19,15 @@ from testbed.workloads.sync.forest import Forest
 
 FLOAT_BYTES = 4
 CHUNK_BITS = 29
-"""Of the engine's 4-byte header. Chunks of the gradient take half of the numbers at most: there are no more chunks of
-exponents than of those, and barriers take a number a class at most."""
+"""Bits of the engine's 4-byte header that number chunks. Chunks of the gradient take half of the numbers at most: there
+are no more chunks of exponents than of those, and barriers take a number a class at most."""
 
 Spans = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkTable:
-    """K chunks; together they cover the gradient once.
+    """The K chunks of a gradient; together they cover it once.
 
     Attributes:
         start, stop: int64[K], the chunk's span of the flat gradient, in floats.
@@ -93,7 +93,7 @@ def _check_cover(buckets: Sequence[tuple[int, int]], total_floats: int) -> None:
 
 
 def _class_edges(forest: Forest, total_floats: int) -> Spans:
-    """int64[C + 1]: cumulative shares, from 0 to the sum of shares."""
+    """Return int64[C + 1]: cumulative shares, from 0 to the sum of shares."""
     if forest.classes > total_floats:
         raise SchemeError(
             f"scheme {forest.scheme} has {forest.classes} chunk classes, more than the {total_floats} floats to send",
@@ -115,7 +115,7 @@ def _class_edges(forest: Forest, total_floats: int) -> Spans:
 
 
 def _class_runs(forest: Forest, edges: Spans, span: tuple[int, int]) -> Spans:
-    """int64[C + 1]: where each class's run of the bucket begins, and the last one ends."""
+    """Return int64[C + 1]: where each class's run of the bucket begins, and the last one ends."""
     start, stop = span
     if forest.aligned:
         return np.clip(edges, start, stop)
@@ -124,7 +124,7 @@ def _class_runs(forest: Forest, edges: Spans, span: tuple[int, int]) -> Spans:
 
 
 def _cut_bucket(number: int, runs: Spans, chunk_floats: int) -> Spans:
-    """int64[4, k]: start, stop, class and bucket of the bucket's chunks, in rounds over the classes."""
+    """Return int64[4, k]: start, stop, class and bucket of the bucket's chunks, in rounds over the classes."""
     length = np.diff(runs)
     count = -(-length // chunk_floats)
     klass = np.repeat(np.arange(len(length)), count)

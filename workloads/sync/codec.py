@@ -18,7 +18,7 @@ VERSION = 3
 
 
 def encode(forest: Forest, run_by: Mapping[str, str]) -> dict[str, NDArray[Any]]:
-    """All that a worker gets to know of ``forest``, by name; ``run_by`` says in JSON who runs it."""
+    """Encode all that a worker gets to know of ``forest``, by name; ``run_by`` says in JSON who runs it."""
     fields: dict[str, Any] = {
         "version": VERSION,
         "scheme": forest.scheme,
@@ -38,7 +38,7 @@ def encode(forest: Forest, run_by: Mapping[str, str]) -> dict[str, NDArray[Any]]
 
 
 def decode(fields: Mapping[str, NDArray[Any]], run_by: RunBy | None = None) -> Forest:
-    """The forest that :func:`encode` took apart."""
+    """Rebuild the forest that :func:`encode` took apart."""
     fixed = json.loads(str(fields["fixed"]))
     return Forest(
         scheme=str(fields["scheme"]),
@@ -86,8 +86,8 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def to_json(forest: Forest, run_by: Mapping[str, Any]) -> dict[str, Any]:
-    """Classes with their share and both trees as ``{node name: parent's name, or None for the root}``; ``run_by`` says
-    who runs it."""
+    """Return classes with their share and both trees as ``{node name: parent's name, or None for the root}``;
+    ``run_by`` says who runs the forest."""
     return {
         "scheme": forest.scheme,
         "workers": [forest.nodes[node] for node in forest.workers],
@@ -108,7 +108,7 @@ def to_json(forest: Forest, run_by: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _members(forest: Forest, c: int) -> dict[str, list[str]]:
-    """Of a class that has some of its own."""
+    """Return the names of a class's members, if the class has some of its own."""
     if forest.members is None:
         return {}
     return {"members": [forest.nodes[node] for node in np.flatnonzero(forest.members[c])]}

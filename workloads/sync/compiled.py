@@ -34,10 +34,10 @@ from testbed.workloads.sync.steps import Jitter
 
 LIBRARY = "testbed.workloads.sync._mover"
 VERSION = 3
-"""``mover.c`` has the same."""
+"""Version of the compiled library; ``mover.c`` has the same."""
 FIX = "install a C compiler (Debian: gcc and libc6-dev), remove .venv/.testbed-* and run ./setup.sh run"
 SLICE_S = 0.1
-"""The interpreter sees at least that often whether it has to do something else, such as to end on a signal."""
+"""Longest time (s) after which the interpreter sees whether it has to do something else, such as to end on a signal."""
 _QUIET, _MOVED, _CLOSED, _CUT_OFF, _MISFIT, _REFUSED = range(6)
 _TYPES: Mapping[str, DTypeLike] = {
     "sockets": np.int32,
@@ -55,16 +55,16 @@ _TYPES: Mapping[str, DTypeLike] = {
     "missing": np.int32,
     "bucket_complete_s": np.float64,
 }
-"""Of the arrays of ``struct plan``, in their order there."""
+"""Types of the arrays of ``struct plan``, in their order there."""
 _OF_CONNECTIONS, _OF_BUCKETS = (
     ("expected", "received", "unsent", "sent_bytes", "closed"),
     ("missing", "bucket_complete_s"),
 )
-"""The arrays that change."""
+"""Names of the arrays that change."""
 
 
 class _Plan(ctypes.Structure):
-    """``struct plan`` of ``mover.c``, which explains it."""
+    """The ``struct plan`` of ``mover.c``, which explains it."""
 
     _fields_ = [
         *[(name, ctypes.c_int64) for name in ("connections", "chunks", "gates", "buckets", "epoll")],
@@ -92,7 +92,8 @@ def engine(
     priority: bool = False,
     jitter: Jitter | None = None,
 ) -> Engine:
-    """The engine for this: compiled, where that is installed and does all that is asked, else in Python."""
+    """Make the engine for these arguments: compiled, where that is installed and does all that is asked, else in
+    Python."""
     is_plain = forest.fixed is None and not priority and jitter is None
     has_one_each = all(isinstance(one, socket.socket) or len(one) == 1 for one in sockets.values())
     if is_plain and has_one_each and library() is not None:
@@ -102,7 +103,7 @@ def engine(
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled library; None where there is none for this machine.
+    """Load the compiled library; None where there is none for this machine.
 
     Raises:
         WorkerError: it is of another version.
@@ -261,5 +262,5 @@ class CompiledEngine(Engine):
 
 
 def _begins(lists: Sequence[Sequence[int]]) -> list[int]:
-    """Where each of them begins in their concatenation, and its end."""
+    """Return where each list begins in their concatenation, and its end."""
     return [0, *accumulate(map(len, lists))]

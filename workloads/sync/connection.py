@@ -26,21 +26,22 @@ UNSENT_BYTES = 16 * 2**10
 """Bytes that the kernel may hold of an ordered connection before it has put them on the wire (TCP_NOTSENT_LOWAT): what
 a link of 1 Gbit/s sends in the 0.1 ms that the loop takes to come round."""
 LEAST_AWAITED_BYTES, MOST_AWAITED_BYTES = 2**15, 2**19
-"""A process sleeps until this much of a payload is there, or its rest (SO_RCVLOWAT). A chunk cannot be passed on before
-it is complete, so to be woken for each packet only takes processor time."""
+"""Limits of the bytes of a payload that must be there, if not its rest, before a process is woken (SO_RCVLOWAT). A
+chunk cannot be passed on before it is complete, so to be woken for each packet only takes processor time."""
 BUFFER_SHARE = 4
-"""And until a fourth of the receive buffer is full at most. Where a program asks for more than the buffer has room for,
-the kernel grows it, and lets it grow no further (``tcp_set_rcvlowat``, Linux's net/ipv4/tcp.c): so the connection would
-stay slow."""
+"""Divisor of the receive buffer: a process is woken at the latest when a fourth of it is full. Where a program asks for
+more than the buffer has room for, the kernel grows it, and lets it grow no further (``tcp_set_rcvlowat``, Linux's
+net/ipv4/tcp.c): so the connection would stay slow."""
 
 LAST_PACKET_BYTES = 1024
-"""The last bytes of an iteration on a connection, which are a packet of their own. A shaper hands the last packet down
-before its time has come, so that a large one would make the iteration seem shorter."""
+"""Size of the last bytes of an iteration on a connection, which are a packet of their own. A shaper hands the last
+packet down before its time has come, so that a large one would make the iteration seem shorter."""
 
 LINGER_S = 2.0
-"""How long a process waits at its end, at most, for what it has sent to arrive."""
+"""Longest time (s) for which a process waits at its end for what it has sent to arrive."""
 LOOK_S = 0.001
-"""Between two looks at what the kernel has of a connection, or at the neighbour's room. The kernel reports neither."""
+"""Time (s) between two looks at what the kernel has of a connection, or at the neighbour's room. The kernel reports
+neither."""
 
 Act = Callable[[], None]
 
@@ -72,7 +73,7 @@ class Connection:
         unsent_bytes: int = UNSENT_BYTES,
         header_bytes: int = HEADER_BYTES,
     ) -> None:
-        """``ordered`` says that messages will have different ranks; of such a connection, the kernel may hold
+        """Set up; ``ordered`` says that messages will have different ranks; of such a connection, the kernel may hold
         ``unsent_bytes`` that are not on the wire yet."""
         sock.setblocking(False)
         if ordered:
@@ -101,22 +102,22 @@ class Connection:
 
     @property
     def header(self) -> memoryview:
-        """The bytes of the header that was read last, until the payload is."""
+        """Bytes of the header that was read last, until the payload is read."""
         return self._header
 
     @property
     def has_unread(self) -> bool:
-        """Something has come that was not heard yet; a header may have been read with the payload before it."""
+        """Whether something has come that was not read yet; a header may have been read with the payload before it."""
         return self._header_have > 0 or unread_bytes(self.sock) > 0
 
     @property
     def sending(self) -> bool:
-        """Something waits to be sent."""
+        """Whether something waits to be sent."""
         return bool(self._outbox or self._queue)
 
     @property
     def payload_bytes(self) -> int:
-        """Of all messages; once nothing waits to be sent."""
+        """Payload bytes of all messages; only once nothing waits to be sent."""
         return self.sent_bytes - self._header_bytes * self._pushed
 
     def push(self, word: int, payload: memoryview, rank: int = 0, turn: Act | None = None) -> None:
@@ -127,7 +128,7 @@ class Connection:
     def push_raw(
         self, header: bytes, payload: memoryview, rank: int = 0, turn: Act | None = None, left: Act | None = None
     ) -> None:
-        """As :meth:`push`, with the header's bytes; ``left`` is called when all of it is sent."""
+        """Queue a message as :meth:`push` does, with the header's bytes; ``left`` is called when all of it is sent."""
         heapq.heappush(self._queue, (rank, self._pushed, header, payload, turn, left))
         self._pushed += 1
         self.pushed_bytes += HEADER_BYTES + len(payload)
@@ -137,12 +138,12 @@ class Connection:
         return any(payload.obj is memory for payload in self.unsent())
 
     def unsent(self) -> Iterator[memoryview]:
-        """The payloads that wait to be sent, in whole or in part."""
+        """Yield the payloads that wait to be sent, in whole or in part."""
         yield from (buffer for buffer in self._outbox if isinstance(buffer, memoryview))
         yield from (message[3] for message in self._queue)
 
     def forget(self) -> None:
-        """The neighbour is gone, and may be: what waits to be sent to it is not sent."""
+        """Drop what waits to be sent to the neighbour, which is gone, and may be."""
         self.closed = True
         self.drop()
 
@@ -153,7 +154,7 @@ class Connection:
         self._whole.clear()
 
     def take_back(self) -> None:
-        """Do not send the one message that waits, which is a header alone."""
+        """Drop the one message that waits, which is a header alone."""
         self.drop()
         self._pushed -= 1
         self.pushed_bytes -= HEADER_BYTES
@@ -163,7 +164,7 @@ class Connection:
         self._queue.clear()
 
     def flush(self, most_bytes: int | None = None) -> int:
-        """Hand some of what is queued to the kernel, at most ``most_bytes``, with one system call; returns bytes.
+        """Hand some of what is queued to the kernel, at most ``most_bytes``, with one system call; return bytes.
 
         Raises:
             NeighbourError: the neighbour is gone.
@@ -207,7 +208,7 @@ class Connection:
         return count
 
     def read_header(self) -> int | None:
-        """The next message's header, or None while it is incomplete."""
+        """Read the next message's header; None while it is incomplete."""
         if self._header_have < self._header_bytes:
             missing = self._header_bytes - self._header_have
             self._header_have += self._receive([self._header[self._header_have :]], missing)
@@ -219,7 +220,7 @@ class Connection:
         return int.from_bytes(self._header, "big")
 
     def read_payload(self, into: memoryview) -> int:
-        """Read the rest of the payload into ``into``, and the next header if that is there too; returns payload bytes.
+        """Read the rest of the payload into ``into``, and the next header if that is there too; return payload bytes.
 
         ``into`` is at most ``left`` bytes long.
         """
@@ -248,7 +249,8 @@ class Connection:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, awaited)
 
     def _receive(self, buffers: Sequence[memoryview], room: int) -> int:
-        """One system call into buffers of so many bytes; 0 when nothing is there, or at the end of the stream."""
+        """Make one system call into buffers of so many bytes; return 0 when nothing is there, or at the end of the
+        stream."""
         try:
             count = self.sock.recvmsg_into(buffers)[0]
         except BlockingIOError:
@@ -271,7 +273,7 @@ def linger(connections: Iterable[Connection]) -> None:
 
 
 def _first(buffers: Iterable[bytes | memoryview], most_bytes: int) -> Iterator[bytes | memoryview]:
-    """The buffers, cut after ``most_bytes``."""
+    """Yield the buffers, cut after ``most_bytes``."""
     for buffer in buffers:
         if most_bytes <= 0:
             return
@@ -288,7 +290,7 @@ class LostError(NeighbourError):
 
 
 def lost(connection: Connection, reason: str) -> LostError:
-    """The error of a neighbour that vanished."""
+    """Make the error of a neighbour that vanished."""
     return LostError(
         f"lost the connection to {connection.name}: {reason}",
         fix=f"see why the worker on {connection.name} ended",

@@ -1,4 +1,4 @@
-"""What one synchronisation costs, found without running it: rounds, bytes, and a lower bound of its time.
+"""Cost of one synchronisation, found without running it: rounds, bytes, and a lower bound of its time.
 
 Nothing here is a scheme's own formula: 2(N-1)/N x T_F for PS and ring and 2(N-1)/(kN) x T_F for BML (BML section 2 and
 3.2) come out of the forest and of the topology's paths.
@@ -19,19 +19,19 @@ from testbed.workloads.sync.forest import ROOT, Forest, Parents, blocks
 
 
 def goodput(mtu_bytes: int) -> float:
-    """Share of a link's rate that TCP leaves to the payload: 40 + 12 bytes of IP, TCP and timestamps of each packet are
-    headers, and 14 bytes of Ethernet come on top."""
+    """Return the share of a link's rate that TCP leaves to the payload: 40 + 12 bytes of IP, TCP and timestamps of each
+    packet are headers, and 14 bytes of Ethernet come on top."""
     return (mtu_bytes - 52) / (mtu_bytes + 14)
 
 
 ETHERNET_BYTES = 14
 HEADER_BYTES = 52 + ETHERNET_BYTES
-"""Of a packet that goes out as one frame, as :func:`goodput` counts them."""
+"""Header bytes of a packet that goes out as one frame, as :func:`goodput` counts them."""
 
 
 @dataclass(frozen=True)
 class Shaper:
-    """What a shaped link lets pass before its rate counts; without arguments, nothing.
+    """The bytes that a shaped link lets pass before its rate counts; without arguments, none.
 
     Attributes:
         goodput: share of the rate that carries payload (:func:`goodput`).
@@ -47,22 +47,24 @@ class Shaper:
     packet_bytes: float = 0.0
 
     def with_last_packet(self, payload_bytes: float) -> Shaper:
-        """The same links, where the last packet of a synchronisation has at most so much payload."""
+        """Return the shaper of the same links, where the last packet of a synchronisation has at most so much
+        payload."""
         return replace(self, packet_bytes=min(self.packet_bytes, payload_bytes / self.goodput + HEADER_BYTES))
 
     def at_rate_bytes(self, payload_bytes: NDArray[np.float64], rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bytes on the wire that each link, idle before, must carry at its rate for so much payload; of the arguments'
-        shape."""
+        """Compute the bytes on the wire that each link, idle before, must carry at its rate for so much payload; of the
+        arguments' shape."""
         found: NDArray[np.float64] = np.maximum(0.0, payload_bytes / self.goodput - self.early_bytes(rate_bps))
         return found
 
     def early_bytes(self, rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bytes on the wire that each link, idle before, lets pass before its rate counts."""
+        """Compute the bytes on the wire that each link, idle before, lets pass before its rate counts."""
         found: NDArray[np.float64] = np.maximum(rate_bps / 8 * self.bucket_s, self.bucket_bytes) + self.packet_bytes
         return found
 
     def least_s(self, payload_bytes: NDArray[np.float64], rate_bps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The least time (s) in which each link, idle before, can carry so much payload; of the arguments' shape."""
+        """Compute the least time (s) in which each link, idle before, can carry so much payload; of the arguments'
+        shape."""
         return self.at_rate_bytes(payload_bytes, rate_bps) * 8 / rate_bps
 
 
@@ -72,7 +74,7 @@ IDEAL = Shaper()
 
 @dataclass(frozen=True, eq=False)
 class Cost:
-    """One synchronisation of ``gradient_bytes``.
+    """Cost of one synchronisation of ``gradient_bytes``.
 
     Attributes:
         rounds: transfers that must follow each other: depth of a class's reduce-tree plus its broadcast-tree, at most.
@@ -93,36 +95,38 @@ class Cost:
 
     @property
     def link_s(self) -> NDArray[np.float64]:
-        """float64[2 x links]: seconds for which each directed link is busy, at full rate."""
+        """Seconds for which each directed link is busy, at full rate: float64[2 x links]."""
         return self.link_bytes * 8 / self.link_rate_bps
 
     @property
     def late_bytes(self) -> NDArray[np.float64]:
-        """float64[2 x links]: of :attr:`link_bytes`, those that cannot leave before gradients are ready: all, unless
-        something else is sent before."""
+        """The part of :attr:`link_bytes` that cannot leave before gradients are ready: all, unless something else is
+        sent before. float64[2 x links]."""
         return self.link_bytes
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
-        """Lower bound of GST, all gradients being ready at once: what the busiest link takes for its bytes."""
+        """Return a lower bound of GST (s), all gradients being ready at once: what the busiest link takes for its
+        bytes."""
         return float(shaper.least_s(self.late_bytes, self.link_rate_bps).max(initial=0.0))
 
     def done_s(self, ready_s: Mapping[int, float], shaper: Shaper) -> float | None:  # noqa: ARG002 - others use them
-        """The first moment at which everybody can have the sum, given when each worker (by node) has its gradient; None
-        where that follows from the bytes of links."""
+        """Return the first moment at which all workers can have the sum, given when each worker (by node) has its
+        gradient; None where that follows from the bytes of links."""
         return None
 
     def round_s(self) -> float:
-        """How long the busiest link takes at full rate for all bytes of a synchronisation."""
+        """Return how long (s) the busiest link takes at full rate for all bytes of a synchronisation."""
         return float(self.link_s.max(initial=0.0))
 
     def busiest(self) -> list[int]:
-        """The directed links that set the bound."""
+        """List the directed links that set the bound."""
         busy = self.link_s
         return [int(link) for link in np.flatnonzero((busy > 0) & (busy >= busy.max(initial=0.0) * (1 - 1e-9)))]
 
 
 def cost(forest: Forest, topology: Topology, gradient_bytes: float) -> Cost:
-    """Cost of one synchronisation along the forest; it must have passed :func:`testbed.workloads.sync.verify.verify`.
+    """Compute the cost of one synchronisation along the forest, which must have passed
+    :func:`testbed.workloads.sync.verify.verify`.
 
     Raises:
         TopologyError: two neighbours in the forest have no route.
@@ -131,13 +135,13 @@ def cost(forest: Forest, topology: Topology, gradient_bytes: float) -> Cost:
 
 
 def cost_of(traffic: Flows, forest: Forest, topology: Topology) -> Cost:
-    """The same, given what is sent along the forest's edges."""
+    """Compute the cost of a synchronisation, given what is sent along the forest's edges."""
     sends = forest.share > 0
     return cost_of_flows(traffic, topology, int((depth(forest.reduce) + depth(forest.broadcast))[sends].max()))
 
 
 def cost_of_flows(traffic: Flows, topology: Topology, rounds: int) -> Cost:
-    """Cost of what is sent; ``rounds`` transfers must follow each other.
+    """Compute the cost of what is sent; ``rounds`` transfers must follow each other.
 
     Raises:
         TopologyError: a sender and a receiver have no route.
@@ -152,8 +156,8 @@ def cost_of_flows(traffic: Flows, topology: Topology, rounds: int) -> Cost:
 
 
 class Releases:
-    """Which bytes of a synchronisation can have left when: a partial sum not before all workers in it had their
-    gradients, and a sum not before the last one, or the last member of its class."""
+    """Earliest departures of a synchronisation's bytes: a partial sum cannot leave before all workers in it had their
+    gradients, nor a sum before the last worker, or the last member of its class, had its gradient."""
 
     def __init__(self, forest: Forest, topology: Topology, gradient_bytes: float) -> None:
         self._forest, self._link_count = forest, 2 * len(topology.links)
@@ -184,8 +188,8 @@ class Releases:
         self._edge_bytes = np.array(counts, np.float64)
 
     def edges_s(self, ready_s: Mapping[int, float]) -> NDArray[np.float64]:
-        """float64[edges of all reduce-trees; with members of classes, of broadcast-trees, too]: when each partial sum
-        or sum can leave, given when each worker (by node) has its gradient."""
+        """Return when each partial sum or sum can leave, given when each worker (by node) has its gradient:
+        float64[edges of all reduce-trees; with members of classes, of broadcast-trees, too]."""
         forest = self._forest
         release_s = np.full(forest.reduce.shape, -np.inf)
         at = np.repeat([list(ready_s)], forest.classes, axis=0)
@@ -199,14 +203,14 @@ class Releases:
         return found
 
     def link_bytes(self, edges_s: NDArray[np.float64], from_s: float) -> NDArray[np.float64]:
-        """float64[2 x links]: bytes by directed link that cannot have left before ``from_s``, which is at most when the
-        last worker has its gradient."""
+        """Return float64[2 x links]: bytes by directed link that cannot have left before ``from_s``, which is at most
+        when the last worker has its gradient."""
         late = (edges_s >= from_s)[self._edges]
         return self._sums + np.bincount(self._edge_links[late], self._edge_bytes[late], self._link_count)
 
 
 def _link_bytes(traffic: Flows, topology: Topology) -> NDArray[np.float64]:
-    """float64[2 x links]: what flows put on each directed link."""
+    """Return float64[2 x links]: the bytes that flows put on each directed link."""
     link_bytes = [0.0] * (2 * len(topology.links))  # a list: faster than an array one by one, and PS has N^2 pairs
     for src, dst, count in traffic:
         for path in topology.paths(src, dst):
@@ -216,12 +220,12 @@ def _link_bytes(traffic: Flows, topology: Topology) -> NDArray[np.float64]:
 
 
 def depth(trees: Parents) -> NDArray[np.int64]:
-    """int64[C]: edges from the deepest node of each tree to its root; no tree may have a cycle."""
+    """Return int64[C]: edges from the deepest node of each tree to its root; no tree may have a cycle."""
     return np.concatenate([_depth(trees[rows]) for rows in blocks(trees)])
 
 
 def _depth(trees: Parents) -> NDArray[np.int64]:
-    """Of some classes, by pointer doubling."""
+    """Compute the depth of some classes, by pointer doubling."""
     up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
     steps = (trees >= 0).astype(np.int32)
     while True:
@@ -234,7 +238,7 @@ def _depth(trees: Parents) -> NDArray[np.int64]:
 
 
 def _cross_rack_bytes(topology: Topology, traffic: Flows) -> float:
-    """Bytes between hosts whose racks are both known and differ."""
+    """Count the bytes between hosts whose racks are both known and differ."""
     rack = np.array([-1 if node.rack is None else node.rack for node in topology.nodes])
     src, dst = rack[traffic.senders], rack[traffic.receivers]
     return float(traffic.count_bytes[(src >= 0) & (dst >= 0) & (src != dst)].sum())

@@ -15,7 +15,7 @@ from testbed.topologies.svg import HOST, LINK, NODE_PX, SWITCH, box, box_size, l
 from testbed.workloads.sync.forest import ABSENT, Forest
 
 MOST_CLASSES, MOST_NODES = 9, 400
-"""More could not be read."""
+"""Limits on the classes and the nodes of a picture: more could not be read."""
 
 _MARGIN_PX, _TITLE_PX, _ROW_PX, _SLOT_PX = 16, 46, 54, 58
 _NARROWEST_PX, _WIDEST_PX = 220, 1200  # as wide as a tree's title at least
@@ -24,17 +24,17 @@ _ARROW_PX = 6
 
 @dataclass(frozen=True)
 class _Tree:
-    """One tree of one class: which nodes, and their places in slots across and rows down."""
+    """One tree of one class: its nodes, and their places in slots across and rows down."""
 
     title: str
     parents: list[int]
     places: dict[int, tuple[float, int]]
     upwards: bool
-    """Sums go up to the root, rather than down from it."""
+    """Whether sums go up to the root, rather than down from it."""
 
     @property
     def slots(self) -> int:
-        """Nodes that lie side by side."""
+        """Number of nodes that lie side by side."""
         return 1 + math.floor(max(across for across, _ in self.places.values()))
 
     @property
@@ -47,7 +47,8 @@ class _Tree:
 
 
 def svg(forest: Forest, klass: int | None = None) -> str:
-    """A picture of one class, or of all; readable on a light and on a dark background. The forest has been verified.
+    """Draw a picture of one class, or of all; readable on a light and on a dark background. The forest has been
+    verified.
 
     Raises:
         SchemeError: there is no such class, or the picture would hold too much.
@@ -97,7 +98,7 @@ def _trees(forest: Forest, c: int) -> list[_Tree]:
 
 
 def _places(parents: Sequence[int]) -> dict[int, tuple[float, int]]:
-    """Leaves side by side in the order of a walk through the tree; every other node above its children."""
+    """Place leaves side by side in the order of a walk through the tree; every other node above its children."""
     children: dict[int, list[int]] = defaultdict(list)
     for node, parent in enumerate(parents):
         if parent != ABSENT:
@@ -117,7 +118,7 @@ def _places(parents: Sequence[int]) -> dict[int, tuple[float, int]]:
 
 
 def _panel(forest: Forest, tree: _Tree, left: float, top: float) -> list[str]:
-    """One tree below its title: edges first, so that nodes lie on them."""
+    """Draw one tree below its title: edges first, so that nodes lie on them."""
     slot_px = tree.width / tree.slots
     size = box_size(max(len(forest.nodes[node]) for node in tree.places), 0.86 * slot_px)
     at = {
@@ -141,7 +142,7 @@ def _panel(forest: Forest, tree: _Tree, left: float, top: float) -> list[str]:
 
 
 def _edge(child: tuple[float, float], parent: tuple[float, float], upwards: bool, tip: str) -> str:
-    """From the box of one to the box of the other, with an arrow's head where the chunk goes."""
+    """Draw an edge from the box of one node to the box of the other, with an arrow's head where the chunk goes."""
     low, high = (child[0], child[1] - NODE_PX / 2), (parent[0], parent[1] + NODE_PX / 2)
     start, end = (low, high) if upwards else (high, low)
     length = math.hypot(end[0] - start[0], end[1] - start[1])

@@ -113,7 +113,7 @@ class Engine(Loop):
         self._begin_round()
 
     def start(self, bucket: int) -> None:
-        """The bucket's gradient is complete: let it leave.
+        """Let a bucket leave, whose gradient is complete.
 
         Raises:
             WorkerError: a neighbour is gone.
@@ -127,7 +127,7 @@ class Engine(Loop):
         self._move()
 
     def wait(self, timeout_s: float) -> float:
-        """Finish the iteration; returns the time (``time.monotonic``) at which the last chunk's sum was complete here.
+        """Finish the iteration; return the time (``time.monotonic``) at which the last chunk's sum was complete here.
 
         On return every chunk that others need from this node is with the kernel, so the gradient may be changed.
 
@@ -171,7 +171,7 @@ class Engine(Loop):
     # A round: an iteration (0) or a barrier (1).
 
     def _begin_round(self) -> None:
-        """From here on messages of the next round are taken, once their gate is open."""
+        """Begin a round: from here on its messages are taken, once their gate is open."""
         self._round = (self._round + 1) & _ROUND_MASK
         self._ready = [False] * len(self._plan.members)
         self._waiting = self._plan.children.copy()
@@ -188,7 +188,7 @@ class Engine(Loop):
                 neighbour.connections[0].uncut_bytes = self._whole_bytes[neighbour.node]
 
     def _iteration_bytes(self, peer: int) -> int:
-        """What goes to a neighbour in an iteration, headers included."""
+        """Count the bytes that go to a neighbour in an iteration, headers included."""
         plan = self._plan
         times = [(to == peer) + below.count(peer) for to, below in zip(plan.parent, plan.forward, strict=True)]
         data = (k for k, bucket in enumerate(plan.bucket) if bucket != plan.buckets)
@@ -203,7 +203,7 @@ class Engine(Loop):
                 raise lost(neighbour.connections[0], "it was closed")
 
     def _open(self, gate: int) -> None:
-        """Take messages of this gate from now on, and queue what needs nobody else."""
+        """Take messages of this gate from now on, and queue those that need nothing from other nodes."""
         self._ready[gate] = True
         self._sums.open(gate)
         for connection in self._connections:
@@ -226,11 +226,11 @@ class Engine(Loop):
     # Messages.
 
     def _patience_s(self, timeout_s: float) -> float:
-        """Until the next message that jitter holds back is due."""
+        """Return the time (s) to sleep: at most until the next message that jitter holds back is due."""
         return min(timeout_s, max(0.0, self._later[0][0] - time.monotonic())) if self._later else timeout_s
 
     def _move(self) -> bool:
-        """First queue what jitter has held back until now."""
+        """Read and write once, after queueing messages that jitter has held back until now."""
         moved = False
         while self._later and self._later[0][0] <= time.monotonic():
             _, _, neighbour, word, k = heapq.heappop(self._later)
@@ -248,7 +248,7 @@ class Engine(Loop):
         return self._take_more(connection, connection.word)
 
     def _next_word(self, connection: Connection) -> int | None:
-        """The header of the next message that says something."""
+        """Read the header of the next message that has a meaning."""
         return connection.read_header()
 
     def _owes(self, node: int) -> bool:
@@ -256,7 +256,7 @@ class Engine(Loop):
         return self._by_node[node].received < self._by_node[node].expected
 
     def _take_more(self, connection: Connection, word: int) -> bool:
-        """Read more of the message that has this header; returns whether anything came."""
+        """Read more of the message that has this header; return whether anything came."""
         k = word & _CHUNK_MASK
         if not connection.admitted and not self._admit(connection, k):
             return connection.held
@@ -275,7 +275,7 @@ class Engine(Loop):
         return lost(connection, "it was closed within a message")
 
     def _admit(self, connection: Connection, k: int) -> bool:
-        """Begin to take message k if its gate is open in this round, else hold the connection; and if there is room.
+        """Begin to take message k if its gate is open in this round, and if there is room; else hold the connection.
 
         What two neighbours begin before either ends is counted here, so no more messages of a chunk end than are
         expected.
@@ -313,7 +313,7 @@ class Engine(Loop):
         )
 
     def _add(self, connection: Connection, k: int) -> bool:
-        """Read some of a partial sum and add its whole numbers to ours; returns whether anything came."""
+        """Read some of a partial sum and add its whole numbers to ours; return whether anything came."""
         carried = len(connection.carry)
         at = (len(self._views[k]) - connection.left - carried) // FLOAT_BYTES
         self._scratch_bytes[:carried] = connection.carry
@@ -337,7 +337,7 @@ class Engine(Loop):
             self._reduced(k)
 
     def _reduced(self, k: int) -> None:
-        """Chunk k holds this node's and all its children's contributions: pass it up, or at the root down."""
+        """Pass chunk k up, or at the root down: it holds this node's and all its children's contributions."""
         c = self._plan.klass[k]
         parent = self._plan.parent[c]
         if parent == ROOT:
@@ -348,7 +348,7 @@ class Engine(Loop):
                 self._complete(k)
 
     def _push(self, neighbour: Bundle, k: int, phase: int) -> None:
-        """Queue a message; where there is jitter, once its step may begin. A barrier has none."""
+        """Queue a message; where there is jitter, once its step may begin. A barrier has no jitter."""
         word = phase | self._round << _ROUND_SHIFT | k
         if self._jitter is None or self._plan.bucket[k] == self._plan.buckets:
             neighbour.push(word, self._views[k], self._rank[k], self._sums.turn[k])
@@ -358,7 +358,7 @@ class Engine(Loop):
             heapq.heappush(self._later, (due_s, self._held_back, neighbour, word, k))
 
     def _summed(self, k: int) -> None:
-        """Chunk k holds the sum of all workers: pass it down."""
+        """Pass chunk k down: it holds the sum of all workers."""
         for neighbour in self._forward[self._plan.klass[k]]:
             self._push(neighbour, k, _SUM)
         self._complete(k)
@@ -368,7 +368,7 @@ class Engine(Loop):
             self._reduced(later)
 
     def _complete(self, k: int) -> None:
-        """Chunk k has been passed on for the last time."""
+        """Count chunk k as complete: it has been passed on for the last time."""
         self._sums.leave(k)
         bucket = self._plan.bucket[k]
         self._missing[bucket] -= 1

@@ -27,28 +27,28 @@ Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
 
 LOWEST = -90
-"""The least exponent: blocks whose elements are all below 2^-90 count as zeros, and scales stay finite."""
+"""Least exponent: blocks whose elements are all below 2^-90 count as zeros, and scales stay finite."""
 HIGHEST = 128
-"""The greatest, that of the largest float32."""
+"""Greatest exponent, that of the largest float32."""
 _HEADROOM = 1 - 2.0**-20
-"""Of INT32_MAX, so that sums of up to 1,024 numbers that were rounded up still fit."""
+"""Share of INT32_MAX that is used, so that sums of up to 1,024 numbers that were rounded up still fit."""
 _MOST = 2.0**31
 _U = 2.0**-24
 
 
 def furthest(scale: float, world: int, largest: float) -> float:
-    """By how much the sum of ``world`` values, none above ``largest``, is off at most: half a step each; the product of
-    each is rounded to float32, and the sum when it becomes one, and when it is divided."""
+    """Return by how much the sum of ``world`` values, none above ``largest``, is off at most: half a step each; the
+    product of each is rounded to float32, and so is the sum when it becomes one, and when it is divided."""
     return world * (0.5 / scale + 3 * _U * largest)
 
 
 def least_scale(world: int, largest: float, allowed: float) -> float:
-    """The least power of ten that keeps :func:`furthest` below ``allowed``."""
+    """Return the least power of ten that keeps :func:`furthest` below ``allowed``."""
     return float(10.0 ** math.ceil(math.log10(0.5 / (allowed / world - 3 * _U * largest))))
 
 
 def encode(floats: Floats, scale: float, name: str, spare: Integers | None = None) -> None:
-    """Turn ``floats`` into int32 steps of 1/scale, in the same memory; ``name`` is whose they are.
+    """Turn ``floats`` into int32 steps of 1/scale, in the same memory; ``name`` is that of the node, for errors.
 
     ``spare`` is memory for as many numbers, as in :func:`decode` and :func:`add`. New memory for each chunk is slow:
     the kernel fills it with zeros.
@@ -75,7 +75,7 @@ def decode(integers: Integers, scale: float, spare: Integers | None = None) -> N
 
 
 def add(ours: Integers, theirs: Integers, spare: Integers | None = None) -> None:
-    """ours += theirs.
+    """Add ``theirs`` to ``ours``, in place.
 
     Raises:
         OverflowError: a sum does not fit 32 bits.
@@ -87,7 +87,7 @@ def add(ours: Integers, theirs: Integers, spare: Integers | None = None) -> None
 
 
 def exponent(floats: Floats, name: str) -> int:
-    """The least e such that every element is below 2^e in magnitude, but at least :data:`LOWEST`.
+    """Return the least e such that every element is below 2^e in magnitude, but at least :data:`LOWEST`.
 
     Raises:
         WorkerError: an element is no number.
@@ -99,7 +99,7 @@ def exponent(floats: Floats, name: str) -> int:
 
 
 def _largest(floats: Floats) -> float:
-    """The largest magnitude; NaN if there is one. Two passes that read are faster than one that writes."""
+    """Return the largest magnitude; NaN if there is one. Two passes that read are faster than one that writes."""
     return max(float(floats.max(initial=0.0)), -float(floats.min(initial=0.0)))
 
 
@@ -159,7 +159,7 @@ class Scales:
 
 
 def sum_error(fixed: FixedPoint, world: int, norms: float, floats: int, chunk_bytes: int) -> float:
-    """The norm of a sum's error that integers explain, as a share of the ``norms`` of its terms, all added.
+    """Return the norm of a sum's error that integers explain, as a share of the ``norms`` of its terms, all added.
 
     With one scale each term is off by half a step at most. With block exponents a step is at most N 2^-30 of a chunk's
     largest element, which is no larger than its norm.

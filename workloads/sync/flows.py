@@ -1,4 +1,4 @@
-"""Who sends how much to whom: the forest's edges, added up over the classes."""
+"""Flows between nodes: the bytes on a forest's edges, added up over the classes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Flows:
 
 
 def flows(forest: Forest, gradient_bytes: float) -> Flows:
-    """What the forest sends in one iteration.
+    """Compute the bytes that the forest sends in one iteration.
 
     A class carries ``share / sum(share)`` of the gradient, once up its reduce-tree and once down its broadcast-tree.
     """
@@ -41,19 +41,19 @@ def flows(forest: Forest, gradient_bytes: float) -> Flows:
 
 
 def partial_sums(forest: Forest, gradient_bytes: float) -> Flows:
-    """Those of :func:`flows` that carry gradients and partial sums up the reduce-trees."""
+    """Return those flows of :func:`flows` that carry gradients and partial sums up the reduce-trees."""
     children, parents, count_bytes = _edges(forest.reduce, gradient_bytes * forest.share / forest.share.sum())
     return Flows(*_sums(children, parents, count_bytes, len(forest.nodes)))
 
 
 def broadcasts(forest: Forest, gradient_bytes: float) -> Flows:
-    """Those of :func:`flows` that carry sums down the broadcast-trees."""
+    """Return those flows of :func:`flows` that carry sums down the broadcast-trees."""
     children, parents, count_bytes = _edges(forest.broadcast, gradient_bytes * forest.share / forest.share.sum())
     return Flows(*_sums(parents, children, count_bytes, len(forest.nodes)))
 
 
 def added(several: Sequence[Flows]) -> Flows:
-    """All of them together, each (sender, receiver) once, sorted."""
+    """Add several flows, each (sender, receiver) once, sorted."""
     senders = np.concatenate([one.senders for one in several])
     receivers = np.concatenate([one.receivers for one in several])
     count_bytes = np.concatenate([one.count_bytes for one in several])
@@ -61,13 +61,13 @@ def added(several: Sequence[Flows]) -> Flows:
 
 
 def pairs(forest: Forest) -> list[tuple[int, int]]:
-    """Each (sender, receiver) of the forest once, sorted."""
+    """List each (sender, receiver) of the forest once, sorted."""
     found = _both_ways(forest, np.ones(forest.classes))
     return list(zip(found.senders.tolist(), found.receivers.tolist(), strict=True))
 
 
 def neighbours(forest: Forest, node: int) -> list[int]:
-    """The nodes that ``node`` exchanges chunks with, sorted: one connection each."""
+    """List the nodes that ``node`` exchanges chunks with, sorted: one connection each."""
     found: set[int] = set()
     for trees in (forest.reduce, forest.broadcast):
         found.update(int(parent) for parent in np.unique(trees[:, node]) if parent >= 0)
@@ -83,11 +83,11 @@ def _both_ways(forest: Forest, class_weight: NDArray[np.float64]) -> Flows:
 
 
 _Edges = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
-"""Children, their parents, and how much the classes weigh in which they are that."""
+"""Edges: children, their parents, and the summed weights of the classes that have the edge."""
 
 
 def _edges(trees: Parents, class_weight: NDArray[np.float64]) -> _Edges:
-    """Each edge from a child to its parent once."""
+    """List each edge from a child to its parent once."""
     size, found = trees.shape[1], []
     for rows in blocks(trees):
         row, child = np.nonzero(trees[rows] >= 0)
@@ -97,7 +97,7 @@ def _edges(trees: Parents, class_weight: NDArray[np.float64]) -> _Edges:
 
 
 def _sums(first: NDArray[np.int64], second: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> _Edges:
-    """The pairs sorted, each once, with the sums of their weights."""
+    """Sort the pairs, each once, with the sums of their weights."""
     keys, places = np.unique(first * size + second, return_inverse=True)
     total = np.bincount(places, weights=weight, minlength=len(keys)).astype(np.float64)
     return keys // size, keys % size, total

@@ -1,4 +1,4 @@
-"""What a synchronous scheme is: for each class of gradient chunks one reduce-tree and one broadcast-tree.
+"""The plan of a synchronous scheme: for each class of gradient chunks one reduce-tree and one broadcast-tree.
 
 The gradient is cut into classes. Within a class every worker's contribution flows up the reduce-tree, being summed at
 each inner node, to the root; from there the sum flows down the broadcast-tree to every worker. Chunks of a class
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from testbed.topologies.part import Part
 
 ROOT = -1
-"""In a parent array: this node is the tree's root."""
+"""Mark in a parent array: this node is the tree's root."""
 ABSENT = -2
-"""In a parent array: this node is not part of the tree."""
+"""Mark in a parent array: this node is not part of the tree."""
 
 Parents = NDArray[np.int32]
 Members = NDArray[np.bool_]
@@ -30,7 +30,7 @@ BLOCK = 2**18
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Gradients travel and are added as int32, for switches cannot add floats.
+    """Settings of fixed point: gradients travel and are added as int32, for switches cannot add floats.
 
     Attributes:
         scale: integer steps to 1.0 (ATP: 10^6), or None for as many as each chunk's largest element allows so that the
@@ -43,14 +43,15 @@ class FixedPoint:
 
 
 class RunBy(Protocol):
-    """Who runs a forest in place of our engine, and how: a dataclass of the kind of trial that this makes it."""
+    """The runner of a forest in place of our engine, and its settings: a dataclass of the kind of trial that this makes
+    it."""
 
     kind: ClassVar[str]
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """C classes over V nodes.
+    """A forest of C classes over V nodes.
 
     Attributes:
         scheme: the expression that built it, such as ``ps(place=tensor)``.
@@ -87,27 +88,27 @@ class Forest:
 
     @property
     def nbytes(self) -> int:
-        """Of its trees."""
+        """Bytes of its trees."""
         return self.reduce.nbytes + self.broadcast.nbytes
 
     def built_by(self, scheme: str) -> Forest:
-        """The same forest, of another expression."""
+        """Return the same forest with another expression."""
         return replace(self, scheme=scheme)
 
     @property
     def classes(self) -> int:
-        """C, the number of chunk classes."""
+        """Number of chunk classes, C."""
         return len(self.share)
 
 
 def blocks(trees: Parents) -> Iterator[slice]:
-    """The classes in runs, so that what is computed of one run takes little memory. There is at least one run."""
+    """Yield the classes in runs, so that what is computed of one run takes little memory. There is at least one run."""
     step = max(1, BLOCK // max(1, trees.shape[1]))
     yield from (slice(first, first + step) for first in range(0, max(1, len(trees)), step))
 
 
 def placed(forest: Forest, part: Part) -> Forest:
-    """A forest that was made for :attr:`.Part.topology`, in the numbers of the whole network. Ranks stay."""
+    """Put a forest that was made for :attr:`.Part.topology` into the whole network's numbers of nodes. Ranks stay."""
     number = np.array(part.nodes, dtype=np.int32)
     back = np.argsort(number)
     members = forest.members

@@ -22,7 +22,7 @@ _LENGTH_MASK = (1 << _KIND_SHIFT) - 1
 
 
 class Framed(Loop):
-    """Moves such messages."""
+    """A loop that moves such messages."""
 
     def __init__(self, name: str, connections: Sequence[Connection]) -> None:
         super().__init__(name, connections)
@@ -30,7 +30,7 @@ class Framed(Loop):
 
     @abstractmethod
     def _room_for(self, connection: Connection, kind: int, length: int) -> memoryview:
-        """Where the rest of a message goes whose header has come; ``length`` is a note's.
+        """Return the room for the rest of a message whose header has come; ``length`` is a note's.
 
         Raises:
             WorkerError: there is no such message.
@@ -38,7 +38,7 @@ class Framed(Loop):
 
     @abstractmethod
     def _message(self, connection: Connection, kind: int, room: memoryview) -> None:
-        """A message is there, with the rest of it in ``room``."""
+        """Handle a message that is there, with the rest of it in ``room``."""
 
     @abstractmethod
     def _waits_for(self, connection: Connection) -> bool:
@@ -54,8 +54,8 @@ class Framed(Loop):
         super().close()
 
     def _flush(self, connection: Connection) -> int:
-        """Drop what waits for a neighbour that has ended, if messages of it are unread: they tell whether it was to
-        end."""
+        """Hand queued bytes to the kernel. If the neighbour has ended, and messages of it are unread, drop what waits
+        for it: these messages tell whether it was to end."""
         try:
             return super()._flush(connection)
         except LostError as error:

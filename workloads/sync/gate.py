@@ -43,24 +43,25 @@ from testbed.workloads.sync.connection import HEADER_BYTES, LOOK_S, Connection, 
 from testbed.workloads.sync.tcp_info import room_bytes, sent, unacknowledged_bytes
 
 UNSENT, HOLD, MOVE, GO = b"u", b"h", b"m", b"g"
-"""To a process: tell what is unsent; hold it; everybody holds; go on, with a byte for each node, 1 where it may send
-to that one."""
+"""Words to a process: tell what is unsent; hold it; everybody holds; go on, with a byte for each node, 1 where it may
+send to that one."""
 HELLO, DRAINED, ENDED = b"n", b"d", b"e"
-"""From a process, besides the answer to :data:`UNSENT`: it is there; it holds, and all that it has sent has arrived; it
-has sent all. With the last two come the bytes that it has sent so far."""
+"""Words from a process, besides the answer to :data:`UNSENT`: it is there; it holds, and all that it has sent has
+arrived; it has sent all. With the last two come the bytes that it has sent so far."""
 NOTHING = (1 << 32) - 1
-"""The header of a message that says nothing."""
+"""Header of a message without a meaning."""
 _HEAD = struct.Struct("=ci")
 GREETING_BYTES = HEADER_BYTES
-"""What a neighbour gets when the gate has opened: as much as :data:`NOTHING`."""
+"""Bytes of the greeting that a neighbour gets when the gate has opened: as many as of :data:`NOTHING`."""
 LEFT_BYTES = 256 * GREETING_BYTES
-"""Of a neighbour's room, kept for greetings at least: for 256 even if it takes nothing."""
+"""Least bytes of a neighbour's room that are kept for greetings: for 256 even if it takes nothing."""
 ONCE = 2
-"""Acknowledge what waits for that now, and later as before (``__tcp_sock_set_quickack``, Linux's net/ipv4/tcp.c)."""
+"""Value of a socket option: acknowledge what waits for that now, and later as before (``__tcp_sock_set_quickack``,
+Linux's net/ipv4/tcp.c)."""
 
 
 class Said(NamedTuple):
-    """What a process says.
+    """Message from a process to the controller of the circuits.
 
     Attributes:
         word, node: which word, and the process's node.
@@ -77,13 +78,13 @@ class Said(NamedTuple):
 
 
 def pack(said: Said) -> bytes:
-    """As a message."""
+    """Encode it as a message."""
     counts = np.concatenate([said.count_bytes, said.wire_bytes]).astype("=i8")
     return _HEAD.pack(said.word, said.node) + counts.tobytes() + said.refuses.tobytes()
 
 
 def unpack(message: bytes, nodes: int) -> Said:
-    """What a message of a process says.
+    """Decode a message of a process.
 
     Raises:
         ValueError: it is none.
@@ -100,13 +101,13 @@ def unpack(message: bytes, nodes: int) -> Said:
 
 
 def most_bytes(nodes: int) -> int:
-    """Of a message."""
+    """Return the size of a message in bytes."""
     return _HEAD.size + 17 * nodes
 
 
 def beside(path: Path, connect: bool) -> socket.socket:
-    """A socket that is connected to the one at ``path``, or, if not ``connect``, that listens there. A path may be
-    longer than a socket's name.
+    """Return a socket that is connected to the one at ``path``, or, if not ``connect``, that listens there. A path may
+    be longer than a socket's name.
 
     Raises:
         OSError: the system refuses.
@@ -129,7 +130,7 @@ def beside(path: Path, connect: bool) -> socket.socket:
 
 
 class Gate:
-    """Of the process on ``node``, for all its connections; :class:`.loop.Loop` sends through it."""
+    """The gate of the process on ``node``, for all its connections; :class:`.loop.Loop` sends through it."""
 
     def __init__(self, job: Gated, node: int, nodes: int, connections: Sequence[Connection]) -> None:
         """
@@ -153,16 +154,16 @@ class Gate:
         self._thread.start()
 
     def fileno(self) -> int:
-        """For epoll: readable once the gate has opened, until :meth:`opened`."""
+        """Return a descriptor for epoll: readable once the gate has opened, until :meth:`opened`."""
         return self._awake
 
     @property
     def patience_s(self) -> float:
-        """How long the loop may sleep before it tries to send again."""
+        """How long (s) the loop may sleep before it tries to send again."""
         return LOOK_S if self._full else math.inf
 
     def opened(self) -> None:
-        """The process has noticed; may be called again and again.
+        """Note that the process has noticed the open gate; may be called again and again.
 
         Raises:
             LostError: a neighbour is gone to which something waits to be sent.
@@ -176,7 +177,7 @@ class Gate:
                 self._greet(connection)
 
     def flush(self, connection: Connection) -> int:
-        """Hand some of what is queued to the kernel, if that may be sent now and the other end has room for it; returns
+        """Hand some of what is queued to the kernel, if that may be sent now and the other end has room for it; return
         bytes.
 
         Raises:
@@ -190,7 +191,7 @@ class Gate:
         return bool(self._may_send[node])
 
     def close(self) -> None:
-        """The process has handed all to the kernel, and ends: wait until that has arrived, and say so."""
+        """End the gate: the process has handed all to the kernel. Wait until that has arrived, and say so."""
         linger(self._connections)
         self._say(ENDED, self._sent_bytes())
         with suppress(OSError):
@@ -239,7 +240,7 @@ class Gate:
         os.eventfd_write(self._awake, 1)
 
     def _drain(self) -> None:
-        """Acknowledge what has come, for the others, and say once that nothing is on its way from here."""
+        """Acknowledge what has come, for the others, and report once that nothing is on its way from here."""
         on_its_way = 0
         for connection in self._connections:
             with suppress(OSError):  # it has ended

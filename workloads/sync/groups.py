@@ -20,7 +20,7 @@ from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Members, Parents
 from testbed.workloads.sync.trees import over
 
 LARGEST_SHARES = 2**62
-"""Of all shares together, which are int64."""
+"""Limit on the sum of all shares, which are int64."""
 
 
 def check_members(topology: Topology, scheme: str, members: Sequence[Sequence[int]]) -> None:
@@ -46,7 +46,7 @@ def check_members(topology: Topology, scheme: str, members: Sequence[Sequence[in
 def together(
     topology: Topology, parts: Sequence[tuple[Forest, int]], *, aligned: bool = False, workers: Sequence[int] = ()
 ) -> Forest:
-    """The forest that runs those forests at once, each with so many floats of the gradient.
+    """Make the forest that runs those forests at once, each with so many floats of the gradient.
 
     Its workers are those of all, and ``workers`` besides, who only take part in barriers. Where no class has all of
     them, it begins with a class of share 0 for barriers, whose trees join all with the first one.
@@ -72,7 +72,8 @@ def together(
 
 
 def summed(forest: Forest, table: ChunkTable) -> list[tuple[Span, tuple[int, ...]]]:
-    """Which ranks' contributions each span of the gradient is the sum of; the spans cover it once, in order."""
+    """List the spans of the gradient, and the ranks whose contributions each is the sum of; the spans cover it once, in
+    order."""
     if forest.members is None:
         return [((0, table.total_floats), tuple(range(len(forest.workers))))]
     ranks = [tuple(np.flatnonzero(row).tolist()) for row in forest.members[:, list(forest.workers)]]
@@ -86,7 +87,7 @@ def summed(forest: Forest, table: ChunkTable) -> list[tuple[Span, tuple[int, ...
 
 
 def _weights(parts: Sequence[tuple[Forest, int]]) -> list[list[int]]:
-    """By forest, the shares of its classes, such that all have one unit."""
+    """Return for each forest the shares of its classes, such that all have one unit."""
     sums = [int(forest.share.sum()) for forest, _ in parts]
     unit, common = math.lcm(*sums), math.gcd(*(floats for _, floats in parts))
     if sum(floats // common * unit for _, floats in parts) > LARGEST_SHARES:
@@ -101,7 +102,7 @@ def _weights(parts: Sequence[tuple[Forest, int]]) -> list[list[int]]:
 
 
 def _runs(forest: Forest, floats: int) -> list[int]:
-    """How many of so many floats each class has."""
+    """Return how many of so many floats each class has."""
     ends = np.cumsum(forest.share).tolist()
     edges = [floats * end // ends[-1] for end in [0, *ends]]
     return [stop - start for start, stop in pairwise(edges)]
@@ -114,7 +115,7 @@ def _of_all(topology: Topology, workers: Sequence[int], classes: int) -> Members
 
 
 def _star(topology: Topology, workers: Sequence[int]) -> Parents:
-    """int32[1, V]: all others below the first one."""
+    """Make a star, int32[1, V]: all others below the first one."""
     found = np.full((1, len(topology.nodes)), ABSENT, dtype=np.int32)
     found[0, list(workers)] = workers[0]
     found[0, workers[0]] = ROOT

@@ -26,7 +26,8 @@ _EDGE = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
 
 class Loop(Session):
-    """Moves messages over ``connections``, each served in their order once a turn; ``name`` is this node's."""
+    """A loop that moves messages over ``connections``, each served in their order once a turn; ``name`` is this
+    node's."""
 
     def __init__(self, name: str, connections: Sequence[Connection]) -> None:
         self._name = name
@@ -38,18 +39,18 @@ class Loop(Session):
         self._gate: Gate | None = None
 
     def wait_at(self, gate: Gated, node: int, nodes: int) -> None:
-        """From now on send only what a gate lets through; this is the process on ``node``, of so many."""
+        """Send from now on only what a gate lets through; this is the process on ``node``, of so many."""
         self._gate = Gate(gate, node, nodes, self._connections)
         self._epoll.register(self._gate.fileno(), select.EPOLLIN)
 
     def _register(self, connection: Connection) -> None:
-        """Take in one that has come later."""
+        """Take in a connection that has come later."""
         self._by_descriptor[connection.sock.fileno()] = connection
         self._epoll.register(connection.sock.fileno(), _EDGE)
 
     @property
     def congestion_control(self) -> str:
-        """What the kernel really gave; empty for a node without neighbours."""
+        """The congestion control that the kernel really gave; empty for a node without neighbours."""
         return " ".join(sorted({congestion_control(connection.sock) for connection in self._wires}))
 
     @property
@@ -59,7 +60,7 @@ class Loop(Session):
 
     @property
     def sent(self) -> dict[int, Sent]:
-        """What the kernel has put on the wire so far, by neighbour."""
+        """The bytes that the kernel has put on the wire so far, by neighbour."""
         found: dict[int, Sent] = {}
         for connection in self._wires:
             found[connection.node] = found.get(connection.node, Sent()) + sent(connection.sock)
@@ -94,11 +95,11 @@ class Loop(Session):
 
     @abstractmethod
     def _take(self, connection: Connection) -> bool:
-        """Read the connection's next header, or more of its payload; returns whether anything came."""
+        """Read the connection's next header, or more of its payload; return whether anything came."""
 
     @abstractmethod
     def _awaited(self) -> str:
-        """What this waits for, for an error: "for chunks from h1"."""
+        """Say what this waits for, for an error: "for chunks from h1"."""
 
     @property
     def _wires(self) -> Sequence[Connection]:
@@ -106,7 +107,7 @@ class Loop(Session):
         return self._connections
 
     def _stuck(self) -> list[Connection]:
-        """Those to which something waits to be sent."""
+        """List the connections on which something waits to be sent."""
         return [connection for connection in self._connections if connection.sending]
 
     def _sending(self) -> bool:
@@ -131,7 +132,7 @@ class Loop(Session):
                 )
 
     def _step(self, timeout_s: float) -> bool:
-        """Move what can move now, waiting up to ``timeout_s`` if that is nothing; returns whether anything moved."""
+        """Move what can move now, waiting up to ``timeout_s`` if that is nothing; return whether anything moved."""
         moved = self._move()
         patience_s = 0.0 if moved else self._patience_s(timeout_s)
         if self._gate is not None:
@@ -151,11 +152,11 @@ class Loop(Session):
         return self._move() or moved
 
     def _patience_s(self, timeout_s: float) -> float:
-        """How much of ``timeout_s`` may be slept."""
+        """Return how much of ``timeout_s`` may be slept."""
         return timeout_s
 
     def _move(self) -> bool:
-        """Read and write once on each connection that lets us; returns whether anything moved."""
+        """Read and write once on each connection that lets us; return whether anything moved."""
         moved = False
         for connection in self._connections:
             if connection.readable and not connection.held and self._take(connection):
@@ -165,5 +166,5 @@ class Loop(Session):
         return moved
 
     def _flush(self, connection: Connection) -> int:
-        """Hand some of what is queued to the kernel, as much as the gate lets through; returns bytes."""
+        """Hand some of what is queued to the kernel, as much as the gate lets through; return bytes."""
         return connection.flush() if self._gate is None else self._gate.flush(connection)

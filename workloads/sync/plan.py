@@ -1,4 +1,5 @@
-"""What one node does with each chunk: whom it waits for and whom it passes it on to, found once before it starts."""
+"""The plan of one node: for each chunk the nodes from which it comes and to which it goes on, found once before the
+start."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class Plan:
 
 
 def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
-    """The plan of ``node``."""
+    """Make the plan of ``node``."""
     barrier = barrier_classes(forest)
     scaled = _batches(chunks, forest.window) if forest.fixed is not None and forest.fixed.scale is None else []
     sizes = np.cumsum([0, *map(len, scaled)]).tolist()
@@ -104,7 +105,7 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
 
 
 def _batches(chunks: ChunkTable, size: int) -> list[list[int]]:
-    """The chunks of each bucket and class, bucket by bucket, in runs of at most ``size``."""
+    """List the chunks of each bucket and class, bucket by bucket, in runs of at most ``size``."""
     found: dict[tuple[int, int], list[int]] = {}
     for k, key in enumerate(zip(chunks.bucket.tolist(), chunks.klass.tolist(), strict=True)):
         found.setdefault(key, []).append(k)
@@ -112,7 +113,7 @@ def _batches(chunks: ChunkTable, size: int) -> list[list[int]]:
 
 
 def _gates(chunks: ChunkTable, scaled: list[list[int]]) -> list[int]:
-    """The gate of each chunk of the gradient, then of each chunk of exponents."""
+    """Return the gate of each chunk of the gradient, then of each chunk of exponents."""
     gates: list[int] = chunks.bucket.tolist()
     before = None
     for number, ks in enumerate(scaled):
@@ -126,7 +127,8 @@ def _gates(chunks: ChunkTable, scaled: list[list[int]]) -> list[int]:
 
 
 def barrier_classes(forest: Forest) -> list[int]:
-    """The classes whose trees a barrier takes: the first with all workers, and others until each node is in a tree.
+    """Choose the classes whose trees a barrier takes: the first with all workers, and others until each node is in a
+    tree.
 
     Servers that have hosts of their own may be in one class each. A worker that has got the
     sums of all these classes knows that every node has entered the barrier. A server knows it of the workers only, so
@@ -142,8 +144,8 @@ def barrier_classes(forest: Forest) -> list[int]:
 
 
 def _sending_order(ks: list[int], klass: list[int], data: int, leaf: set[int], node: int, forest: Forest) -> list[int]:
-    """Chunks of leaf classes: exponents, the first chunk of each class, the second of each, ...; each worker begins at
-    its own rank's class, for if all began at class 0, its root would be the only one to receive."""
+    """Order chunks of leaf classes: exponents, the first chunk of each class, the second of each, ...; each worker
+    begins at its own rank's class, for if all began at class 0, its root would be the only one to receive."""
     rank = forest.workers.index(node) if node in forest.workers else 0
     seen: dict[int, int] = {}
     keyed: list[tuple[int, int, int]] = []
@@ -156,7 +158,8 @@ def _sending_order(ks: list[int], klass: list[int], data: int, leaf: set[int], n
 
 
 def _expected(node: int, forest: Forest, klass: list[int], barrier: list[int]) -> dict[int, tuple[int, int]]:
-    """By neighbour: partial sums where it is a child of ``node``, sums where it is its broadcast-parent."""
+    """Count the messages from each neighbour: partial sums where it is a child of ``node``, sums where it is its
+    broadcast-parent."""
     per_class = np.bincount(klass, minlength=forest.classes)
     from_child = forest.reduce == node
     source = forest.broadcast[:, node]

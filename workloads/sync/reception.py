@@ -1,4 +1,4 @@
-"""Accepts the neighbours that a node awaits, whoever else connects meanwhile.
+"""Reception of the neighbours that a node awaits, whichever strangers connect meanwhile.
 
 A neighbour connects from the address that the node knows of it, and says its index first. Everybody else is a stranger.
 A stranger neither ends the trial nor keeps a neighbour waiting: all connections are read together. A connection from
@@ -19,21 +19,22 @@ from testbed.base.errors import TrialTimeoutError
 
 HELLO_BYTES = 4
 WAIT_LONGER = "wait longer (start_timeout of a spec)"
-"""What a trial's user can do. A program over MLfabric names its own setting in place of this text."""
+"""Advice to a trial's user in errors. A program over MLfabric names its own setting in place of this text."""
 MOST_SILENT = 16
-"""Connections that may be silent at once; one more, and the oldest of them is closed."""
+"""Limit on the connections that may be silent at once; one more, and the oldest of them is closed."""
 SILENT_S = 30.0
-"""How long each of them may be: TCP sends a lost packet again after 1, 3, 7 and 15 s at the latest (RFC 6298)."""
+"""How long (s) each connection may be silent: TCP sends a lost packet again after 1, 3, 7 and 15 s at the latest (RFC
+6298)."""
 _LOOK_S = 0.02
-"""Between looks at ``called_off``."""
+"""Time (s) between calls of ``called_off``."""
 _TOLD = 3
-"""How many strangers a message names."""
+"""Limit on the strangers that a message names."""
 Look = Callable[[], None]
 
 
 @dataclass
 class _Guest:
-    """A connection that has not said yet whose it is."""
+    """A connection that has not said yet which node it comes from."""
 
     address: str
     since_s: float
@@ -41,15 +42,16 @@ class _Guest:
 
     @property
     def silence(self) -> str:
-        """What is told of it if it says no more."""
+        """Words for an error about a connection that says no more."""
         return f"said no more than {self.said!r}" if self.said else "said nothing"
 
 
 class Reception:
-    """Accepts at one listener."""
+    """Reception at one listener."""
 
     def __init__(self, listener: socket.socket, awaited: Mapping[int, str], names: Sequence[str]) -> None:
-        """``awaited`` has the address of each neighbour that is to connect, by its index. ``names`` are all nodes'."""
+        """Set up; ``awaited`` has the address of each neighbour that is to connect, by its index. ``names`` are all
+        nodes'."""
         listener.setblocking(False)
         self._listener = listener
         self._awaited = dict(awaited)
@@ -61,7 +63,7 @@ class Reception:
         self._selector = selectors.DefaultSelector()
 
     def until(self, deadline: float, called_off: Look) -> dict[int, socket.socket]:
-        """The socket of each awaited neighbour, once all have come.
+        """Return the socket of each awaited neighbour, once all have come.
 
         Raises:
             TrialTimeoutError: one has not come by ``deadline``. And what ``called_off`` raises.
@@ -99,7 +101,7 @@ class Reception:
         return TrialTimeoutError(f"no connection came from {missing}", fix=fix)
 
     def _told(self) -> str:
-        """Who else connected."""
+        """Say which strangers connected."""
         place = "{}:{}".format(*self._listener.getsockname())
         more = f" and {self._stranger_count} connections in all" if self._stranger_count > len(self._strangers) else ""
         return f"strangers connected to {place}: {', '.join(self._strangers)}{more}"
@@ -116,7 +118,7 @@ class Reception:
             self._listen_to(ready)
 
     def _receive(self, sock: socket.socket, address: str) -> None:
-        """Let a new connection speak, if it comes from a neighbour's address."""
+        """Listen to a new connection, if it comes from a neighbour's address."""
         if address not in self._awaited.values():
             sock.close()
             self._note(address, "no neighbour that is awaited")
@@ -129,7 +131,8 @@ class Reception:
         self._selector.register(sock, selectors.EVENT_READ)
 
     def _listen_to(self, sock: socket.socket) -> None:
-        """Read more of a connection's first word; it is a neighbour or a stranger once that is whole, or ends."""
+        """Read more of a connection's first word; it turns out to be a neighbour or a stranger once the word is whole,
+        or ends."""
         guest = self._guests[sock]
         try:
             more = sock.recv(HELLO_BYTES - len(guest.said))
@@ -154,7 +157,7 @@ class Reception:
         self._met[index] = sock
 
     def _dismiss_silent(self, before_s: float) -> None:
-        """Close those that connected before then."""
+        """Close the silent connections that came before then."""
         for sock, guest in list(self._guests.items()):
             if guest.since_s <= before_s:
                 self._dismiss(sock, guest.silence)
@@ -166,7 +169,7 @@ class Reception:
         self._note(guest.address, why)
 
     def _note(self, address: str, did: str) -> None:
-        """Remember a stranger; several that did the same are one."""
+        """Remember a stranger; several that did the same count as one."""
         self._stranger_count += 1
         told = f"{address} ({did})"
         if told not in self._strangers and len(self._strangers) < _TOLD:

@@ -11,17 +11,18 @@ from testbed.workloads.sync.tcp_info import Sent
 
 
 class Model(Protocol):
-    """What a worker computes on, and what becomes of it after a synchronisation."""
+    """The model on which a worker computes, as a session changes it after a synchronisation."""
 
     def step(self, world: int) -> None:
-        """Take the step that the sum over ``world`` ranks, in the gradient, makes."""
+        """Take the step that follows from the sum over ``world`` ranks in the gradient."""
 
     def put(self) -> None:
-        """Compute on the weights that came from now on."""
+        """Take the weights that came, and compute on them from now on."""
 
 
 class Session(ABC):
-    """Sums the gradient over all workers, in place, unless a kind of trial makes something else of it.
+    """A process's part in synchronisations: it sums the gradient over all workers, in place, unless a kind of trial
+    makes something else of it.
 
     Attributes:
         leaves_sums: whether the gradient holds the sum after :meth:`wait`.
@@ -34,7 +35,7 @@ class Session(ABC):
     @property
     @abstractmethod
     def congestion_control(self) -> str:
-        """What TCP uses; empty where that is not known."""
+        """The congestion control of TCP; empty where it is not known."""
 
     @property
     @abstractmethod
@@ -44,7 +45,7 @@ class Session(ABC):
     @property
     @abstractmethod
     def sent(self) -> dict[int, Sent] | None:
-        """What the kernel has put on the wire so far, by neighbour; None where a library does not say."""
+        """The bytes that the kernel has put on the wire so far, by neighbour; None where a library does not say."""
 
     @abstractmethod
     def start(self, bucket: int) -> None:
@@ -75,11 +76,11 @@ class Session(ABC):
     ) -> None: ...
 
     def tells(self, write: Callable[..., None]) -> None:  # noqa: B027
-        """``write`` adds a line ``journal`` with these fields to the process's samples: for what must be known even if
-        the process is killed."""
+        """Take ``write``, which adds a line ``journal`` with its arguments as fields to the process's samples: for
+        facts that must be known even if the process is killed."""
 
     def iterations(self, done: int, total: int) -> Iterator[int]:
-        """Those that this worker does: all that are left, unless somebody else gives them out."""
+        """Yield the iterations that this worker does: all that are left, unless another process gives them out."""
         return iter(range(done, total))
 
     def step(self, model: Model, world: int) -> None:
@@ -87,7 +88,7 @@ class Session(ABC):
         model.step(world)
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """What a process without a gradient of its own does: it yields the number of iterations that are done."""
+        """Do the work of a process without a gradient of its own, and yield the number of iterations that are done."""
         for i in range(done, total):
             for bucket in range(buckets):
                 self.start(bucket)
@@ -96,9 +97,9 @@ class Session(ABC):
 
     @property
     def seen(self) -> Mapping[str, Any]:
-        """What else a sample tells of the last iteration."""
+        """Further fields for the sample of the last iteration."""
         return {}
 
     def said(self) -> dict[str, Any]:
-        """What else the process's last line tells."""
+        """Return further fields for the process's last line."""
         return {}

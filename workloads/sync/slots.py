@@ -45,7 +45,7 @@ class Slots:
         self._left: dict[tuple[int, int], int] = {}
 
     def take(self, k: int, queued: Callable[[Integers], bool]) -> bool:
-        """Whether chunk k has its slot; if it is free it has it from now on, filled with zeros.
+        """Whether chunk k has its slot; if the slot is free the chunk has it from now on, filled with zeros.
 
         ``queued`` says whether something of a chunk that has left its slot is still to be sent.
         """
@@ -60,21 +60,21 @@ class Slots:
         return True
 
     def leave(self, k: int) -> None:
-        """Chunk k has been passed on for the last time."""
+        """Note that chunk k has been passed on for the last time."""
         slot = self._slot[k]
         del self._holder[slot]
         self._left[slot] = k
 
 
 class Windows:
-    """Which chunks a worker may not send yet, for want of an earlier one's sum.
+    """Windows: the chunks that a worker may not send yet, for want of an earlier one's sum.
 
     Attributes:
         before: by chunk, the one whose sum it waits for.
     """
 
     def __init__(self, klass: Sequence[Hashable], window: int) -> None:
-        """A ``window`` of 0 is no limit; ``klass`` says for each chunk with which others it is counted."""
+        """Set up; a ``window`` of 0 is no limit; ``klass`` says for each chunk with which others it is counted."""
         order: dict[Hashable, list[int]] = {}
         for k, c in enumerate(klass):
             order.setdefault(c, []).append(k)
@@ -84,7 +84,7 @@ class Windows:
         self.begin()
 
     def begin(self) -> None:
-        """A new iteration: no sum has come."""
+        """Begin a new iteration, of which no sum has come."""
         self._summed: set[int] = set()
         self._parked: set[int] = set()
 
@@ -96,7 +96,7 @@ class Windows:
         return True
 
     def summed(self, k: int) -> int | None:
-        """The sum of chunk k has come; the chunk that waited for it, if one did."""
+        """Note that the sum of chunk k has come; return the chunk that waited for it, if one did."""
         self._summed.add(k)
         later = self._after.get(k)
         if later in self._parked:
@@ -106,7 +106,7 @@ class Windows:
 
 
 def places(klass: Sequence[int]) -> list[int]:
-    """For each chunk, how many of its class come before it."""
+    """Count for each chunk how many of its class come before it."""
     seen: dict[int, int] = {}
     found = []
     for c in klass:

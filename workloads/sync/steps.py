@@ -22,14 +22,14 @@ Steps = NDArray[np.int64]
 
 
 def steps(forest: Forest, node: int) -> tuple[Steps, Steps]:
-    """int64[C] each: the step in which ``node`` passes a class's partial sum up, and its sum down."""
+    """Return int64[C] each: the step in which ``node`` passes a class's partial sum up, and its sum down."""
     up, down = _all_steps(forest)
     return up[:, node], down[:, node]
 
 
 def idle_steps(forest: Forest) -> int:
-    """Steps in which a node sends nothing, at the node that sends in the fewest: its links wait until the first chunks
-    have come as far as to it, and rest after its last ones have gone.
+    """Count the steps in which a node sends nothing, at the node that sends in the fewest: its links wait until the
+    first chunks have come as far as to it, and rest after its last ones have gone.
 
     A chunk at a time, such a synchronisation takes so many chunks' time longer than the bytes on its links. Where each
     node is a leaf of some class and the root of another, as in a ring, no link ever waits.
@@ -60,13 +60,13 @@ def are_even(forest: Forest) -> bool:
 
 
 def _all_steps(forest: Forest) -> tuple[Steps, Steps]:
-    """int64[C, V] each, as :func:`steps`."""
+    """Return int64[C, V] each, as :func:`steps`."""
     height = _height(forest.reduce)
     return height, height.max(axis=1, keepdims=True) + _depth(forest.broadcast)
 
 
 def _height(trees: Parents) -> Steps:
-    """int64[C, V]: edges from each node down to its deepest leaf."""
+    """Return int64[C, V]: edges from each node down to its deepest leaf."""
     height, depth = np.zeros(trees.shape, np.int64), _depth(trees)
     classes, inner = np.nonzero(trees >= 0)
     order = np.argsort(-depth[classes, inner], kind="stable")
@@ -78,7 +78,7 @@ def _height(trees: Parents) -> Steps:
 
 
 def _depth(trees: Parents) -> Steps:
-    """int64[C, V]: edges from each tree's root to each node."""
+    """Return int64[C, V]: edges from each tree's root to each node."""
     inner = trees >= 0
     depth = inner.astype(np.int64)
     ancestors = np.where(inner, trees, np.arange(trees.shape[1]))
@@ -89,7 +89,7 @@ def _depth(trees: Parents) -> Steps:
 
 
 class Jitter:
-    """When a node may begin each step of one synchronisation after the other.
+    """Jitter: when a node may begin each step of one synchronisation after the other.
 
     ``sigma_s`` is the standard deviation of the normal distribution whose positive half is added.
     """
@@ -102,11 +102,11 @@ class Jitter:
         self._latest_s = 0.0
 
     def begin(self) -> None:
-        """Another synchronisation."""
+        """Begin another synchronisation."""
         self._due_s.clear()
 
     def due_s(self, klass: int, *, is_sum: bool) -> float:
-        """The time (``time.monotonic``) from which a message of a class, which could leave now, may leave."""
+        """Return the time (``time.monotonic``) from which a message of a class, which could leave now, may leave."""
         step = self._down[klass] if is_sum else self._up[klass]
         if step not in self._due_s:
             delay_s = max(0.0, self._random.normal(0.0, self._sigma_s))

@@ -1,4 +1,4 @@
-"""Where a node keeps its chunks and how it adds to them: as floats in the gradient, or in fixed point.
+"""Memory of a node's chunks, and the adding to them: as floats in the gradient, or in fixed point.
 
 Both have the same methods, which the engine calls as a chunk goes its way: ``take`` when its first byte arrives,
 ``add`` for each partial sum, ``may_send`` before it goes up, ``summed`` when the sum is here, ``leave`` when it is
@@ -27,13 +27,14 @@ Numbers = NDArray[Any]
 """Floats of any size, or integers."""
 Queued = Callable[[Numbers], bool]
 UNSENT_BYTES = 256 * 2**10
-"""What the kernel may hold of a worker's integers before they are on the wire. Without a limit, the worker that is
-first on a core makes integers of as many chunks as the send buffer has room for, while the links of the workers that
-wait for the core are idle. At 400 Mbit/s this made GST of SwitchML 1.047 of its bound. With the limit it is 1.033."""
+"""Limit on the bytes of a worker's integers that the kernel may hold before they are on the wire. Without a limit, the
+worker that is first on a core makes integers of as many chunks as the send buffer has room for, while the links of the
+workers that wait for the core are idle. At 400 Mbit/s this made GST of SwitchML 1.047 of its bound. With the limit it
+is 1.033."""
 
 
 class FloatSums:
-    """In the gradient itself, or in a buffer of its size on a node without one.
+    """Sums in the gradient itself, or in a buffer of its size on a node without one.
 
     Attributes:
         windows: which chunks wait for others.
@@ -52,7 +53,8 @@ class FloatSums:
         each_bucket: bool = False,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        """``each_bucket``: the window counts the chunks of each bucket, rather than of all, for themselves."""
+        """Set up; with ``each_bucket`` the window counts the chunks of each bucket, rather than of all, for
+        themselves."""
         self._plan = plan
         self.dtype: DTypeLike = dtype if gradient is None else gradient.dtype
         self._own = gradient is not None
@@ -63,11 +65,11 @@ class FloatSums:
         self.turn: list[Act | None] = [None] * len(self.parts)
 
     def begin(self) -> None:
-        """A new iteration or barrier."""
+        """Begin a new iteration or barrier."""
         self.windows.begin()
 
     def open(self, gate: int) -> None:
-        """The gate's chunks may be added to."""
+        """Let the gate's chunks be added to."""
         for k in self._plan.members[gate] if not self._own else ():
             self.parts[k][:] = 0
 
@@ -86,24 +88,24 @@ class FloatSums:
         return self.windows.may_send(k)
 
     def summed(self, k: int) -> int | None:
-        """The sum of chunk k is here; returns a chunk that may now go up, if one waited for that."""
+        """Note that the sum of chunk k is here; return a chunk that may now go up, if one waited for that."""
         return self.windows.summed(k)
 
     def agreed(self, k: int) -> int | None:
-        """The gate that opens because the sum of chunk k is here, if one does."""
+        """Return the gate that opens because the sum of chunk k is here, if one does."""
         del k
         return None
 
     def leave(self, k: int) -> None:
-        """Chunk k has been passed on for the last time."""
+        """Note that chunk k has been passed on for the last time."""
 
     def finish(self) -> bool:
-        """All sums are here, and all has left: make them floats; returns whether they were not."""
+        """End an iteration: all sums are here, and all has left. Make them floats; return whether they were not."""
         return False
 
 
 class FixedSums:
-    """As int32: in the gradient's own memory, or on a node without one in slots.
+    """Sums as int32: in the gradient's own memory, or on a node without one in slots.
 
     A worker's chunk becomes integers when its turn to be sent has come, or something is to be added to it, and floats
     again as soon as nobody waits for it here. So neither holds up the others: links do not wait until a whole gradient

@@ -1,6 +1,6 @@
-"""What TCP has put on the wire for one connection, by the kernel's own count: data, what was sent again, and
-acknowledgements of what came the other way. Besides, how much is not acknowledged yet, how much has come and is unread,
-and how much the other end has room for.
+"""Bytes that TCP has put on the wire for one connection, by the kernel's own count: data, segments sent again, and
+acknowledgements of data in the other direction. Besides, how much is not acknowledged yet, how much has come and is
+unread, and how much the other end has room for.
 
 How many acknowledgements there are, and how much is sent again, follows from losses, from packets that overtake each
 other and from how many the kernel hands up at once. So it is counted and not computed.
@@ -17,26 +17,26 @@ from termios import FIONREAD, TIOCOUTQ
 from testbed.base.errors import WorkerError
 
 BYTES = 256
-"""Of ``struct tcp_info`` (linux/tcp.h), which grows at its end."""
+"""Bytes that are read of ``struct tcp_info`` (linux/tcp.h), which grows at its end."""
 _BYTES_RECEIVED, _SEGMENTS, _BYTES_SENT = struct.Struct("=Q"), struct.Struct("=II"), struct.Struct("=QQ")
 _BYTES_RECEIVED_AT, _SEGMENTS_OUT_AT, _BYTES_SENT_AT = 128, 136, 200
-"""``tcpi_bytes_received``; ``tcpi_segs_out``, of all kinds, and then ``tcpi_segs_in``; ``tcpi_bytes_sent``, with what
-was sent again, and then ``tcpi_bytes_retrans``."""
+"""Offsets of ``tcpi_bytes_received``; of ``tcpi_segs_out``, of all kinds, and then ``tcpi_segs_in``; and of
+``tcpi_bytes_sent``, with what was sent again, and then ``tcpi_bytes_retrans``."""
 _IS_CLOSED = 7
-"""``tcpi_state``, the first byte: TCP_CLOSE. The kernel goes on counting what was never acknowledged then."""
+"""Value of ``tcpi_state``, the first byte: TCP_CLOSE. The kernel goes on counting what was never acknowledged then."""
 _SCALES_AT = 6
-"""A byte; its lower half is ``tcpi_snd_wscale``."""
+"""Offset of a byte whose lower half is ``tcpi_snd_wscale``."""
 _WINDOW, _WINDOW_AT = struct.Struct("=I"), 228
-"""``tcpi_snd_wnd``, bytes."""
+"""Format and offset of ``tcpi_snd_wnd``, bytes."""
 _NAME_BYTES = 16
-"""Of a congestion control's name (TCP_CA_NAME_MAX)."""
+"""Most bytes of a congestion control's name (TCP_CA_NAME_MAX)."""
 HEADERS_BYTES = 14 + 20 + 32
-"""Of Ethernet, IP, and TCP with timestamps, in each packet."""
+"""Bytes of the headers of Ethernet, IP, and TCP with timestamps, in each packet."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What one end of a connection has sent.
+    """Bytes that one end of a connection has sent.
 
     Attributes:
         payload_bytes: of the stream, each byte once.
@@ -51,18 +51,18 @@ class Sent:
         return Sent(self.payload_bytes + other.payload_bytes, self.wire_bytes + other.wire_bytes)
 
     def extra_bytes(self, goodput: float) -> float:
-        """What went over the wire beyond the stream in full packets: what was sent again, acknowledgements, and headers
-        of packets that were not full."""
+        """Count the bytes on the wire beyond the stream in full packets: segments sent again, acknowledgements, and
+        headers of packets that were not full."""
         return max(0.0, self.wire_bytes - self.payload_bytes / goodput)
 
 
 def congestion_control(sock: socket.socket) -> str:
-    """What the kernel really gave a connection, or gives new ones."""
+    """Return the congestion control that the kernel really gave a connection, or gives new ones."""
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _NAME_BYTES).rstrip(b"\0").decode()
 
 
 def sent(sock: socket.socket) -> Sent:
-    """Since the connection was opened.
+    """Count the bytes that were sent since the connection was opened.
 
     Raises:
         WorkerError: the kernel does not count bytes.
@@ -71,7 +71,8 @@ def sent(sock: socket.socket) -> Sent:
 
 
 def unacknowledged_bytes(sock: socket.socket) -> int:
-    """What the kernel has of a connection, and is not acknowledged yet; 0 once that is closed here, or was reset."""
+    """Count the bytes that the kernel has of a connection, and that are not acknowledged yet; 0 once it is closed here,
+    or was reset."""
     try:
         return _count(sock, TIOCOUTQ) if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _IS_CLOSED else 0
     except (OSError, ValueError):
@@ -79,7 +80,7 @@ def unacknowledged_bytes(sock: socket.socket) -> int:
 
 
 def unread_bytes(sock: socket.socket) -> int:
-    """What has come over a connection, and can be read; 0 once that is closed here."""
+    """Count the bytes that have come over a connection, and can be read; 0 once it is closed here."""
     try:
         return _count(sock, FIONREAD)
     except (OSError, ValueError):
@@ -91,8 +92,8 @@ def _count(sock: socket.socket, asked: int) -> int:
 
 
 def room_bytes(sock: socket.socket, left_bytes: int = 0) -> int:
-    """How many more bytes the other end has room for, beyond those that the kernel was given, as far as it knows, and
-    if ``left_bytes`` are to stay free.
+    """Return how many more bytes the other end has room for, beyond those that the kernel was given, as far as it
+    knows, and if ``left_bytes`` are to stay free.
 
     What stays free is a multiple of the unit in which the other end counts its window. It rounds other windows up when
     it acknowledges (``tcp_select_window``, Linux's net/ipv4/tcp_output.c), and so would seem to have room for ever.
@@ -110,7 +111,7 @@ def room_bytes(sock: socket.socket, left_bytes: int = 0) -> int:
 
 
 def read(info: bytes) -> tuple[Sent, int]:
-    """From ``struct tcp_info``: what was sent, and the bytes of all frames that came, each byte of the stream once.
+    """Read from ``struct tcp_info`` what was sent, and the bytes of all frames that came, each byte of the stream once.
 
     Raises:
         WorkerError: the kernel does not count bytes.

@@ -35,7 +35,7 @@ def connect(
     timeout_s: float,
     called_off: Look = lambda: None,
 ) -> dict[int, socket.socket]:
-    """As :func:`connect_all`, where each neighbour is one of ``peers``; returns a socket by neighbour."""
+    """Connect as :func:`connect_all`, where each neighbour is one of ``peers``; return a socket by neighbour."""
     found = connect_all(node, peers, names, congestion_control, timeout_s, called_off)
     return {peer: sock for peer, (sock,) in found.items()}
 
@@ -48,7 +48,7 @@ def connect_all(
     timeout_s: float,
     called_off: Look = lambda: None,
 ) -> dict[int, list[socket.socket]]:
-    """Connect ``node`` to all ``peers``; returns by neighbour a socket for each of them, in their order. Blocks for at
+    """Connect ``node`` to all ``peers``; return by neighbour a socket for each of them, in their order. Blocks for at
     most ``timeout_s``.
 
     ``names`` are those of all nodes, by index, for errors.
@@ -114,7 +114,7 @@ def await_all(
 
 @contextmanager
 def _connected() -> Iterator[dict[Peer, socket.socket]]:
-    """Sockets, which are closed if not all of them come about."""
+    """Collect sockets, which are closed if not all of them come about."""
     sockets: dict[Peer, socket.socket] = {}
     try:
         yield sockets
@@ -126,7 +126,7 @@ def _connected() -> Iterator[dict[Peer, socket.socket]]:
 
 @contextmanager
 def _listening(peers: Sequence[Peer], congestion_control: str) -> Iterator[dict[Place, socket.socket]]:
-    """The listeners at which ``peers`` will knock, open meanwhile."""
+    """Open the listeners to which ``peers`` will connect, and close them at the end."""
     listeners = _listen(peers, congestion_control)
     try:
         yield listeners
@@ -138,14 +138,14 @@ def _listening(peers: Sequence[Peer], congestion_control: str) -> Iterator[dict[
 def _receptions(
     listeners: Mapping[Place, socket.socket], peers: Sequence[Peer], names: Sequence[str]
 ) -> Iterator[tuple[dict[int, Peer], Reception]]:
-    """One a listener, with those of ``peers`` that will knock there, by node."""
+    """Yield a reception for each listener, with those of ``peers`` that will connect to it, by node."""
     for place, listener in listeners.items():
         awaited = {peer.node: peer for peer in peers if (peer.local, peer.port) == place}
         yield awaited, Reception(listener, {node: peer.remote for node, peer in awaited.items()}, names)
 
 
 def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[Place, socket.socket]:
-    """A listener by (address, port) at which lower neighbours will knock."""
+    """Open a listener for each (address, port) to which lower neighbours will connect."""
     listeners: dict[Place, socket.socket] = {}
     for place in sorted({(peer.local, peer.port) for peer in lower}):
         listener = tcp_socket(congestion_control)
@@ -157,7 +157,7 @@ def _listen(lower: Sequence[Peer], congestion_control: str) -> dict[Place, socke
 
 
 def dial(connect: Callable[[], socket.socket], deadline: float, called_off: Look = lambda: None) -> socket.socket:
-    """What ``connect`` gives, which is called again and again until it does not raise OSError: the other end may not
+    """Call ``connect`` again and again until it does not raise OSError, and return its result: the other end may not
     listen yet. ``called_off`` is called before each attempt.
 
     Raises:
@@ -187,7 +187,7 @@ def _dial(
 
 
 def _connect(node: int, peer: Peer, congestion_control: str, deadline: float, called_off: Look) -> socket.socket:
-    """One attempt. Raises OSError."""
+    """Try to connect once. Raises OSError."""
     sock = tcp_socket(congestion_control)
     try:
         _bind(sock, (peer.local, 0))
@@ -222,7 +222,7 @@ def _wait(sock: socket.socket, event: int, deadline: float, called_off: Look) ->
 
 
 def tcp_socket(congestion_control: str) -> socket.socket:
-    """A TCP socket that sends at once; an accepted one inherits all of this from its listener."""
+    """Make a TCP socket that sends at once; an accepted one inherits all of this from its listener."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:

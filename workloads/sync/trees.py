@@ -1,4 +1,4 @@
-"""What schemes build their trees from: chains, trees that correct digits, racks; and the forest over a topology.
+"""Parts from which schemes build their trees: chains, trees that correct digits, racks; and the forest over a topology.
 
 Parent arrays here are over the hosts alone, int[C, hosts]; :func:`over` adds the switches, which are in no tree unless
 the arrays hold them already.
@@ -19,11 +19,12 @@ from testbed.topologies.model import Topology
 from testbed.workloads.sync.forest import ABSENT, ROOT, FixedPoint, Forest, Parents
 
 DEFAULT_SLOTS = 0
-"""64 chunks, 8 MiB of a workload's default chunks, or one for each class if there are more: about the memory that a
-programmable switch can give (a Tofino has some 20 MB for all its tables)."""
+"""Slots of a switch unless a scheme asks for others; 0 stands for 64 chunks, 8 MiB of a workload's default chunks, or
+one for each class if there are more: about the memory that a programmable switch can give (a Tofino has some 20 MB for
+all its tables)."""
 _SLOTS = 64
 DEFAULT_SCALE = 1e6
-"""ATP's, which Rina takes over."""
+"""Scale of ATP, which Rina takes over."""
 
 
 def over(
@@ -37,8 +38,8 @@ def over(
     fixed: FixedPoint | None = None,
     window: int = 0,
 ) -> Forest:
-    """The forest of these trees; sums go back along the reduce-tree, shares are equal, every host is a worker and all
-    add floats unless said otherwise. :func:`testbed.workloads.sync.schemes.build` names it."""
+    """Make the forest of these trees; sums go back along the reduce-tree, shares are equal, every host is a worker and
+    all add floats unless said otherwise. :func:`testbed.workloads.sync.schemes.build` names it."""
     if fixed is not None:
         fixed = fixed if fixed.slots else replace(fixed, slots=max(_SLOTS, len(reduce)))
         window = fixed.slots // len(reduce)
@@ -63,7 +64,7 @@ def _with_switches(topology: Topology, parents: Parents) -> Parents:
 
 
 def chains(order: Sequence[int]) -> Parents:
-    """int32[n, n]: row c is the chain along the closed ring ``order`` that ends at c.
+    """Make chains, int32[n, n]: row c is the chain along the closed ring ``order`` that ends at c.
 
     ``order`` holds each of 0 to n - 1 once.
     """
@@ -75,8 +76,8 @@ def chains(order: Sequence[int]) -> Parents:
 
 
 def among(order: Sequence[int], hosts: int) -> Parents:
-    """int32[k, hosts]: :func:`chains` along a closed ring of k of the hosts; row c ends at the c-th of them by number,
-    and the other hosts are absent."""
+    """Make :func:`chains` along a closed ring of k of the hosts, int32[k, hosts]; row c ends at the c-th of them by
+    number, and the other hosts are absent."""
     members = np.array(sorted(order), dtype=np.int32)
     parents = chains(np.searchsorted(members, order).tolist())
     found = np.full((len(members), hosts), ABSENT, dtype=np.int32)
@@ -85,8 +86,8 @@ def among(order: Sequence[int], hosts: int) -> Parents:
 
 
 def rings(topology: Topology, orders: Sequence[Sequence[int]]) -> Forest:
-    """A ring along each order, with equal shares; all orders hold the same hosts, which are the workers. Class r k + c
-    is the chain of ring r that ends at the c-th host by number."""
+    """Make a ring along each order, with equal shares; all orders hold the same hosts, which are the workers. Class r k
+    + c is the chain of ring r that ends at the c-th host by number."""
     hosts = topology.host_count
     forward = np.concatenate([among(order, hosts) for order in orders])
     back = np.concatenate([among(order[::-1], hosts) for order in orders])
@@ -94,8 +95,8 @@ def rings(topology: Topology, orders: Sequence[Sequence[int]]) -> Forest:
 
 
 def along(topology: Topology, scheme: str, stride: int, members: Sequence[int] = ()) -> list[int]:
-    """The 1st, (1+p)-th, (1+2p)-th, ... (mod k) of k members, which are all of them if p and k are coprime (TopoOpt,
-    Theorem 1). Without ``members``, of all hosts.
+    """Order k members as the 1st, (1+p)-th, (1+2p)-th, ... (mod k), which are all of them if p and k are coprime
+    (TopoOpt, Theorem 1). Without ``members``, order all hosts.
 
     Raises:
         SchemeError: they are not.
@@ -112,7 +113,8 @@ def along(topology: Topology, scheme: str, stride: int, members: Sequence[int] =
 
 
 def digit_trees(radices: Sequence[int], order: Sequence[int] | None = None) -> Parents:
-    """int32[n, n], n the product of ``radices``: in row q, the parent of s has one more of q's digits.
+    """Make trees that correct digits, int32[n, n], n the product of ``radices``: in row q, the parent of s has one more
+    of q's digits.
 
     Digit i of a number has the radix ``radices[i]``, the lowest first. The parent of s is s with the first digit that
     differs from q's set to q's, in ``order`` (the lowest first unless given).
@@ -130,7 +132,7 @@ def digit_trees(radices: Sequence[int], order: Sequence[int] | None = None) -> P
 
 
 def racks(topology: Topology, scheme: str) -> list[list[int]]:
-    """The hosts of each rack, racks by number.
+    """List the hosts of each rack, racks by number.
 
     Raises:
         SchemeError: a host is in no rack.
@@ -148,7 +150,7 @@ def racks(topology: Topology, scheme: str) -> list[list[int]]:
 
 
 def partition(topology: Topology, scheme: str, groups: Sequence[Sequence[int]]) -> list[list[int]]:
-    """``groups`` as lists, if they hold every host once.
+    """Return ``groups`` as lists, if they hold every host once.
 
     Raises:
         SchemeError: they do not.

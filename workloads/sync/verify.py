@@ -17,7 +17,7 @@ from testbed.workloads.sync.flows import pairs
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents, blocks
 
 _SHOWN = 6
-"""Nodes of a path or list that a message shows."""
+"""Limit on the nodes of a path or list that a message shows."""
 
 
 def verify(forest: Forest, topology: Topology) -> None:
@@ -50,7 +50,7 @@ def check_form(forest: Forest, topology: Topology) -> None:
 
 
 def _check_nodes(forest: Forest, topology: Topology) -> None:
-    """The forest is over this topology's nodes, and its workers are hosts."""
+    """Check that the forest is over this topology's nodes, and that its workers are hosts."""
     names = tuple(node.name for node in topology.nodes)
     if forest.nodes != names:
         raise SchemeError(
@@ -67,7 +67,8 @@ def _check_nodes(forest: Forest, topology: Topology) -> None:
 
 
 def _check_classes(forest: Forest) -> None:
-    """Arrays fit each other; a share is a weight; a parent is a node, ``ROOT`` or ``ABSENT``."""
+    """Check that arrays fit each other, that a share is a weight, and that a parent is a node, ``ROOT`` or
+    ``ABSENT``."""
     size = len(forest.nodes)
     if forest.share.ndim != 1 or forest.share.dtype != np.int64:
         raise SchemeError(
@@ -90,7 +91,7 @@ def _check_classes(forest: Forest) -> None:
 
 
 def _check_members(forest: Forest) -> None:
-    """Each class's members are workers, and one class has all workers, for barriers."""
+    """Check that each class's members are workers, and that one class has all workers, for barriers."""
     members = forest.members
     if members is None:
         return
@@ -118,7 +119,7 @@ def _check_members(forest: Forest) -> None:
 
 
 def _check_memory(forest: Forest) -> None:
-    """A scale is a positive number, and every class has the slots that it needs."""
+    """Check that a scale is a positive number, and that every class has the slots that it needs."""
     fixed = forest.fixed
     if forest.window < 0:
         raise SchemeError(f"scheme {forest.scheme}: its window is {forest.window} chunks", fix="make it 0 or more")
@@ -142,12 +143,13 @@ def _check_memory(forest: Forest) -> None:
 
 
 def _check_trees(forest: Forest, trees: Parents, kind: str) -> NDArray[np.intp]:
-    """One root a class, every worker in it, every node in it reaches the root; returns intp[C], the roots."""
+    """Check that a class has one root, that every worker is in it, and that every node in it reaches the root; return
+    intp[C], the roots."""
     return np.concatenate([_check_some(forest, trees, rows, kind) for rows in blocks(trees)])
 
 
 def _check_some(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArray[np.intp]:
-    """Those classes; returns their roots."""
+    """Check the trees of those classes, and return their roots."""
     some = trees[rows]
     for c in np.flatnonzero(np.count_nonzero(some == ROOT, axis=1) != 1)[:1]:
         found = [forest.nodes[node] for node in np.flatnonzero(some[c] == ROOT)]
@@ -163,7 +165,7 @@ def _check_some(forest: Forest, trees: Parents, rows: slice, kind: str) -> NDArr
 
 
 def _check_presence(forest: Forest, some: Parents, rows: slice, kind: str) -> None:
-    """All members of a class are in its tree, and no other worker: it would add its gradient."""
+    """Check that all members of a class are in its tree, and no other worker: it would add its gradient."""
     workers = list(forest.workers)
     absent = some[:, workers] == ABSENT
     wanted = np.ones_like(absent) if forest.members is None else forest.members[rows][:, workers]
@@ -176,7 +178,8 @@ def _check_presence(forest: Forest, some: Parents, rows: slice, kind: str) -> No
 
 
 def _check_passing(forest: Forest) -> None:
-    """In fixed point, who sends to a node that is no worker gets the sum from it, if it has one to give.
+    """Check that, in fixed point, a node that sends to a node that is no worker gets the sum from it, if it has one to
+    give.
 
     A worker's next chunk for a slot then comes when the sum has left the slot, see :mod:`testbed.workloads.sync.slots`.
     """
@@ -194,7 +197,7 @@ def _check_passing(forest: Forest) -> None:
 
 
 def _ends(trees: Parents) -> Parents:
-    """int32[C, V]: where V or more steps towards the root lead; a root and an absent node lead to themselves."""
+    """Return int32[C, V]: where V or more steps towards the root lead; a root and an absent node lead to themselves."""
     up = np.where(trees >= 0, trees, np.arange(trees.shape[1], dtype=np.int32))
     for _ in range(int(trees.shape[1]).bit_length()):
         further = np.take_along_axis(up, up, axis=1)
@@ -205,7 +208,7 @@ def _ends(trees: Parents) -> Parents:
 
 
 def _check_routes(forest: Forest, topology: Topology) -> None:
-    """Both ends of each edge can add, with a path from the sender to the receiver."""
+    """Check that both ends of each edge can add, and that there is a path from the sender to the receiver."""
     for src, dst in pairs(forest):
         for node in (src, dst):
             if node >= topology.host_count:
@@ -229,12 +232,12 @@ def _check_switch(forest: Forest, topology: Topology, switch: int, c: int) -> No
 
 
 def _first_class(forest: Forest, src: int, dst: int) -> int:
-    """The first class in which ``src`` sends to ``dst``; not looked for unless needed, since PS has N^2 pairs."""
+    """Find the first class in which ``src`` sends to ``dst``; only if needed, since PS has N^2 pairs."""
     return int(np.argmax((forest.reduce[:, src] == dst) | (forest.broadcast[:, dst] == src)))
 
 
 def _walk(forest: Forest, parents: Parents, node: int) -> str:
-    """The way up from ``node``, until it repeats or leaves the tree."""
+    """Show the way up from ``node``, until it repeats or leaves the tree."""
     seen = [node]
     while parents[node] >= 0:
         node = int(parents[node])
@@ -249,5 +252,5 @@ def _shown(names: list[str], between: str = ", ") -> str:
 
 
 def refusal(forest: Forest, c: np.intp | int, problem: str, fix: str) -> SchemeError:
-    """The error about a class of a forest."""
+    """Make the error about a class of a forest."""
     return SchemeError(f"scheme {forest.scheme}, class {int(c)}: {problem}", fix=fix)

@@ -1,4 +1,4 @@
-"""What workers do between synchronisations: they train, sample topics, or play a profile back.
+"""Work of workers between synchronisations: they train, sample topics, or play a profile back.
 
 A task is a module here, or an entry point ``testbed.tasks`` of an installed package (:mod:`testbed.base.plugins`). It
 has the class of what a job says of it (``TASK``), a worker's part in it (``take_part``), and what a server that adds
@@ -28,48 +28,50 @@ BUILT_IN: dict[str, tuple[type[Task], bool]] = {
     "profile": (Replay, False),
     "lda": (TopicModel, False),
 }
-"""By name, what a job says of it, and whether its module imports PyTorch. The harness reads jobs, too, and has no use
-for PyTorch."""
+"""Built-in tasks by name: the class of a job's fields for the task, and whether its module imports PyTorch. The harness
+reads jobs, too, and has no use for PyTorch."""
 Floats = NDArray[np.float32]
 
 
 @runtime_checkable
 class Together(Protocol):
-    """What several gradients with momentum do to a server's weights in one step, besides what one does."""
+    """A server's step with several gradients and momentum at once, besides the step with one."""
 
     velocity: Floats
-    """How far the weights went last, which they keep on doing in part."""
+    """The last change of the weights, which they repeat in part."""
 
     def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
         """As :func:`testbed.workloads.learning.training.descend_together`."""
 
 
 class TaskModule(Protocol):
-    """A module of this package."""
+    """Interface of a module of this package."""
 
     TASK: type[Task]
-    """A frozen dataclass of what JSON can say."""
+    """A frozen dataclass whose fields fit into JSON."""
 
     def take_part(self, job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
-        """A worker's part, where gradients are from."""
+        """Make a worker's part, which gives gradients."""
 
     def served(self, job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
-        """The weights of a server that has this span of them, and what that of a gradient does to them."""
+        """Make the weights of a server that has this span of them, and the function by which that part of a gradient
+        changes them."""
 
 
 @runtime_checkable
 class Expecting(Protocol):
-    """One whose workers share what was made before they were forked."""
+    """Interface of a task whose workers share data that was made before they were forked."""
 
     def expect(self, works: Collection[Task]) -> None:
-        """Make what workers on these tasks of its own would else make each; until the next call there are no others."""
+        """Make data that workers on these tasks of its own would else make each; until the next call there are no
+        others."""
 
 
 class JudgedModule(TaskModule, Protocol):
-    """One whose weights depend on the sums, so that a process of the harness does the work again."""
+    """Interface of a task whose weights depend on the sums, so that a process of the harness does the work again."""
 
     def floats(self, task: Task) -> int:
-        """How many weights there are."""
+        """Count the weights."""
 
     def judged(
         self,
@@ -90,13 +92,13 @@ class JudgedModule(TaskModule, Protocol):
 
 @cache
 def module(name: str) -> TaskModule:
-    """The task of that name. Raises KeyError: there is none."""
+    """Return the task of that name. Raises KeyError: there is none."""
     found: Any = import_module(f"{__name__}.{name}") if name in BUILT_IN else plugged("tasks")[name]
     return found  # type: ignore[no-any-return]
 
 
 def load(told: Mapping[str, Any]) -> Task:
-    """A task from what a job's file says of it."""
+    """Load a task from its fields in a job's file."""
     listed = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
     kind = told["kind"]
     task = BUILT_IN[kind][0] if kind in BUILT_IN else module(kind).TASK
@@ -104,8 +106,8 @@ def load(told: Mapping[str, Any]) -> Task:
 
 
 def expect(works: Collection[Task]) -> None:
-    """Make once, in a process that will fork workers on these tasks, what each worker would else make for itself. What
-    other packages add is called in workers only."""
+    """Make once, in a process that will fork workers on these tasks, the data that each worker would else make for
+    itself. Tasks of other packages are left out, because their code runs in workers only."""
     for kind in {work.kind for work in works} & BUILT_IN.keys():
         found: Any = module(kind)
         if isinstance(found, Expecting):
@@ -113,16 +115,17 @@ def expect(works: Collection[Task]) -> None:
 
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
-    """A worker's part in a job."""
+    """Make a worker's part in a job."""
     return kind.take_part(job, rank) or module(job.training.kind).take_part(job, rank, kind)
 
 
 def judging(task: Task) -> JudgedModule:
-    """Who knows what the weights of a task are worth, for a task of which there are some."""
+    """Return the task's module, which can judge its weights, for a task that has some."""
     found: Any = module(task.kind)
     return found  # type: ignore[no-any-return]
 
 
 def served(job: WorkerJob, span: Span | None = None) -> tuple[Floats, Callable[[Floats], None]]:
-    """The weights of a server that has this span of them, and what that of a gradient does to them; None is all."""
+    """Make the weights of a server that has this span of them, and the function by which that part of a gradient
+    changes them; None is all."""
     return module(job.training.kind).served(job, span or (0, job.buckets[-1][1]))

@@ -1,4 +1,4 @@
-"""A worker's part in a trial, and what it writes down of it."""
+"""A worker's part in a trial, and the samples that it writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from testbed.workloads.sync.session import Session
 
 Floats = NDArray[np.float32]
 Moments = tuple[float, float, float, float]
-"""When an iteration started, had its gradient, had the sum, and ended."""
+"""Moments when an iteration started, had its gradient, had the sum, and ended."""
 
 
 def write(samples: TextIO, kind: str, **fields: object) -> None:
@@ -31,7 +31,7 @@ def write(samples: TextIO, kind: str, **fields: object) -> None:
 
 @dataclass
 class Notes:
-    """Where a process writes its samples, and how far it has got.
+    """The file to which a process writes its samples, and the process's progress.
 
     Attributes:
         completed: iterations that are done.
@@ -44,7 +44,7 @@ class Notes:
     meter: Meter | None = None
 
     def begin(self) -> None:
-        """The first iteration begins."""
+        """Note that the first iteration begins."""
         if not self.begun:
             write(self.samples, "begin", time=time.monotonic())
             self.begun = True
@@ -58,8 +58,8 @@ class Notes:
         computed: Computed,
         used: Sequence[float | None],
     ) -> None:
-        """An iteration has ended: write when it started, had its gradient, had the sum and ended, and what the worker
-        ``used`` between gradient and sum: CPU time, run-queue wait, and for how long it stood still."""
+        """Write an iteration that has ended: when it started, had its gradient, had the sum and ended, and what the
+        worker ``used`` between gradient and sum: CPU time, run-queue wait, and for how long it stood still."""
         self.completed = i + 1
         named = dict(zip(("start", "ready", "sum", "end"), moments, strict=True))
         rest = {
@@ -90,7 +90,7 @@ class Release:
 
 
 class Participant(ABC):
-    """A worker's part: where its gradients are from, and what becomes of the sums. It is kept when others die.
+    """A worker's part: the source of its gradients, and its use of the sums. It is kept when others die.
 
     Attributes:
         device: what it computes on; None where nothing is computed.
@@ -104,13 +104,13 @@ class Participant(ABC):
     _keeper: Keeper | None = None
 
     def keeper(self, job: WorkerJob) -> Keeper:
-        """Who writes this worker's checkpoints; the same each time."""
+        """Return the writer of this worker's checkpoints; the same each time."""
         if self._keeper is None:
             self._keeper = Keeper(job.checkpoint, self.newest)
         return self._keeper
 
     def newest(self) -> Floats:
-        """The weights, where they can be read."""
+        """Return the weights, where they can be read."""
         return self.weights
 
     @abstractmethod
@@ -119,18 +119,18 @@ class Participant(ABC):
 
     @abstractmethod
     def result(self) -> dict[str, Any]:
-        """What the process's last line tells of the work."""
+        """Return the results of the work for the process's last line."""
 
     def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:  # noqa: B027
-        """Weights are to come whose floats in this span contain these updates, (rank, iteration) each, besides those
-        before."""
+        """Note updates, (rank, iteration) each, that weights to come contain in this span, besides those before."""
 
     def dropped(self, iteration: int) -> None:  # noqa: B027
-        """The gradient of this iteration, the last one, was dropped: no weights that come contain it. This is called
-        before these weights are taken. Here it is lost, as in SGD."""
+        """Note that the gradient of this iteration, the last one, was dropped: no weights that come contain it. This is
+        called before these weights are taken. By default the gradient is lost, as in SGD."""
 
     def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:  # noqa: B027
-        """Before others are met, in the first job and in each after somebody died; ``names`` are those of all nodes."""
+        """Prepare for meeting the others, in the first job and in each after a node died; ``names`` are those of all
+        nodes."""
 
     def save(self, job: WorkerJob) -> None:  # noqa: B027
-        """All is done: keep what the job asks for."""
+        """Save what the job asks for, when all is done."""

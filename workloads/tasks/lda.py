@@ -21,12 +21,12 @@ TASK = TopicModel
 
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Sampler:  # noqa: ARG001 - a change is the same for all kinds
-    """A worker with a shard of the documents."""
+    """Make a worker with a shard of the documents."""
     return Sampler(job, rank)
 
 
 def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
-    """The counts of a server, to which changes are added."""
+    """Make the counts of a server, and the function that adds changes to them."""
     assert isinstance(job.training, TopicModel)
     counts = first_counts(reference.shards(job.training, job.world), job.training.floats)[slice(*span)].copy()
 
@@ -37,7 +37,7 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
 
 
 def floats(task: Task) -> int:
-    """How many counts there are."""
+    """Count the word-topic counts."""
     assert isinstance(task, TopicModel)
     return task.floats
 
@@ -50,7 +50,7 @@ def judged(
     scales: Sequence[float | None],  # noqa: ARG001 - sums are rounded to whole numbers, so no scale is left in them
     order: Sequence[Update | Step],
 ) -> dict[str, Any]:
-    """What the counts are worth, compared with those of a single process."""
+    """Judge the counts, compared with those of a single process."""
     assert isinstance(task, TopicModel)
     ((_, world),) = worlds  # a job of this task does not go on when nodes die
     return reference.judged(weights, task, world, order)
@@ -65,7 +65,7 @@ class Sampler(Learner):
         super().__init__(self._counts)
 
     def dropped(self, iteration: int) -> None:  # noqa: ARG002 - the last one
-        """The next update has this one in it: topics that were drawn stay drawn."""
+        """Note that an update was dropped. The next update contains it: topics that were drawn stay drawn."""
         self._counts.is_dropped = True
 
 
@@ -93,13 +93,13 @@ class Counts:
         return (iteration,)
 
     def compute(self, iteration: int) -> float:
-        """Draw all topics of the shard anew, and write the update; returns minus the mean log-likelihood of a token."""
+        """Draw all topics of the shard anew, and write the update; return minus the mean log-likelihood of a token."""
         loss = self._shard.sample(iteration, self.weights)
         self._shard.change(self.gradient)
         return loss
 
     def step(self, world: int) -> None:  # noqa: ARG002 - a sum of counts, not a mean
-        """Add the sum of all workers' changes. They are whole; what fixed point made of them is so after rounding."""
+        """Add the sum of all workers' changes. They are whole; after rounding they are so in fixed point, too."""
         self.weights += np.rint(self.gradient)
         self._shard.settle(is_common=True)
 

@@ -1,4 +1,4 @@
-"""What all workers do whose weights depend on the sums: compute, synchronise, take a step."""
+"""The common part of all workers whose weights depend on the sums: they compute, synchronise, and take a step."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from testbed.workloads.tasks.base import Floats, Notes, Participant, Release
 
 
 class Model(compute.Model, sync.Model, Protocol):
-    """What a worker computes on, and what becomes of it."""
+    """The model on which a worker computes."""
 
     @property
     def weights(self) -> Floats: ...
 
 
 class Onlooker:
-    """Looks at gradients and sums while they are there; this one does not."""
+    """Observer of gradients and sums while they are there; this one does nothing."""
 
     def before_computing(self) -> None:
-        """The last sum is still in the gradient, and is about to be overwritten."""
+        """Look at the last sum, which is still in the gradient, and is about to be overwritten."""
 
     def synchronised(self, iteration: int) -> None:
-        """The sum of this iteration is in the gradient now."""
+        """Note that the sum of this iteration is in the gradient now."""
 
 
 class Learner(Participant):
@@ -48,7 +48,7 @@ class Learner(Participant):
         return self._model.weights
 
     def onlooker(self, job: WorkerJob, session: Session) -> Onlooker:  # noqa: ARG002
-        """Who looks at what this session makes of gradients."""
+        """Make the observer of this session's gradients and sums."""
         return Onlooker()
 
     def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
@@ -80,10 +80,10 @@ class Learner(Participant):
             model.step(job.world)  # so that the weights tell whether the last sum was right
 
     def save(self, job: WorkerJob) -> None:
-        """Rank 0 saves the weights."""
+        """Save the weights, on rank 0."""
         if job.weights is not None:
             np.save(job.weights, self._model.weights)
 
     def result(self) -> dict[str, Any]:
-        """The weights' digest."""
+        """Return the weights' digest."""
         return {"weights_sha256": hashlib.sha256(self._model.weights.data).hexdigest()}

@@ -20,12 +20,12 @@ TASK = Replay
 
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Replayer:
-    """A worker with the values of its rank."""
+    """Make a worker with the values of its rank."""
     return Replayer(job, rank, kind)
 
 
 def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:  # noqa: ARG001 - any job's are zeros
-    """The weights of a server, to which gradients are added."""
+    """Make the weights of a server, and the function that adds gradients to them."""
     start, stop = span
     total: Floats = np.zeros(stop - start, np.float32)
 
@@ -51,7 +51,7 @@ class Replayer(Participant):
         return self._values.received
 
     def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:  # noqa: ARG002
-        """Ranks, and what sums must be, are others after a death."""
+        """Make new values after a death: ranks, and the sums that they must get, are others then."""
         if job.failover and job.failover.generation:
             assert job.rank is not None
             self._values = self._kind.values(job, job.rank)
@@ -80,5 +80,5 @@ class Replayer(Participant):
         player.check(notes.completed - 1)
 
     def result(self) -> dict[str, Any]:
-        """How many sums were looked at, and by iteration how many elements were wrong."""
+        """Report how many sums were looked at, and by iteration how many elements were wrong."""
         return {"wrong": [[i, count] for i, count in self._sums.wrong.items()], "checked": self._sums.count}

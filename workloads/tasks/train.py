@@ -22,7 +22,7 @@ TASK = Training
 
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG001 - a gradient is the same for all kinds
-    """A worker with a replica of the model."""
+    """Make a worker with a replica of the model."""
     return Trainer(job, rank)
 
 
@@ -32,7 +32,7 @@ def expect(works: Collection[Task]) -> None:
 
 
 def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]]:
-    """The weights of a server, and a step of SGD."""
+    """Make the weights of a server, and a step of SGD on them."""
     assert isinstance(job.training, Training)
     work = job.training
     training.use_one_thread()
@@ -56,7 +56,7 @@ class Descent:
 
 
 def floats(task: Task) -> int:
-    """How many weights the model has."""
+    """Count the model's weights."""
     assert isinstance(task, Training)
     return training.network(task).floats()
 
@@ -69,7 +69,7 @@ def judged(
     scales: reference.Scales,
     order: Sequence[Update | Step],
 ) -> dict[str, Any]:
-    """What the weights are worth, compared with those of a single process."""
+    """Judge the weights, compared with those of a single process."""
     assert isinstance(task, Training)
     return reference.judged(weights, task, worlds, mode, scales, order)
 
@@ -88,7 +88,7 @@ class Trainer(Learner):
         self._summed: dict[int, list[float]] = {}
 
     def join(self, job: WorkerJob, completed: int, names: Sequence[str]) -> None:
-        """Take the weights of those who have done more, or give them to those who have done less."""
+        """Take the weights of workers that have done more, or give them to those that have done less."""
         self._replica.shift = job.failover.shift if job.failover else 0
         failover.catch_up(job, self._replica, completed, names)
 
@@ -116,7 +116,7 @@ class Trainer(Learner):
 
 
 class _Sketches(Onlooker):
-    """Keeps those of a worker's gradients and, on rank 0, of the sums that became of them."""
+    """Observer that keeps sketches of a worker's gradients and, on rank 0, of their sums."""
 
     def __init__(self, trainer: Trainer, replica: training.Replica, *, sums: bool, wanted: bool) -> None:
         self._trainer, self._sums = trainer, sums

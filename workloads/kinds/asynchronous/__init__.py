@@ -1,4 +1,4 @@
-"""A parameter server that waits for nobody, or not for long."""
+"""The kind of parameter servers that do not wait for workers, or not for long."""
 
 from testbed.workloads.kinds.asynchronous.kind import KIND
 

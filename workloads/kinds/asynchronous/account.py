@@ -1,4 +1,4 @@
-"""What a trial has done whose workers did not wait for each other: the workers' account against their servers'."""
+"""Checks of an asynchronous trial after it ended: the workers' account against their servers'."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from testbed.workloads.sync.forest import Forest
 
 
 def orders(plan: Forest, done: Sequence[Mapping[str, Any]], iterations: int) -> list[list[Update]]:
-    """The updates as each server applied them, from its last line; servers are in the order of their parts.
+    """Read the updates in the order in which each server applied them, from its last line; servers are in the order of
+    their parts.
 
     Raises:
         WorkerError: that cannot be: one is missing, or was made by nobody, or by somebody too far ahead; or not all
@@ -54,7 +55,7 @@ def check_replicas(plan: Forest, done: Sequence[Mapping[str, Any]], orders: Sequ
 
 
 def attribute(samples: pd.DataFrame, orders: Sequence[Sequence[Update]]) -> pd.DataFrame:
-    """The workers' samples, if each update of each server is one of them, as its worker knows it.
+    """Return the workers' samples if each update of each server is one of them, as its worker knows it.
 
     Raises:
         WorkerError: a worker tells another story than a server.
@@ -66,7 +67,7 @@ def attribute(samples: pd.DataFrame, orders: Sequence[Sequence[Update]]) -> pd.D
 
 
 def _attribute(samples: pd.DataFrame, order: Sequence[Update], number: str, version: str) -> None:
-    """One server's; ``number`` and ``version`` are the columns of what workers know of it."""
+    """Check one server's updates; ``number`` and ``version`` are the columns with what workers know of that server."""
     known = samples.sort_values(number)
     told = list(zip(known[number], known["rank"], known["iteration"], known[version], strict=True))
     for at, (update, sample) in enumerate(zip(order, told, strict=False)):
@@ -77,6 +78,6 @@ def _attribute(samples: pd.DataFrame, order: Sequence[Update], number: str, vers
 
 
 def updates_a_round(samples: pd.DataFrame, world: int, iterations: int) -> list[float]:
-    """How many updates each rank made for each of the trial's iterations, on average."""
+    """Count how many updates each rank made for each of the trial's iterations, on average."""
     counts = samples["rank"].value_counts()
     return [counts.get(rank, 0) / iterations for rank in range(world)]

@@ -1,4 +1,4 @@
-"""Whether updates were faster than they can be, or more stale than the scheme allows."""
+"""Checks whether updates were faster than they can be, or more stale than the scheme allows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from testbed.workloads.kinds.asynchronous.plan import staleness
 from testbed.workloads.kinds.base import Evidence
 
 FASTER = 0.03
-"""Most by which updates are faster than the links' rates allow: moments are those of processes that may be woken a
+"""Share by which updates may be faster than the links' rates allow: moments are those of processes that may be woken a
 little late."""
 
 
 def judge(seen: Evidence) -> Iterator[Check]:
-    """Both checks of a finished trial."""
+    """Yield both checks of a finished trial."""
     updates, bound = len(seen.samples), staleness(seen.plan)
     allowed = updates - 1 if bound is None else most_stale(len(seen.plan.workers), bound)
     yield judge_staleness(int(seen.samples["staleness"].max()), min(allowed, updates - 1), updates)
@@ -28,7 +28,7 @@ def judge(seen: Evidence) -> Iterator[Check]:
 
 
 def judge_staleness(most: int, limit: int, updates: int) -> Check:
-    """The most stale of all updates against what the scheme allows, and what is not known of them all."""
+    """Judge the most stale of all updates by what the scheme allows, and say what is not known of them all."""
     detail = (
         f"of {updates:,} updates the most stale missed {most} others; the scheme allows {limit}. Weights and sums are "
         "held against the server's order of updates; what order there would be on other machines is not judged"
@@ -37,17 +37,17 @@ def judge_staleness(most: int, limit: int, updates: int) -> Check:
 
 
 def whole(samples: pd.DataFrame) -> float:
-    """From the first gradient to the last weights (s)."""
+    """Return the time (s) from the first gradient to the last weights."""
     return float(samples["sum_s"].max() - samples["ready_s"].min())
 
 
 def judge_updates(
     samples: pd.DataFrame, alone_s: float, busiest_link_s: float, pace_s: float = 0.0, whole_s: float | None = None
 ) -> Check:
-    """No update can be faster than its bytes allow there and back when nobody else sends, ``alone_s``, and all of them
-    not faster than the busiest link carries them; they take ``whole_s``, if that is not what the samples say. The job
-    takes at least as long as the slowest worker would need alone: it computes each update at its pace, and then
-    exchanges it."""
+    """Judge how fast updates were. No update can be faster than its bytes allow there and back when nobody else sends,
+    ``alone_s``, and all of them not faster than the busiest link carries them; they take ``whole_s``, if that is not
+    what the samples say. The job takes at least as long as the slowest worker would need alone: it computes each update
+    at its pace, and then exchanges it."""
     own_s = samples["sum_s"] - samples["ready_s"] - samples["held_s"]
     each = float(own_s.median()) / alone_s if alone_s > 0 else float("inf")
     whole_s = whole(samples) if whole_s is None else whole_s

@@ -1,4 +1,5 @@
-"""Messages between an asynchronous trial's processes: what all of them send and take alike.
+"""Messages between an asynchronous trial's processes: the part of sending and receiving that servers, replicas and
+workers share.
 
 A message (:mod:`testbed.workloads.sync.framed`) has nothing besides its kind, a note, or all floats of a part of a
 gradient or of weights.
@@ -20,7 +21,7 @@ from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.framed import Framed
 
 BARRIER, NOTE, FLOATS, GOES_ON, ENDS, KEPT = range(6)
-"""Kinds. ``KEPT``: a replica has an update."""
+"""Kinds of messages. ``KEPT``: a replica has an update."""
 CALLED = {
     NOTE: "a note",
     FLOATS: "floats",
@@ -31,14 +32,14 @@ CALLED = {
 UPDATE = struct.Struct("!II")
 """Rank and iteration."""
 _LONGEST_NOTE_BYTES = 1 << 24
-"""That of two million updates; room is made for a note before it is read."""
+"""Limit of a note's length, as long as one about two million updates; room is made for a note before it is read."""
 
 Floats = NDArray[np.float32]
 
 
 def rounds(servers: int) -> int:
-    """How often workers and servers greet each other in a barrier. After one round, a server knows that all workers are
-    there; it takes another one for what workers know by then: that all servers are."""
+    """Return how often workers and servers greet each other in a barrier. After one round, a server knows that all
+    workers are there. With several servers a second round tells the workers that all servers are there."""
     return 1 if servers == 1 else 2
 
 
@@ -53,7 +54,7 @@ class Exchange(Framed):
 
     @abstractmethod
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
-        """A message is complete."""
+        """Handle a message that has arrived whole."""
 
     def _say(self, connection: Connection, kind: int, payload: memoryview | bytes = b"") -> None:
         self._push(connection, kind, memoryview(payload), len(payload) if kind == NOTE else 0)

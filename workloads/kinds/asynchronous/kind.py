@@ -1,4 +1,4 @@
-"""What schemes declare whose workers do not wait for sums."""
+"""The kind of schemes whose workers do not wait for sums."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ class AsynchronousKind(ForestKind):
         return None
 
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
-        """Each worker is alone with the server, at its average pace, or the busiest link never rests."""
+        """Return a lower bound of JCT (s): each worker is alone with the server, at its average pace, or the busiest
+        link never rests."""
         workers, iterations = pace_s.shape
         alone_s = pace_s.mean(axis=1) + cost.bound_s(shaper)
         return float(iterations * max(workers / (1 / alone_s).sum(), cost.round_s() / shaper.goodput))

@@ -1,4 +1,5 @@
-"""What an asynchronous parameter server decides: whose update came when, and who may go on. Pure logic, no I/O.
+"""Decisions of an asynchronous parameter server: the order of updates, and the workers that may go on. Pure logic, no
+I/O.
 
 A *version* is how many updates the weights contain. A worker computes a gradient on the version that it was last given;
 the server applies gradients in the order in which they come, each for itself. An update's *staleness* is the difference
@@ -43,13 +44,13 @@ class Allotment:
     """The iterations of a trial, as the first server gives them out."""
 
     def __init__(self, world: int, updates: int) -> None:
-        """``updates`` is how many there are in all, at least one a worker. Every worker begins one at once."""
+        """Set up for ``updates`` updates in all, at least one a worker. Every worker begins one at once."""
         if updates < world:
             raise ValueError(f"{updates} updates for {world} workers")
         self._left = updates - world
 
     def take(self) -> bool:
-        """Whether there is another iteration for a worker that ends one. If there is, it is that worker's."""
+        """Take an iteration for a worker that has ended one, and say whether there was one left."""
         if not self._left:
             return False
         self._left -= 1
@@ -65,7 +66,7 @@ class Ledger:
     """
 
     def __init__(self, world: int, updates: int, staleness: int | None, server: int = 0) -> None:
-        """``updates`` is how many there are in all; ``staleness`` is SSP's s, None for no bound.
+        """Set up for ``updates`` updates in all; ``staleness`` is SSP's s, None for no bound.
 
         Every worker has the initial weights, and begins at once.
         """
@@ -73,12 +74,13 @@ class Ledger:
         self.given = [0] * world
         self._done = [0] * world
         self._waiting: dict[int, bool] = {}
-        """Who waits for weights, in the order of their updates, and whether they are to compute another gradient."""
+        """Ranks that wait for weights, in the order of their updates, and whether they are to compute another
+        gradient."""
         self._updates, self._staleness, self._server = updates, staleness, server
 
     @property
     def version(self) -> int:
-        """Of the newest weights."""
+        """Version of the newest weights."""
         return len(self.order)
 
     @property
@@ -92,8 +94,8 @@ class Ledger:
         return [rank for rank in range(len(self._done)) if rank not in self._waiting] if not self.is_complete else []
 
     def apply(self, rank: int, version: int, goes_on: bool) -> Update:
-        """Note that a gradient, computed on ``version``, is applied now. Whoever sent it waits until it is released,
-        to compute another one if it ``goes_on``.
+        """Note that a gradient, computed on ``version``, is applied now. Its worker waits until :meth:`release` lets it
+        go: to compute another gradient if it ``goes_on``.
 
         Raises:
             WorkerError: it cannot have computed one, or not on that version.
@@ -113,8 +115,8 @@ class Ledger:
         return update
 
     def release(self) -> list[int]:
-        """Who gets the newest weights now, in the order in which their updates came: those that may go on, and those
-        that end, once all updates are there."""
+        """Choose the workers that get the newest weights now, in the order in which their updates came: those that may
+        go on, and those that end, once all updates are there."""
         most = math.inf if self._staleness is None else min(self._done) + self._staleness
         may = [
             rank
@@ -128,17 +130,17 @@ class Ledger:
 
 
 def staleness(order: Sequence[Update]) -> list[int]:
-    """Of each update of one server, in their order."""
+    """Compute the staleness of each update of one server, in their order."""
     return [at - update.version for at, update in enumerate(order)]
 
 
 def most_stale(world: int, bound: int) -> int:
-    """The largest staleness that SSP with this bound allows among ``world`` workers."""
+    """Compute the largest staleness that SSP with this bound allows among ``world`` workers."""
     return (2 * bound + 1) * (world - 1)
 
 
 def problem(order: Sequence[Update], world: int, updates: int, bound: int | None) -> str:
-    """What is wrong with an order of updates that a server claims to have applied; empty if nothing is.
+    """Describe the first mistake in an order of updates that a server claims to have applied; empty if it is right.
 
     Each worker's iterations must be there once and in their order, each computed on weights that contain those before
     it; no worker may have begun one further ahead of the slowest than ``bound``.
@@ -161,7 +163,8 @@ def problem(order: Sequence[Update], world: int, updates: int, bound: int | None
 
 
 def disagreement(orders: Sequence[Sequence[Update]]) -> str:
-    """What is wrong with what several servers claim together, if each order is right; empty if nothing is.
+    """Describe the first contradiction between the orders of several servers, each of which is right by itself; empty
+    if there is none.
 
     All must have applied the same updates, in orders that one process can follow.
     """

@@ -1,4 +1,5 @@
-"""What an asynchronous trial's processes bring to their exchange: a server its weights, a worker where they go."""
+"""Start of an asynchronous trial's processes: each gets its exchange, a server with its weights, a worker with room for
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says of the numbers of asynchronous trials, where they mean something else than those of others."""
+"""Notes in reports on the numbers of asynchronous trials that mean something else than those of other kinds."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ NOTES = {
         "newer weights, averaged over the workers. Compute is the rest."
     ),
 }
-"""By the question of the report that they are part of."""
+"""Notes, by the question of the report that they are part of."""

@@ -58,12 +58,12 @@ from testbed.workloads.sync.session import Model
 _PUSH = struct.Struct("!II")
 """A worker's note before a gradient: its iteration, the version that it was computed on."""
 _REPLY = struct.Struct("!IId")
-"""The server's before weights: which update the gradient was, the version of these weights, and for how long (s) they
-were held back. Then comes an :data:`UPDATE` for each update that is new in them."""
+"""The server's note before weights: the number of the worker's update, the version of these weights, and for how long
+(s) they were held back. Then comes an :data:`UPDATE` for each update that is new in them."""
 
 
 class _Part:
-    """What a worker has to do with one server.
+    """A worker's dealings with one server.
 
     Attributes:
         next: what the server is to send next; None where it has sent all.
@@ -79,11 +79,11 @@ class _Part:
         self.held_s = self.complete_s = 0.0
 
     def begin(self, first: int) -> None:
-        """A gradient is on its way, and ``first`` is what comes back first."""
+        """Note that a gradient is on its way; ``first`` is what the server sends first in answer."""
         self.is_complete, self.next, self.known = False, first, self.version
 
     def end(self) -> None:
-        """Weights are there."""
+        """Note that the weights that answer the last gradient are there."""
         self.next, self.is_complete, self.complete_s = None, True, time.monotonic()
 
 
@@ -110,7 +110,8 @@ class Client(Exchange):
         weights: Floats,
         learn: Callable[[Sequence[tuple[int, int]], Span], None] = lambda _updates, _span: None,
     ) -> None:
-        """``learn`` is told (rank, iteration) of the updates that are new in weights that come, and where these are."""
+        """Set up; ``learn`` is called with (rank, iteration) of the updates that are new in weights that come, and with
+        these weights' place in the whole."""
         served = servers(forest)
         cuts = dict(zip(served, spans(len(weights), len(served)), strict=True))
         super().__init__(name, forest, sockets, {node: weights[slice(*span)] for node, span in cuts.items()})
@@ -123,7 +124,7 @@ class Client(Exchange):
         self._seen: dict[str, float] = {}
 
     def start(self, bucket: int) -> None:
-        """The gradient is complete: let it leave. There is one bucket, 0.
+        """Let the gradient, which is complete, leave. There is one bucket, 0.
 
         Raises:
             WorkerError: a server is gone.
@@ -137,7 +138,7 @@ class Client(Exchange):
         self._move()
 
     def wait(self, timeout_s: float) -> float:
-        """Finish the iteration; returns the time (``time.monotonic``) at which newer weights were complete.
+        """Finish the iteration, and return the time (``time.monotonic``) at which newer weights were complete.
 
         Raises:
             TrialTimeoutError: nothing moved for ``timeout_s``.
@@ -178,11 +179,11 @@ class Client(Exchange):
         return self._seen
 
     def iterations(self, done: int, total: int) -> Iterator[int]:
-        """Those that the first server gives out."""
+        """Yield the iterations that the first server gives out to this worker."""
         return takewhile(lambda _: self.goes_on, count(done))
 
     def step(self, model: Model, world: int) -> None:
-        """Compute on the weights that came."""
+        """Put the weights that came into the model, to compute on them."""
         model.put()
 
     def _came(self, connection: Connection, kind: int, note: bytes) -> None:
@@ -213,7 +214,8 @@ class Client(Exchange):
         self._learn(new, part.span)
 
     def _waits_for(self, connection: Connection) -> bool:
-        """A server that has sent its last weights ends, maybe before these are read."""
+        """Whether this server still has to send something. One that has sent its last weights may end before these are
+        read."""
         part = self._parts[connection.node]
         return self.goes_on or not part.is_complete or self._met[connection.node] < self._barriers
 
@@ -227,7 +229,7 @@ class Client(Exchange):
 
 @dataclass
 class _Push:
-    """What has come of a worker's gradient; ``goes_on`` is None until it is known."""
+    """The state of a worker's gradient at the server; ``goes_on`` is None until the worker's next step is known."""
 
     iteration: int
     version: int
@@ -255,7 +257,7 @@ class Server(NoBuckets, Exchange):
         updates: int,
         keeper: Keeper | None = None,
     ) -> None:
-        """``apply`` changes ``weights`` by one gradient; ``updates`` is how many there are in all."""
+        """Set up; ``apply`` changes ``weights`` by one gradient, and ``updates`` is how many there are in all."""
         self._keeper = keeper or Keeper(None, lambda: weights)
         self._gradients = {worker: np.empty_like(weights) for worker in forest.workers}
         super().__init__(name, forest, sockets, self._gradients)
@@ -263,19 +265,19 @@ class Server(NoBuckets, Exchange):
         number, self._rounds = served.index(node), rounds(len(served))
         self._replica = replicas(forest).get(node)
         self._sent_on: deque[tuple[Connection, _Push, bool]] = deque()
-        """What the replica does not have yet, in order."""
+        """Updates that the replica does not have yet, in order."""
         self._workers = forest.workers
         self._by_node = {connection.node: connection for connection in self._connections}
         self._weights, self._apply = weights, apply
         self._newest, self._copied = memoryview(b""), -1
         self._pushes: dict[int, _Push] = {}
         self._updates_of: dict[int, tuple[int, float]] = {}
-        """By rank, the number of its last update and when it was applied (s)."""
+        """Number of each rank's last update and when it was applied (s)."""
         self.ledger = Ledger(len(forest.workers), updates, staleness(forest), number)
         self._allotment = None if number else Allotment(len(forest.workers), updates)
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """All updates together."""
+        """Apply all updates of the trial, as one step."""
         self.apply_all(silence_s)
         yield total
 
@@ -289,7 +291,7 @@ class Server(NoBuckets, Exchange):
         self._until(lambda: self.ledger.is_complete and not self._sending(), timeout_s)
 
     def said(self) -> dict[str, Any]:
-        """The updates in their order, as the fields of each."""
+        """Return the updates in their order, as the fields of each."""
         updates = [(one.rank, one.iteration, one.version) for one in self.ledger.order]
         kept = {} if self._replica is None else {"part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
         return {"updates": updates, **kept, **self._keeper.said()}
@@ -333,7 +335,8 @@ class Server(NoBuckets, Exchange):
                 self._send_on(connection, push, push.goes_on, self._by_node[self._replica])
 
     def _announced(self, connection: Connection, note: bytes) -> _Push:
-        """A gradient is to come. The first server says now whether another one is to follow."""
+        """Note that a gradient is to come. The first server says now whether its worker does another iteration after
+        it."""
         if len(note) != _PUSH.size:
             raise self._misfit(connection, f"a note of {len(note)} bytes")
         goes_on = None if self._allotment is None else self._allotment.take()
@@ -343,20 +346,21 @@ class Server(NoBuckets, Exchange):
         return _Push(iteration, version, goes_on)
 
     def _send_on(self, connection: Connection, push: _Push, goes_on: bool, replica: Connection) -> None:
-        """Let the replica have the gradient before it is applied. Its worker sends none before it has been answered."""
+        """Send the gradient on to the replica before it is applied. Its worker sends no other before it has been
+        answered."""
         rank = self._workers.index(connection.node)
         self._sent_on.append((connection, push, goes_on))
         self._say(replica, NOTE, UPDATE.pack(rank, push.iteration))
         self._say(replica, FLOATS, self._gradients[connection.node].data.cast("B"))
 
     def _kept(self, replica: Connection, kind: int) -> None:
-        """The replica has the next update that it was sent."""
+        """Apply the next update that was sent to the replica: the replica has it."""
         if kind != KEPT or not self._sent_on:
             raise self._misfit(replica, CALLED[kind])
         self._update(*self._sent_on.popleft())
 
     def _update(self, connection: Connection, push: _Push, goes_on: bool) -> None:
-        """Apply a worker's gradient, and give weights to whoever may go on now."""
+        """Apply a worker's gradient, and send weights to each worker that may go on now."""
         rank = self._workers.index(connection.node)
         update = self.ledger.apply(rank, push.version, goes_on)
         if update.iteration != push.iteration:
@@ -372,7 +376,8 @@ class Server(NoBuckets, Exchange):
         self._keeper.after(self.ledger.version)
 
     def _give(self, rank: int, reply: bytes, known: int) -> None:
-        """Send the newest weights, with the updates in them that are newer than the version that it knows."""
+        """Send the newest weights to a worker, with the updates in them that are newer than the version that it
+        knows."""
         if self._copied != self.ledger.version:
             self._newest, self._copied = self._weights.copy().data.cast("B"), self.ledger.version
         new = self.ledger.order[known:]

@@ -1,4 +1,4 @@
-"""A forest in which nobody waits for a sum: its servers, and what an update takes."""
+"""Forests of schemes whose workers do not wait for a sum: their servers, and the cost of an update."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.verify import refusal
 
 Steps = tuple[tuple[float, float], ...]
-"""What must be sent one after the other: of each step its bytes, and the rate (bit/s) at which they go."""
+"""Sends that follow one another: for each its bytes, and the rate (bit/s) at which they go."""
 
 
 @dataclass(frozen=True)
 class Asynchronous:
-    """Nobody waits for a sum: the root changes its weights by each gradient as it comes, and gives that worker the
-    newest ones back (:mod:`testbed.workloads.kinds.asynchronous.parameter_server`). The trees then say who sends what
-    to whom, and as much as a synchronisation takes is what as many updates as there are workers take. Each class is the
-    part of the weights that its root has.
+    """Mark of a forest whose workers do not wait for a sum: the root changes its weights by each gradient as it comes,
+    and gives that worker the newest ones back (:mod:`testbed.workloads.kinds.asynchronous.parameter_server`). The trees
+    then say which node sends what to which, and the cost of a synchronisation is that of as many updates as there are
+    workers. Each class is the part of the weights that its root has.
 
     Attributes:
         staleness: how many iterations a worker may be ahead of the slowest one (SSP); None for any number.
@@ -42,7 +42,7 @@ class Asynchronous:
 
 @dataclass(frozen=True, eq=False)
 class UpdatesCost(Cost):
-    """What as many updates as workers cost.
+    """Cost of as many updates as there are workers.
 
     Attributes:
         alone: what the nearest worker's update takes at least when nobody else sends, as sequences of which each must
@@ -52,24 +52,24 @@ class UpdatesCost(Cost):
     alone: tuple[Steps, ...]
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
-        """Lower bound of GST: what an update takes alone."""
+        """Return a lower bound of GST: the time (s) that an update takes alone."""
         return max(_least_s(steps, shaper) for steps in self.alone)
 
 
 def staleness(forest: Forest) -> int | None:
-    """How many iterations a worker may be ahead of the slowest one; None for any number."""
+    """Return how many iterations a worker may be ahead of the slowest one; None for any number."""
     assert isinstance(forest.run_by, Asynchronous)
     return forest.run_by.staleness
 
 
 def servers(forest: Forest) -> list[int]:
-    """The nodes that serve, in the order of their parts of the weights."""
+    """List the nodes that serve, in the order of their parts of the weights."""
     roots: list[int] = np.argmax(forest.reduce == ROOT, axis=1).tolist()
     return roots
 
 
 def replicas(forest: Forest) -> dict[int, int]:
-    """The replica of each server that has one."""
+    """Return the replica of each server that has one."""
     assert isinstance(forest.run_by, Asynchronous)
     return dict(zip(servers(forest), forest.run_by.replicas, strict=False))
 
@@ -77,7 +77,8 @@ def replicas(forest: Forest) -> dict[int, int]:
 def cost(
     forest: Forest, topology: Topology, gradient_bytes: float, updates: Sequence[float] | None = None
 ) -> UpdatesCost:
-    """Cost of as many updates as workers; ``updates`` is how many of them each rank makes, None for one."""
+    """Compute the cost of as many updates as workers; ``updates`` is how many of them each rank makes, None for one
+    each."""
     made = np.ones(len(forest.nodes))
     if updates is not None:
         made[list(forest.workers)] = updates
@@ -91,24 +92,23 @@ def cost(
 
 
 def _with(traffic: Flows, others: Sequence[tuple[int, int, float]]) -> Flows:
-    """The same, with what goes between other pairs of nodes."""
+    """Add flows between other pairs of nodes."""
     every = sorted([*traffic, *others])
     senders, receivers, count_bytes = zip(*every, strict=True)
     return Flows(np.array(senders), np.array(receivers), np.array(count_bytes, np.float64))
 
 
 def _alone(forest: Forest, topology: Topology, gradient_bytes: float) -> tuple[Steps, ...]:
-    """The update of the worker whose ways to and from the servers are fastest."""
+    """Return the steps of an update of the worker whose ways to and from the servers are fastest."""
     ways = (_update(forest, topology, gradient_bytes, worker) for worker in forest.workers)
     return min(ways, key=lambda update: max(_least_s(steps, IDEAL) for steps in update))
 
 
 def _update(forest: Forest, topology: Topology, gradient_bytes: float, worker: int) -> tuple[Steps, ...]:
-    """One worker's update when nobody else sends. A server's weights contain the update, so they leave when all of the
-    gradient's part for it is there, and at its replica. So each part goes there and back, one after the other; and the
-    worker's own links carry all parts of the gradient before the last part of the weights can leave, and all parts of
-    the weights after the first part of the gradient is there.
-    """
+    """Return the steps of one worker's update when nobody else sends. A server's weights contain the update, so they
+    leave when all of the gradient's part for it is there, and at its replica. So each part goes there and back, one
+    after the other; and the worker's own links carry all parts of the gradient before the last part of the weights can
+    leave, and all parts of the weights after the first part of the gradient is there."""
     served = servers(forest)
     part_bytes = gradient_bytes / len(served)
     up = [(part_bytes, _rate_bps(topology, worker, server)) for server in served]
@@ -135,7 +135,7 @@ def _least_s(steps: Steps, shaper: Shaper) -> float:
 
 
 def _rate_bps(topology: Topology, src: int, dst: int) -> float:
-    """Of the fastest path, whose rate is its slowest link's."""
+    """Return the rate of the fastest path, which is that of its slowest link."""
     return float(
         max(min(topology.links[link // 2].rate_bps for link in path.links) for path in topology.paths(src, dst))
     )
@@ -144,7 +144,7 @@ def _rate_bps(topology: Topology, src: int, dst: int) -> float:
 def _over_nics(
     topology: Topology, ways: Sequence[tuple[int, int]], node: int, count_bytes: float
 ) -> tuple[float, float]:
-    """(bytes, bit/s) of each of a node's links that these ways use, if they share so many bytes evenly."""
+    """Return (bytes, bit/s) of each of a node's links that these ways use, if they share so many bytes evenly."""
     paths = [path for src, dst in ways for path in topology.paths(src, dst)]
     used = {link // 2 for path in paths for link in path.links}
     own = [topology.links[link] for link in used if node in (topology.links[link].a, topology.links[link].b)]
@@ -152,8 +152,8 @@ def _over_nics(
 
 
 def check_servers(forest: Forest) -> None:
-    """Return only if the forest is servers, none of them a worker, with equal parts of the weights, and every worker
-    sends to all of them and gets from all.
+    """Return only if the forest consists of servers, none of them a worker, with equal parts of the weights, and every
+    worker sends to all of them and gets weights from all.
 
     Raises:
         SchemeError: it is not.
@@ -177,7 +177,7 @@ def check_servers(forest: Forest) -> None:
 
 
 def _check_replicas(forest: Forest, served: Sequence[int]) -> None:
-    """There are none, or one for each server, at hosts that do nothing else."""
+    """Check that there are no replicas, or one for each server, at hosts that do nothing else."""
     assert isinstance(forest.run_by, Asynchronous)
     found = forest.run_by.replicas
     hosts = {*range(len(forest.nodes))} - {*forest.workers, *served}

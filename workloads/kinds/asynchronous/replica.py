@@ -46,7 +46,7 @@ class Replica(NoBuckets, Exchange):
         apply: Callable[[Floats], None],
         updates: int,
     ) -> None:
-        """``apply`` changes ``weights`` by one gradient; ``updates`` is how many there are in all."""
+        """Set up; ``apply`` changes ``weights`` by one gradient; ``updates`` is how many there are in all."""
         (server,) = sockets
         self._gradient = np.empty_like(weights)
         super().__init__(name, forest, sockets, {server: self._gradient})
@@ -57,7 +57,7 @@ class Replica(NoBuckets, Exchange):
         self.kept: list[tuple[int, int]] = []
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """All updates together.
+        """Apply all updates of the trial, as one step.
 
         Raises:
             TrialTimeoutError: nothing moved for ``silence_s``.
@@ -67,7 +67,7 @@ class Replica(NoBuckets, Exchange):
         yield total
 
     def said(self) -> dict[str, Any]:
-        """The updates in their order, and what they came to."""
+        """Report the updates in their order, and the digest of the weights."""
         return {"replicated": self.kept, "part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
 
     def barrier(self, timeout_s: float) -> None:

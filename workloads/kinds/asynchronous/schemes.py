@@ -64,7 +64,7 @@ def ssp(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What both schemes are asked for; ``scheme`` is its name."""
+    """Arguments of both schemes; ``scheme`` is the name of the one that is asked for."""
 
     scheme: str
     topology: Topology
@@ -74,7 +74,7 @@ class _Asked:
 
 
 def _star(asked: _Asked, staleness: int | None) -> Forest:
-    """Workers first, then servers, then their replicas."""
+    """Build a forest with the workers first, then servers, then their replicas."""
     _check_servers(asked)
     topology, count = asked.topology, asked.servers
     replicas = count if asked.replication == "chain" else 0

@@ -1,4 +1,4 @@
-"""What a trial has done whose transfers are scheduled: the accounts of workers, server and scheduler against each
+"""Checks of a trial with scheduled transfers after it ended: the accounts of workers, server and scheduler against each
 other."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from testbed.workloads.learning.updates import Step, Update
 
 
 class Moved(NamedTuple):
-    """A transfer that has begun, as the scheduler tells of it. Moments are in seconds.
+    """A transfer that has begun, as the scheduler reports it. Moments are in seconds.
 
     Attributes:
         source: the node that sends, and ``target`` the one that receives.
@@ -46,7 +46,7 @@ class Moved(NamedTuple):
 
 
 def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-    """The samples that count, the order of updates, and what was sent.
+    """Return the samples that count, the order of updates, and what was sent.
 
     Raises:
         WorkerError: the processes' accounts cannot be, or contradict each other.
@@ -99,7 +99,7 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
 
 
 def _servers(plan: Fabric, done: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The last lines of those that have told what they decided.
+    """Find the last lines of the servers, which report what they decided.
 
     Raises:
         WorkerError: nobody has.
@@ -136,24 +136,25 @@ def _replicated(
 
 
 def _norms(server: Mapping[str, Any], world: int) -> dict[tuple[int, int], float]:
-    """By (rank, iteration), if a replica's distance counts."""
+    """Return norms of updates by (rank, iteration), if a replica's distance counts."""
     return {(number % world, number // world): float(norm) for number, norm in server.get("norms", ())}
 
 
 def _to_replica(sent: Sequence[Sent], plan: Fabric, losses: Losses) -> dict[str, float]:
-    """What it got, if anybody can tell: not of one that was lost and got something else than what was scheduled."""
+    """Count the bytes that the replica got. Leave them out if the replica was lost and got something else than was
+    scheduled: nobody can tell then."""
     if plan.replica is None or (plan.replica in losses.stand_ins and (losses.ranks or losses.others)):
         return {}
     return {"replica_bytes": float(sum(count for _, target, count in sent if target == plan.replica))}
 
 
 def order(journal: Sequence[Line]) -> list[Step]:
-    """What changed the weights, and what was dropped, in order."""
+    """List in order the steps that changed the weights, and the updates that were dropped."""
     return [Step(line.updates, line.shares, line.fate == Fate.AGGREGATED, not line.fate.is_applied) for line in journal]
 
 
 def problem(journal: Sequence[Line], plan: Fabric, updates: int, losses: Losses = NOBODY) -> str:
-    """What is wrong with a journal; empty if nothing is.
+    """Describe the first mistake in a journal; empty if it is right.
 
     Each worker's iterations must be there once and in their order, each computed on weights of a version that there
     was, with those before it decided; nothing applied may be as stale as the delay bound; nobody may have begun further
@@ -175,7 +176,7 @@ def problem(journal: Sequence[Line], plan: Fabric, updates: int, losses: Losses 
 
 
 class _State:
-    """How far a journal has got."""
+    """State of a journal that is read line by line."""
 
     def __init__(self, plan: Fabric) -> None:
         world = len(plan.workers)
@@ -184,7 +185,7 @@ class _State:
         self._entries, self._living = 0, set(range(world))
         self._version = 0
         self._slowest = {0: 0}
-        """By version, how many iterations the slowest worker had done when weights of that version could leave last."""
+        """Iterations that the slowest worker had done when weights of a version could leave last, by version."""
 
     def problem(self, line: Line, at: int, update: Update) -> str:
         rank, iteration, version, options = update.rank, update.iteration, update.version, self._options
@@ -202,7 +203,7 @@ class _State:
         return ""
 
     def lose(self, losses: Losses) -> None:
-        """Nobody waits any more for workers that were lost by now."""
+        """Note losses: no worker waits any more for workers that were lost by now."""
         gone = {rank for rank, entries in losses.ranks.items() if entries <= self._entries} & self._living
         if gone and gone != self._living:
             self._living -= gone
@@ -222,7 +223,8 @@ class _State:
 
 
 def _disagreement(journal: Sequence[Line], samples: pd.DataFrame, losses: Losses = NOBODY) -> str:
-    """Where workers tell another story than the server. One that was lost may not have told of its last update."""
+    """Describe the first difference between the workers' samples and the server's journal. A worker that was lost may
+    not have reported its last update."""
     entries = [(line.fate, update) for line in journal for update in line.updates]
     known = samples.sort_values("update")
     lost = known["fate"] == Fate.LOST
@@ -241,7 +243,7 @@ def _disagreement(journal: Sequence[Line], samples: pd.DataFrame, losses: Losses
 
 
 def _other_journal(journal: Sequence[Any], others: Sequence[Sequence[Any]]) -> str:
-    """Where a server has decided something else than the first one about the same updates."""
+    """Describe the first line in which a server's journal differs from the first server's about the same updates."""
     for number, other in enumerate(others, 1):
         for at, (one, another) in enumerate(zip_longest(journal, other)):
             if one != another:
@@ -252,9 +254,9 @@ def _other_journal(journal: Sequence[Any], others: Sequence[Sequence[Any]]) -> s
 def misplaced(
     transfers: Sequence[Moved], plan: Fabric, done: Sequence[Mapping[str, Any]], losses: Losses = NOBODY
 ) -> str:
-    """Which of the scheduler's transfers did not arrive, went twice, or had other bytes than it has to have; empty if
-    all is well. ``done`` are the processes' last lines. After a loss a transfer may lack, or go twice; what a lost
-    process has received nobody tells."""
+    """Describe the first of the scheduler's transfers that did not arrive, went twice, or had other bytes than it has
+    to have; empty if all is well. ``done`` are the processes' last lines. After a loss a transfer may be missing, or go
+    twice; nobody tells what a lost process has received."""
     servers = [one for one in done if "journal" in one]
     holders = plan.roots or plan.servers
     told = [*zip(holders, servers, strict=True), *((plan.replica, one) for one in done if "copied" in one)]
@@ -283,9 +285,10 @@ def _other_bytes(
     sizes_bytes: Sequence[int],
     received: Mapping[int | None, Collection[tuple[int, int]]],
 ) -> str:
-    """An update and weights have the model's size, or that of the server's shard. A sum has it once or twice, and what
-    goes to a server or the replica has as many bytes as that ``received``: (number of the first update in it, bytes).
-    A worker's host may send that a sum of the worker's update alone. What came again after a loss has several sizes."""
+    """Describe the first transfer with a wrong size. An update and weights have the model's size, or that of the
+    server's shard. A sum has it once or twice, and what goes to a server or the replica has as many bytes as that
+    ``received``: (number of the first update in it, bytes). A worker's host may send a sum that has the worker's update
+    alone. Transfers that are repeated after a loss have several sizes."""
     for one in transfers:
         ends = (*plan.servers_at(one.members[0] // len(plan.workers)), plan.replica) if one.members else ()
         is_told = one.target in ends and one.target in received
@@ -302,7 +305,7 @@ def _other_bytes(
 
 
 def other_order(planned: Sequence[int], journal: Sequence[Line], world: int) -> str:
-    """Whether the server has applied updates in another order than the scheduler told it to."""
+    """Describe the first update that the server has applied out of the order that the scheduler told it."""
     kept = [line for line in journal if line.fate not in (Fate.DROPPED, Fate.LOST)]
     came = [update.iteration * world + update.rank for line in kept for update in line.updates]
     for at, (one, other) in enumerate(zip(planned, came, strict=False)):
@@ -312,7 +315,7 @@ def other_order(planned: Sequence[int], journal: Sequence[Line], world: int) -> 
 
 
 def on_our_clock(scheduler: Mapping[str, Any]) -> list[Moved]:
-    """The transfers with moments on the clock of the samples."""
+    """Return the transfers with moments on the clock of the samples."""
     ahead_s = scheduler["time"] - scheduler["clock_s"]
     return [
         one._replace(
@@ -325,7 +328,7 @@ def on_our_clock(scheduler: Mapping[str, Any]) -> list[Moved]:
 
 
 def carried(transfers: Sequence[Moved], plan: Fabric) -> list[Carried]:
-    """The transfers as every kind tells them."""
+    """Return the transfers in the form that all kinds use."""
     return [
         Carried(one.source, one.target, _purpose(one, plan), len(one.members), one.size_bytes, *one[-3:], one.shard)
         for one in transfers
@@ -341,20 +344,20 @@ def _purpose(one: Moved, plan: Fabric) -> Purpose:
 
 
 def _is_own(one: Moved, plan: Fabric) -> bool:
-    """A sum may be of one update; then somebody else than its worker sends it."""
+    """Whether a worker sends its own update. A sum may also be of one update; then another process sends it."""
     return len(one.members) == 1 and plan.workers[one.members[0] % len(plan.workers)] == one.source
 
 
 def took(plans_s: Sequence[float]) -> dict[str, float]:
-    """How long the scheduler took to plan a batch."""
+    """Summarise how long (s) the scheduler took to plan a batch."""
     known = pd.Series(plans_s, dtype=float)
     return {"scheduler_median_s": float(known.median()), "scheduler_p99_s": float(known.quantile(0.99))}
 
 
 def timed(samples: pd.DataFrame, transfers: Sequence[Moved], plan: Fabric) -> pd.DataFrame:
-    """The samples with ``planned_s`` and ``arrived_s``: from a worker's gradient until the server was to have the
-    update, as planned when it was sent, and until it had it, alone or in a sum; NaN of those that were dropped. Of
-    several shards the last one counts."""
+    """Return the samples with ``planned_s`` and ``arrived_s``: from a worker's gradient until the server was to have
+    the update, as planned when it was sent, and until it had it, alone or in a sum; NaN if it was dropped. Of several
+    shards the last one counts."""
     ways: dict[int, list[Moved]] = defaultdict(list)
     for one in transfers:
         for number in one.members if one.target in plan.servers else ():
@@ -366,13 +369,14 @@ def timed(samples: pd.DataFrame, transfers: Sequence[Moved], plan: Fabric) -> pd
 
 
 def _last_s(transfers: Sequence[Moved]) -> tuple[float, float]:
-    """When the last of them was to be there, and when the last that is known of was; NaN where there is none."""
+    """Return when the last of these transfers was to arrive, and when the last known arrival was; NaN where there is
+    none."""
     arrived_s = [one.arrived_s for one in transfers if one.arrived_s is not None]
     return max((one.end_s for one in transfers), default=math.nan), max(arrived_s, default=math.nan)
 
 
 def moved(transfers: Sequence[Sent], iterations: int) -> list[Sent]:
-    """What was sent in an average iteration."""
+    """Compute the bytes that each pair of nodes sent in an average iteration."""
     total: dict[tuple[int, int], float] = defaultdict(float)
     for sender, receiver, size_bytes in transfers:
         total[sender, receiver] += size_bytes

@@ -68,11 +68,12 @@ __all__ = [
 UpdateCallback = Callable[[Floats, Floats, int], None]
 """Changes weights, the first array, by an update, or by the sum of several; the number says of how many."""
 RequestCallback = Callable[[Floats], Floats]
-"""From the weights to what workers get that ask for them, which is copied before the weights change again."""
+"""Makes, from the weights, those that workers get; the result is copied before the weights change again."""
 
 
 def register_as_worker(params: Params, place: Place | None = None) -> Worker:
-    """Meet the others, and start this host's daemon; to be used in a ``with`` statement, whose end ends the daemon.
+    """Meet the other processes, and start this host's daemon; to be used in a ``with`` statement, whose end ends the
+    daemon.
 
     All workers begin with the weights that the server begins with. The thread that calls this must live until the end,
     for the daemon ends with it.
@@ -94,7 +95,7 @@ def register_as_worker(params: Params, place: Place | None = None) -> Worker:
 
 
 def register_as_server(params: Params, place: Place | None = None) -> Server:
-    """Meet the others.
+    """Meet the other processes, as the server.
 
     Raises:
         SpecError: the processes do not fit together.
@@ -104,7 +105,7 @@ def register_as_server(params: Params, place: Place | None = None) -> Server:
 
 
 def register_as_replica(server: str, params: Params, place: Place | None = None) -> Replica:
-    """Meet the others, as the replica of ``server`` (:func:`name_of` its rank).
+    """Meet the other processes, as the replica of ``server`` (:func:`name_of` its rank).
 
     Raises:
         SpecError: the processes do not fit together, or the server is another one.
@@ -167,7 +168,7 @@ class _OwnWorker(Worker):
 
 
 class _Applies:
-    """A process with weights: what it does with updates is for a callback to say."""
+    """A process with weights, whose program says by a callback how updates change them."""
 
     def __init__(self, job: Job, params: Params) -> None:
         self._job, self._params = job, params
@@ -179,7 +180,7 @@ class _Applies:
         self._update = callback
 
     def _held(self, weights: object) -> tuple[Floats, Apply]:
-        """The weights, and what changes them."""
+        """Return the weights, and the function that changes them."""
         fit = check_floats(weights, self._params.floats, "the array of weights")
         check_room(fit, "the array of weights")
 
@@ -206,12 +207,12 @@ class Server(_Applies):
         self._request: RequestCallback = np.asarray
 
     def register_request_callback(self, callback: RequestCallback) -> None:
-        """Send what ``callback`` makes of the weights; otherwise the weights are sent."""
+        """Send what ``callback`` makes of the weights. Without it, the weights themselves are sent."""
         self._refuse_sums("a request callback")
         self._request = callback
 
     def serve(self, weights: Floats | None = None) -> int:
-        """Apply updates until all have come or were dropped; returns how many were applied.
+        """Apply updates until all have come or were dropped; return how many were applied.
 
         Args:
             weights: float32[floats], which change in place; None for a server that makes sums.
@@ -238,7 +239,7 @@ class Replica(_Applies):
     """The server's replica: it applies the same updates in the same order, at most Div_max behind."""
 
     def serve(self, weights: Floats) -> int:
-        """Apply updates until the server has ended; returns how many were applied.
+        """Apply updates until the server has ended; return how many were applied.
 
         Args:
             weights: float32[floats], those that the server begins with, which change in place.
@@ -252,7 +253,7 @@ class Replica(_Applies):
 
 
 class _OwnServer(server.Server):
-    """A server whose program says what workers get."""
+    """A server whose program chooses what workers get."""
 
     def __init__(self, job: Job, held: tuple[Floats, Apply], request: RequestCallback) -> None:
         super().__init__(job.plan, job.node, job.connect(), held)

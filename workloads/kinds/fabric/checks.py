@@ -1,4 +1,4 @@
-"""Whether updates were faster than they can be, or more stale than the scheme allows."""
+"""Checks whether updates were faster than they can be, or more stale than the scheme allows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.workloads.kinds.fabric.scheduling.divergence import most_within
 
 
 def judge(seen: Evidence) -> Iterator[Check]:
-    """The checks of a finished trial."""
+    """Yield the checks of a finished trial."""
     plan: Fabric = seen.plan
     applied = seen.samples[seen.samples["fate"].isin(APPLIED)]
     if applied.empty:
@@ -31,8 +31,9 @@ def judge(seen: Evidence) -> Iterator[Check]:
 
 
 def judge_divergence(applied: pd.DataFrame, plan: Fabric) -> Check:
-    """At each commit, the weights of server and replica against the bound. A single update that is beyond it goes
-    through once the replica has all before it; the metric ``divergence_breaches`` counts such commits."""
+    """Judge the distance of the weights of server and replica at each commit by the bound. A single update that is
+    beyond it goes through once the replica has all before it; the metric ``divergence_breaches`` counts such
+    commits."""
     most = plan.options.divergence_bound
     if most is None:
         assert plan.options.divergence_updates is not None
@@ -52,7 +53,7 @@ def judge_divergence(applied: pd.DataFrame, plan: Fabric) -> Check:
 
 
 def allowed(plan: Fabric, updates: int) -> int:
-    """The most stale that an update may be."""
+    """Return the largest staleness that an update may have."""
     options, world = plan.options, len(plan.workers)
     limits = [updates - 1]
     limits += [options.delay_bound - 1] if options.delay_bound is not None else []

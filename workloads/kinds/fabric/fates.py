@@ -1,4 +1,4 @@
-"""What becomes of updates, and what a worker learns of that with the weights it gets. Pure logic, no I/O."""
+"""Fates of updates, and what a worker learns of them with the weights that it gets. Pure logic, no I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Fate(IntEnum):
-    """What became of an update.
+    """The fate of an update.
 
     It came straight to the server, or in a sum; it was dropped where it was computed; it came when it was more stale
     than the delay bound allows; or it was lost with a server that was started again from a checkpoint.
@@ -22,7 +22,7 @@ class Fate(IntEnum):
 
     @property
     def is_applied(self) -> bool:
-        """Whether the weights contain it."""
+        """Whether the weights contain the update."""
         return self in (Fate.DIRECT, Fate.AGGREGATED)
 
 
@@ -32,7 +32,7 @@ Entry = tuple[int, int]
 
 @dataclass(frozen=True)
 class Learnt:
-    """What a worker learns with new weights.
+    """News that a worker gets with new weights.
 
     Attributes:
         at: where its own update is among all that were decided, counted from 0.

@@ -1,4 +1,4 @@
-"""What is told of a replica that its server has fed, after another process was lost."""
+"""Account of a replica that its server fed with states and updates, after another process was lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.workloads.kinds.fabric.replication_account import counted, other
 
 @dataclass(frozen=True)
 class Feeding:
-    """What a replica has got.
+    """The data that a replica has got.
 
     Attributes:
         snapshots: of each of the server's states that came, how many lines the replica's journal had, and the server's.
@@ -29,7 +29,7 @@ class Feeding:
 
     @classmethod
     def told(cls, done: Sequence[Mapping[str, Any]]) -> Feeding:
-        """From processes' last lines; empty where none tells of it."""
+        """Read it from processes' last lines; empty where none reports it."""
         told = [one for one in done if "snapshots" in one]
         if not told:
             return cls()
@@ -37,8 +37,9 @@ class Feeding:
         return cls([(own, theirs) for own, theirs in one["snapshots"]], one["snapshot_bytes"], one["came"])
 
     def whole(self, journal: Sequence[Line], copied: Sequence[Line], momentum: float) -> tuple[list[Line], str]:
-        """The replica's journal with what its weights had from the server in place of what it had made before; and
-        what is wrong: each state must contain what the replica had made, which must be what the server had."""
+        """Return the replica's journal, where lines that its weights had from the server replace those that it had made
+        before; and describe a mistake: each state must contain what the replica had made, which must be what the server
+        had."""
         found: list[Line] = []
         made = 0
         for own, theirs in self.snapshots:
@@ -55,13 +56,13 @@ class Feeding:
         return [*found, *copied[made:]], ""
 
     def fed(self, plan: Fabric) -> list[Sent]:
-        """What the server has sent it."""
+        """List what the server has sent the replica."""
         counts = [count for source, _, count in self.came if source == plan.server]
         counts += [self.snapshot_bytes] * len(self.snapshots)
         return [] if plan.replica is None else [(plan.server, plan.replica, count) for count in counts]
 
     def moved(self, plan: Fabric, update_bytes: int) -> list[Sent]:
-        """All that was sent so that it could come."""
+        """List all that was sent to feed the replica, by daemons too."""
         if plan.replica is None:
             return []
         from_daemons = [one for one in self.came if one[0] != plan.server]

@@ -1,4 +1,5 @@
-"""Fields of what a program gives: each must be of the type that its dataclass says. NumPy's numbers are numbers."""
+"""Fields of the data that a program gives: each must be of the type that its dataclass says. NumPy's numbers are
+numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def number(value: Any) -> float:
 
 
 def shown(value: object) -> str:
-    """A value in a message, however long it is."""
+    """Show a value in a message, however long it is."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"a whole number of {value.bit_length():,} bits"
     text = repr(value)
@@ -53,11 +54,11 @@ _TYPES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "bool": (_exactly(bool), "True or False"),
     "str": (_exactly(str), "text"),
 }
-"""By a field's annotation: what converts a value, and what it must be."""
+"""Converter for each annotation of a field, and the words for what the value must be."""
 
 
 def convert(given: Any) -> None:
-    """Let a frozen dataclass have values of its fields' types.
+    """Convert the values of a frozen dataclass to its fields' types.
 
     Raises:
         SpecError: a value is of another type.

@@ -1,7 +1,6 @@
-"""The same scheduler and the same server on an ideal network, by discrete events: every transfer takes as long as
-planned, or, while the scheduler has not heard of a change, as its links allow; and notes take no time. What comes out
-is what a trial would be if nothing but links and computing took time.
-"""
+"""Model of a trial on an ideal network, by discrete events, with the same scheduler and the same server: every transfer
+takes as long as planned, or, while the scheduler has not heard of a change, as its links allow; and notes take no time.
+The result is what a trial would be if nothing but links and computing took time."""
 
 from __future__ import annotations
 
@@ -38,17 +37,19 @@ from testbed.workloads.kinds.fabric.scheduling.network import Network
 from testbed.workloads.kinds.fabric.sums import Share
 
 NORM = 1.0
-"""Of each update, where nothing is told: how far one changes the weights is not known without computing it."""
+"""Norm of each update where no norms are told: how far an update changes the weights is not known without computing
+it."""
 Pace = Callable[[int, int], float]
 """How long (s) a rank computes its update of an iteration."""
 MOST_UPDATES = 4_000
-"""Of a trial that is played for its numbers, afterwards: 8 s of a core for 30 workers whose rates change."""
+"""Limit on the updates of a trial that is played for its numbers afterwards: 8 s of a core for 30 workers whose rates
+change."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """What one update took: when it was computed, when newer weights were there (s), what it missed, and for how long
-    these weights were held back."""
+    """The times of one update: when it was computed, when newer weights were there (s), how many updates it missed, and
+    for how long these weights were held back."""
 
     rank: int
     iteration: int
@@ -60,7 +61,7 @@ class Update:
 
 @dataclass
 class Run:
-    """What came out.
+    """Result of a played trial.
 
     Attributes:
         updates: in the order in which their weights came.
@@ -75,21 +76,22 @@ class Run:
 
     @property
     def journal(self) -> Journal:
-        """The first server's."""
+        """The first server's journal."""
         return next(iter(self.journals.values()))
 
     @property
     def jct_s(self) -> float:
-        """From the first worker's start to the last one's end."""
+        """Time from the first worker's start to the last one's end."""
         return max(update.end_s for update in self.updates)
 
 
 LIKELY_UPDATES = 120
-"""Of a trial that is played for a guess at its time: 0.15 s of a core."""
+"""Limit on the updates of a trial that is played to guess its time: 0.15 s of a core."""
 
 
 def likely_jct_s(plan: Fabric, demand: Demand, *, makes_sums: bool) -> float:
-    """About how long a trial takes: its first iterations are played, and the others are taken to be like them."""
+    """Estimate how long a trial takes (s): its first iterations are played, and the others are taken to be like
+    them."""
     world = len(plan.workers)
     count = min(demand.iterations, max(1, LIKELY_UPDATES // world))
     part = replace(demand, iterations=count, warmup=0, norms=demand.norms or {(0, 0): NORM})
@@ -98,8 +100,8 @@ def likely_jct_s(plan: Fabric, demand: Demand, *, makes_sums: bool) -> float:
 
 
 def predicted(plan: Fabric, demand: Demand, *, makes_sums: bool) -> Mapping[str, float]:
-    """JCT and the median GST of a whole trial; nothing if it has more than ``MOST_UPDATES``, or if a replica's distance
-    is bounded and no norms are told. An update that was not sent has the mean of those that were."""
+    """Predict JCT and the median GST of a whole trial; empty if it has more than ``MOST_UPDATES``, or if a replica's
+    distance is bounded and no norms are told. An update that was not sent has the mean of the other norms."""
     world, momentum = len(plan.workers), 0.0 if makes_sums else demand.momentum
     updates = demand.iterations * world
     if updates > MOST_UPDATES or (plan.options.divergence_bound is not None and not demand.norms):
@@ -149,7 +151,8 @@ def run(
 
 @dataclass
 class _Group:
-    """A sum is made of what is here, and leaves once all is, and its time has come."""
+    """A sum that is still to be made: of the updates in ``here``. It leaves once all are here, and its time has
+    come."""
 
     note: Gather
     here: set[int] = field(default_factory=set)
@@ -162,7 +165,7 @@ class _Group:
 
 @dataclass
 class _Passed:
-    """Weights that go on once they are at the distributor, and their time has come."""
+    """Weights to be passed on, once they are at the distributor and their time has come."""
 
     version: int
     told: tuple[float, bool] | None
@@ -171,10 +174,10 @@ class _Passed:
 
 
 class _World:
-    """Workers, a server, a scheduler, and what happens next."""
+    """The state of a played trial: workers, a server, a scheduler, and the events to come."""
 
     def __init__(self, plan: Fabric, work: Work, pace: Pace, together: int) -> None:
-        """``together`` is how many updates the server tells of at once, at least."""
+        """Set up; the server tells of at least ``together`` updates at once."""
         self._together, self._untold = together, list[Entry]()
         self._plan, self._pace, self._rates = plan, pace, plan.options.rates(work.learning_rate)
         lead = None if plan.replica is None else plan.options.lead(work.momentum)
@@ -192,12 +195,12 @@ class _World:
         self._iteration = [0] * len(plan.workers)
         self._groups: dict[int, _Group] = {}
         self._passed: dict[tuple[int, int, int], _Passed] = {}
-        """What distributors have to pass on: from, to, and which shard."""
+        """Weights that distributors have to pass on, by sender, receiver and shard."""
         self._ended = 0
         self._goodput, self._network = work.goodput, Network(plan.topology)
 
     def follow(self, changes: Iterable[Change], norms: Mapping[int, float]) -> None:
-        """Let rates change, and updates have these norms."""
+        """Let rates change in this order, and use these norms of updates."""
         at_first = [float(rate_bps) for *_, rate_bps in self._plan.links for _ in range(2)]
         self._real = RealRates(at_first, changes, self._goodput)
         self._is_changing = self._real.change(0) is not None
@@ -205,7 +208,7 @@ class _World:
         self._hear(0)
 
     def _hear(self, number: int) -> None:
-        """The scheduler will hear of a change, and then of the next."""
+        """Have the scheduler hear of a change when it is due, and then of the next."""
         change = self._real.change(number)
         if change is not None:
             self._at(change.at_s + self._plan.options.lag_s, partial(self._change, number, change))
@@ -257,7 +260,7 @@ class _World:
             self._pass_on(node, note.target, note.shard, now_s)
 
     def _collect(self, node: int, number: int, update: int, now_s: float) -> None:
-        """An update is at its aggregator."""
+        """Note that an update is at its aggregator."""
         self._groups[number].here.add(update)
         self._send_sums(node, number, now_s)
 
@@ -273,11 +276,11 @@ class _World:
             self._comes(Leg(node, target, (), shard), one.version, one.told, now_s)
 
     def _keeper(self, node: int) -> int:
-        """Whose journal a node's is."""
+        """Return the node whose journal a node uses."""
         return self._plan.server if node in self._plan.roots else node
 
     def _there_s(self, leg: Leg, now_s: float) -> float:
-        """When a transfer ends that may begin; what a root sends to itself is there."""
+        """Return when a transfer that may begin now ends; at once if a root sends to itself."""
         if leg.source == leg.target:
             return now_s
         planned = self._found.planner.traffic.planned(*leg)
@@ -286,7 +289,7 @@ class _World:
         return self._real.end_s(later(planned, now_s), self._network.path(leg.source, leg.target))
 
     def _told(self, leg: Leg, now_s: float) -> None:
-        """The scheduler hears that a transfer has ended."""
+        """Tell the scheduler that a transfer has ended."""
         if leg.source != leg.target:
             self._found.planner.arrived(leg.members, leg.source, leg.target, now_s, leg.shard)
 
@@ -308,7 +311,8 @@ class _World:
         self._apply(server, now_s)
 
     def _arrives(self, leg: Leg, parts: Sequence[Share] | None, now_s: float, group: int = -1) -> None:
-        """``parts`` is what each counts in a sum; None of an update alone, which may be for that of a ``group``."""
+        """Have an update or a sum arrive when its transfer ends. ``parts`` is the share of each update in a sum; None
+        for an update alone, which may be meant for the sum of a ``group``."""
         target, members = leg.target, leg.members
         copies = {} if self._plan.replica is None else {self._plan.replica: self._found.copy}
         ends = self._plan.servers_at(members[0] // len(self._plan.workers))
@@ -327,13 +331,13 @@ class _World:
         self._at(self._there_s(leg, now_s), there)
 
     def _apply(self, server: int, now_s: float) -> None:
-        """Do what is due at a server."""
+        """Apply all that is due at a server."""
         journal = self._found.journals[server]
         journal.replicated = self._found.copy.here
         self._decided(server, iter(partial(journal.next, self._rates), None), now_s)
 
     def _decided(self, server: int, steps: Iterable[Step], now_s: float) -> None:
-        """The first server tells what it does; the others do it."""
+        """Carry out a server's steps; only the first server tells the scheduler of them."""
         for step in steps:
             for at, (number, version) in enumerate(zip(step.unit.members, step.unit.versions, strict=True)):
                 self._stale[number] = step.begin + at - version
@@ -357,7 +361,7 @@ class _World:
     def _comes(
         self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float, onward: Sequence[int] = ()
     ) -> None:
-        """Weights are on their way."""
+        """Have weights arrive when their transfer ends; ``onward`` are the nodes to which they are then passed on."""
 
         def there(now_s: float) -> None:
             for node in onward:
@@ -368,8 +372,8 @@ class _World:
         self._at(self._there_s(leg, now_s), there)
 
     def _got(self, leg: Leg, version: int, told: tuple[float, bool] | None, now_s: float) -> None:
-        """A shard of weights is there: ``told`` is for how long they were held back, and whether the worker goes on;
-        None for a node that only passes them on.
+        """Take a shard of weights that has arrived: ``told`` is for how long they were held back, and whether the
+        worker goes on; None for a node that only passes them on.
 
         Raises:
             RuntimeError: shards are of different versions.

@@ -1,4 +1,4 @@
-"""What a server decides: which update is applied when, and which comes too late. Pure logic, no I/O.
+"""Decisions of a server: which update is applied when, and which comes too late. Pure logic, no I/O.
 
 The scheduler says in which order updates are to be applied. One that comes before its turn is held. A delay bound holds
 here, whatever was planned: an update is applied if fewer others than the bound were since its weights (eq. 9; so its
@@ -26,12 +26,12 @@ from testbed.workloads.kinds.fabric.fates import Entry, Fate
 from testbed.workloads.kinds.fabric.scheduling.divergence import Lead
 
 Rates = Callable[[int, int], float]
-"""From the version that an update changes, and the one that it was computed on, what it counts."""
+"""The rate at which an update counts, from the version that it changes and the one that it was computed on."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What comes in one piece: an update, or the sum of several.
+    """An update, or the sum of several, that comes in one piece.
 
     Attributes:
         members: numbers of the updates, in their order.
@@ -48,7 +48,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Step:
-    """What became of a unit; ``begin`` is the version before it."""
+    """The fate of a unit; ``begin`` is the version before it."""
 
     unit: Unit
     fate: Fate
@@ -60,7 +60,7 @@ class Step:
 
 
 class Journal:
-    """The order of updates, as it is enforced.
+    """The order of updates, which the journal enforces.
 
     Attributes:
         steps: what was decided, in order.
@@ -77,8 +77,8 @@ class Journal:
         momentum: float = 0.0,
         allowed: float = math.inf,
     ) -> None:
-        """``lead`` is None where there is no replica; ``momentum`` is gamma of eq. 2; ``allowed`` is how many updates
-        of the order may have their turn until :meth:`allow` says more."""
+        """Set up; ``lead`` is None where there is no replica; ``momentum`` is gamma of eq. 2; ``allowed`` is how many
+        updates of the order may have their turn until :meth:`allow` says more."""
         self._allowed = allowed
         self._bound, self._lead, self._momentum = delay_bound, lead, momentum
         self._order: list[int] = []
@@ -97,7 +97,7 @@ class Journal:
 
     @property
     def at(self) -> int:
-        """How many updates of the order have had their turn."""
+        """Number of updates of the order that have had their turn."""
         return self._at
 
     @property
@@ -112,7 +112,7 @@ class Journal:
 
     @property
     def waits_for_replica(self) -> bool:
-        """Whether the unit whose turn it is is here."""
+        """Whether the unit whose turn has come is here."""
         return self._at < len(self._order) and self._order[self._at] in self._held
 
     def knows(self, number: int) -> bool:
@@ -120,7 +120,8 @@ class Journal:
         return number in self._known
 
     def expect(self, updates: Sequence[int], versions: Sequence[int], norms: Sequence[float] | None = None) -> None:
-        """These are to be applied next, after those told before. ``norms`` are theirs, where there is a replica.
+        """Append updates to the order, to be applied after those told before. ``norms`` are theirs, where there is a
+        replica.
 
         Raises:
             ValueError: one was told before, or the lengths differ.
@@ -134,7 +135,7 @@ class Journal:
             self.norms |= zip(updates, norms, strict=True)
 
     def drop(self, number: int, version: int) -> Step:
-        """This update will not come.
+        """Note that an update will not come: its worker has dropped it.
 
         Raises:
             ValueError: it is here, or was.
@@ -148,14 +149,14 @@ class Journal:
         return self._decide(Unit((number,), (version,), False), Fate.DROPPED)
 
     def resume(self, steps: Sequence[Step]) -> None:
-        """Begin with what a checkpoint tells was decided."""
+        """Begin with the steps that a checkpoint reports."""
         for step in steps:
             self._known.update(step.unit.members)
             self._versions |= zip(step.unit.members, step.unit.versions, strict=True)
             self._decide(step.unit, step.fate)
 
     def lose(self, number: int) -> Step:
-        """This update was lost with a server, or was computed on weights that were.
+        """Note that an update was lost with a server, or was computed on weights that were lost with it.
 
         Raises:
             ValueError: it is here, or was.
@@ -166,12 +167,12 @@ class Journal:
         return self._decide(Unit((number,), (0,), False), Fate.LOST)
 
     def allow(self, updates: int) -> None:
-        """So many updates of the order may have their turn."""
+        """Let this many updates of the order have their turn."""
         self._allowed = updates
 
     def arrive(self, unit: Unit, norms: Sequence[float] = ()) -> bool:
-        """A unit is here, maybe before anybody has said when its turn is; :meth:`next` does what is due. ``norms`` are
-        those of its updates, if they are known.
+        """Take a unit that has come, maybe before its turn is known; :meth:`next` does what is due. ``norms`` are those
+        of its updates, if they are known.
 
         Returns whether it counts: a part of it may have been here before, or is given up.
         """
@@ -185,7 +186,7 @@ class Journal:
         return True
 
     def forget(self, number: int) -> None:
-        """This update will not come, for its worker is lost; unless it is here. An open journal expects none."""
+        """Stop expecting an update whose worker is lost, unless it is here. An open journal expects none."""
         if number in self._known:
             return
         self._known.add(number)
@@ -193,7 +194,8 @@ class Journal:
             self._order.remove(number)
 
     def open(self) -> None:
-        """The scheduler is lost: what is here has its turn now, in the order that it told, and then whatever comes."""
+        """Go on without a scheduler, which is lost: the units that are here have their turn now, in the order that it
+        told, and later ones as they come."""
         self._is_open = True
         by_member = {number: unit for unit in self._held.values() for number in unit.members}
         told, self._order = self._order[self._at :], self._order[: self._at]
@@ -207,8 +209,8 @@ class Journal:
         self._versions |= zip(unit.members, unit.versions, strict=True)
 
     def next(self, rates: Rates = lambda _version, _computed_on: 1.0) -> Step | None:
-        """What is to be done with the unit whose turn it is; None if it is not here, or has to wait. An update alone
-        counts what ``rates`` says (:meth:`.plan.Options.rates`); in a sum it does already.
+        """Decide on the unit whose turn it is; None if it is not here, or has to wait. An update alone counts as
+        ``rates`` says (:meth:`.plan.Options.rates`); the members of a sum are already weighted so.
 
         Raises:
             ValueError: the unit is not what was expected.
@@ -231,7 +233,7 @@ class Journal:
         return self._decide(unit, fate)
 
     def _fate(self, unit: Unit) -> Fate | None:
-        """What becomes of the unit whose turn it is; None if that is still to be seen."""
+        """Return the fate of the unit whose turn it is; None if that is still to be seen."""
         stale = max(self.version + at - version for at, version in enumerate(unit.versions))
         is_late = self._bound is not None and stale >= self._bound
         if self._lead is not None:
@@ -243,7 +245,7 @@ class Journal:
         return Fate.AGGREGATED if unit.is_sum else Fate.DIRECT
 
     def _weigh(self, lead: Lead, unit: Unit, is_late: bool) -> None:
-        """Add the unit to what moves the weights, when its turn has come."""
+        """Add the unit to the distance that the weights move, when its turn has come."""
         if len(lead) > self._at:
             return
         if is_late:
@@ -253,11 +255,11 @@ class Journal:
             lead.add(rate * self.norms.get(number, 0.0) for number, rate in counts)
 
     def let_go(self) -> None:
-        """The replica is lost: nothing waits for it any more."""
+        """Stop waiting for the replica, which is lost."""
         self._lead = None
 
     def _entered(self, step: Step) -> list[Entry]:
-        """What a step adds to the entries."""
+        """Return the entries that a step adds to the journal."""
         return step.entries
 
     def _decide(self, unit: Unit, fate: Fate) -> Step:
@@ -270,7 +272,7 @@ class Journal:
 
 
 class Copy(Journal):
-    """A replica's: a unit is applied once the server has decided all that is in it, and as it has decided.
+    """The journal of a replica: a unit is applied once the server has decided all that is in it, and as it has decided.
 
     Once the server is lost, the copy is the journal (:meth:`take_over`): it makes up for what the server had done and
     then decides itself. Entries are the server's as far as anybody knows them, and then its own. A step may be both: a
@@ -285,41 +287,41 @@ class Copy(Journal):
     def __init__(self) -> None:
         super().__init__(None)
         self._decided: dict[int, Fate] = {}
-        """What became at the server of updates that were not applied here yet."""
+        """Fates at the server of updates that were not applied here yet."""
         self._before = self._here = 0
-        """How many updates of the order the state has that the server sent last; and how many of those are here that
-        came since."""
+        """Number of updates of the order in the state that the server sent last; and of those here that came since."""
         self._theirs: set[int] = set()
         self.inherited: int | None = None
         self.own_from = self.had = 0
 
     @property
     def here(self) -> int:
-        """How many updates of the order are here, without a gap."""
+        """Number of updates of the order that are here, without a gap."""
         while self._here < len(self._order) and self._order[self._here] in self._known:
             self._here += 1
         return self._before + self._here
 
     def begin_again(self, at: int, version: int) -> None:
-        """The weights are the server's, with the first ``at`` updates of its order. All that follows is told anew."""
+        """Start again from the server's weights, which contain the first ``at`` updates of its order. All that follows
+        is told anew."""
         self._order, self._versions, self._held, self._known, self._decided = [], {}, {}, set(), {}
         self._at = self._here = 0
         self._before, self.version = at, version
 
     @property
     def is_level(self) -> bool:
-        """Whether it has made up for all that the server had decided."""
+        """Whether the copy has caught up with all that the server had decided."""
         return not self._decided
 
     def decided(self, entries: Sequence[Entry]) -> None:
-        """This is what became of updates at the server. Those that it dropped are in no order."""
+        """Note the fates of updates at the server. Updates that it dropped are in no order."""
         self._decided |= {number: Fate(fate) for number, fate in entries if fate != Fate.DROPPED}
 
     def take_over(
         self, order: Sequence[int], versions: Sequence[int], entries: Sequence[Entry], bound: int | None
     ) -> None:
-        """The server is lost. ``order`` is all that was to be applied, with the updates' versions, and ``entries`` is
-        what the server is known to have decided.
+        """Take over from the server, which is lost. ``order`` is all that was to be applied, with the updates'
+        versions, and ``entries`` is what the server is known to have decided.
 
         Raises:
             ValueError: they do not go on where the copy is.
@@ -340,7 +342,7 @@ class Copy(Journal):
         self.had = self.here
 
     def new(self, step: Step) -> list[Entry]:
-        """Those of a step's entries that the server had not made."""
+        """Return the entries of a step that the server had not made."""
         return [entry for entry in step.entries if entry[0] not in self._theirs]
 
     def _entered(self, step: Step) -> list[Entry]:
@@ -362,6 +364,6 @@ class Copy(Journal):
         return Fate.AGGREGATED if unit.is_sum else Fate.DIRECT
 
     def _own_fate(self, unit: Unit, first: int) -> Fate:
-        """What becomes of a unit's updates from the ``first`` on."""
+        """Return the fate of a unit's updates from the ``first`` on, which the server had not decided."""
         stale = max(self.version + at - unit.versions[at] for at in range(first, len(unit.members)))
         return Fate.LATE if self._bound is not None and stale >= self._bound else Fate.DIRECT

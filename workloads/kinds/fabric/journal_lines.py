@@ -1,4 +1,4 @@
-"""A journal as the process that kept it tells it with its last line."""
+"""A journal, as the process that kept it reports it in its last line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIX = "report it: the protocol is broken"
 
 @dataclass(frozen=True)
 class Line:
-    """A line: what became of an update, or of several that came in a sum."""
+    """A line of a journal: the fate of an update, or of several that came in a sum."""
 
     fate: Fate
     updates: tuple[Update, ...]
@@ -23,7 +23,7 @@ class Line:
 
 
 def lines(journal: Sequence[Sequence[Any]], world: int) -> list[Line]:
-    """The journal of a server or a replica."""
+    """Read the journal of a server or a replica."""
     found = []
     for fate, numbers, versions, shares in journal:
         pairs = zip(numbers, versions, strict=True)

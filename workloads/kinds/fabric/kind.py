@@ -1,4 +1,4 @@
-"""What schemes declare whose transfers are scheduled."""
+"""The kind of schemes whose transfers are scheduled."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ DIVERGENCE = About(
     misses="how far they were really apart: the bound is computed from the norms of updates, which workers tell",
 )
 MOST_SAVED_BYTES = 200
-"""Of an update, in the JSON of a checkpoint: two shares with up to 24 characters each, its number twice, the version
-that it was computed on and the one that it changed, sender and size, with what is around them."""
+"""Limit on the bytes of an update in the JSON of a checkpoint: two shares with up to 24 characters each, its number
+twice, the version that it was computed on and the one that it changed, sender and size, and the punctuation around
+them."""
 
 
 class FabricKind(Kind[Fabric]):
@@ -128,12 +129,12 @@ class FabricKind(Kind[Fabric]):
         return self.cost_of(plans.unsummed(plan, gradient_bytes), plan, topology, gradient_bytes)
 
     def cost_of(self, moved: Iterable[plans.Sent], plan: Fabric, topology: Topology, gradient_bytes: float) -> Cost:
-        """What a synchronisation costs in which this is sent."""
+        """Compute the cost of a synchronisation in which this is sent."""
         return plans.cost_of(moved, plan, topology, gradient_bytes)
 
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
-        """Each worker is alone with the network, at its average pace. How busy a link is at least nobody knows, for
-        updates may be summed or dropped; and one that is dropped takes no time but for the weights."""
+        """Return a lower bound of JCT (s): each worker is alone with the network, at its average pace. Links give no
+        bound, for updates may be summed or dropped, and an update that is dropped takes no time but for the weights."""
         workers, iterations = pace_s.shape
         alone_s = pace_s.mean(axis=1) + cost.bound_s(shaper) / 2
         return float(iterations * workers / (1 / alone_s).sum())
@@ -155,7 +156,8 @@ class FabricKind(Kind[Fabric]):
         return "what a scheduler and daemons take of the cores is not measured"
 
     def said_bytes(self, plan: Fabric) -> int:
-        """The scheduler's transfers of an update, there and to a replica, and of weights."""
+        """Count the bytes with which the scheduler reports the transfers of an update, there and to a replica, and of
+        weights."""
         return 1024 * len(plan.servers)
 
     # Who takes part
@@ -179,26 +181,27 @@ class FabricKind(Kind[Fabric]):
         return {plan.scheduler: "scheduler", plan.replica: "replica"}.get(node, "server")
 
     def survives(self, plan: Fabric) -> Collection[str]:
-        """All but the server, where it is alone; with a replica, the server too, if no other process but the replica is
-        lost. Where sums are made, an iteration lacks the gradient of whoever is lost, and of several servers one may
-        have a shard of an update that another one never gets."""
+        """Return all processes but the server, where it has no replica; with a replica, the server too, if no other
+        process but the replica is lost. Return none where sums are made, because an iteration would lack a lost
+        worker's gradient; and none with several servers, of which one may have a shard of an update that another one
+        never gets."""
         if self.sums_together or plan.further_servers:
             return ()
         alone = {plan.nodes[plan.server]} if plan.replica is None else set()
         return self.processes(plan).keys() - alone
 
     def returns(self, plan: Fabric) -> Collection[str]:
-        """The server, where it is alone."""
+        """Return the server, where it is the only one and has no replica."""
         if self.sums_together or plan.replica is not None or plan.further_servers:
             return ()
         return (plan.nodes[plan.server],)
 
     def journals(self, plan: Fabric) -> Collection[str]:
-        """The server's, where a replica may take over."""
+        """Return the server, where a replica may take over."""
         return () if plan.replica is None else (plan.nodes[plan.server],)
 
     def saved_bytes(self, plan: Fabric, iterations: int) -> int:
-        """Its journal, and what came (:class:`.processes.returned.Saved`)."""
+        """Bound the journal of the server, and the record of what came (:class:`.processes.returned.Saved`)."""
         return MOST_SAVED_BYTES * (1 + iterations * len(plan.workers))
 
     # On a node

@@ -1,4 +1,4 @@
-"""What a trial's server tells of the processes that it has lost, and what the account forgives for it."""
+"""A trial server's report on the processes that it has lost, and the deviations that the account accepts for it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 Came: TypeAlias = Sequence[tuple[int, Sequence[int], int]]
 """(source, members, bytes) of updates and sums that came."""
 Leg: TypeAlias = tuple[int, int, tuple[int, ...]]
-"""(source, target, members) of one."""
+"""(source, target, members) of one transfer."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Who was lost.
+    """The processes that were lost.
 
     Attributes:
         ranks: by worker, how many entries the journal had when that was noticed.
@@ -47,7 +47,7 @@ class Losses:
 
     @classmethod
     def told(cls, plan: Fabric, server: Mapping[str, Any]) -> Losses:
-        """From the server's last line."""
+        """Read it from the server's last line."""
         if not server.get("lost"):
             return NOBODY
         size, at = server["update_bytes"], dict(server.get("lost_at", ()))
@@ -68,15 +68,15 @@ class Losses:
         return bool(self.ranks or self.others or self.stand_ins or self.has_returned)
 
     def problem(self, schedulers: Sequence[object]) -> str:
-        """Whether a scheduler tells something although it is lost, or nothing although it is not: if it was lost when
-        all was done, nobody else knows what it planned."""
+        """Describe a wrong number of schedulers' reports: one although it is lost, or none although it is not. If it
+        was lost when all was done, nobody else knows what it planned."""
         if not self and not schedulers:
             return "the scheduler was lost when all was done, before it told what it had planned"
         return "" if len(schedulers) == (not self.others) else f"{len(schedulers)} schedulers tell what they planned"
 
     def attributed(self, samples: pd.DataFrame, journal: Sequence[Line]) -> pd.DataFrame:
-        """The samples, with what became of updates in the end that were lost with a server: their workers were told
-        before that they had been applied or dropped."""
+        """Return the samples with the final fates of updates that were lost with a server: their workers were told
+        before that these had been applied or dropped."""
         places = {
             (update.rank, update.iteration): at
             for at, (fate, update) in enumerate((line.fate, update) for line in journal for update in line.updates)
@@ -93,7 +93,7 @@ class Losses:
         return found
 
     def kept(self, planned: Sequence[int], journal: Sequence[Line], world: int) -> Sequence[int]:
-        """A planned order without what did not come because its worker was lost."""
+        """Return a planned order without the updates that did not come because their worker was lost."""
         if not self:
             return planned
         lines = [line for line in journal if line.fate != Fate.LOST]
@@ -101,9 +101,9 @@ class Losses:
         return [number for number in planned if number in came]
 
     def unsent(self, plan: Fabric, journal: Sequence[Line], sent: Sequence[Leg]) -> str:
-        """Of ``sent``, all that the scheduler had begun: which update counts that nobody was to bring, or what came to
-        the server more often than it was to; empty if all is well. A lost daemon may have sent what it was not told to.
-        """
+        """Describe the first update that counts although nobody was to bring it, or that came to the server more often
+        than it was to; empty if all is well. ``sent`` is all that the scheduler had begun. A lost daemon may have sent
+        more than it was told to."""
         if not self:
             return ""
         ends, world = {*plan.servers, plan.replica}, len(plan.workers)
@@ -123,7 +123,7 @@ class Losses:
         return ""
 
     def moved(self, plan: Fabric) -> list[Sent]:
-        """What was sent, as :attr:`came` and :attr:`gave` tell."""
+        """List what was sent, from :attr:`came` and :attr:`gave`."""
         size = self.update_bytes
         return arrivals(plan, plan.server, self.came, size) + [(source, target, size) for source, target in self.gave]
 
@@ -132,7 +132,8 @@ NOBODY = Losses({})
 
 
 def arrivals(plan: Fabric, target: int, came: Came, update_bytes: int) -> list[Sent]:
-    """What was sent so that this could come: if a source is not an update's own worker, that had to get it first."""
+    """List what was sent so that this could come: if a source is not an update's own worker, that worker sent it the
+    update first."""
     found: list[Sent] = []
     for source, members, count in came:
         found.append((source, target, count))

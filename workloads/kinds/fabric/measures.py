@@ -1,4 +1,4 @@
-"""What the times in the samples of a trial mean whose transfers are scheduled: each is an update of its own.
+"""Meaning of the times in the samples of a trial with scheduled transfers: each sample is an update of its own.
 
 A round is as many applied updates, one after the other, as there are workers. Updates that were dropped belong to the
 round that was going on.
@@ -17,7 +17,7 @@ APPLIED = [int(fate) for fate in Fate if fate.is_applied]
 
 
 class ScheduledMeasures(UpdatesMeasures):
-    """Of schemes in which some updates are dropped."""
+    """Measures of schemes in which some updates are dropped."""
 
     columns = frozenset({"update", "fate"})
     fates: Mapping[int, str] = {int(fate): fate.name.lower() for fate in Fate}
@@ -30,5 +30,5 @@ class ScheduledMeasures(UpdatesMeasures):
         return ordered.assign(iteration=before // samples["rank"].nunique(), end_s=ends)
 
     def staleness(self, samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
-        """Of those that were applied."""
+        """Return the staleness of the updates that were applied."""
         return super().staleness(samples[samples["fate"].isin(APPLIED)], skip)

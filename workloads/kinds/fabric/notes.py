@@ -1,4 +1,5 @@
-"""What a report says of the numbers of trials whose transfers are scheduled, where they mean something else."""
+"""Notes in reports on the numbers of trials with scheduled transfers that mean something else than those of other
+kinds."""
 
 from __future__ import annotations
 
@@ -35,4 +36,4 @@ NOTES = {
         "averaged over the workers. Compute is the rest."
     ),
 }
-"""By the question of the report that they are part of."""
+"""Notes, by the question of the report that they are part of."""

@@ -1,4 +1,5 @@
-"""What a scheme of MLfabric does on a topology: who works, serves, schedules and sums, and under which bounds."""
+"""Plan of a scheme of MLfabric on a topology: the nodes that work, serve, schedule and sum, and the bounds that
+hold."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ from testbed.workloads.sync.cost import cost_of_flows
 from testbed.workloads.sync.flows import Flows
 
 Sent = tuple[int, int, float]
-"""From node, to node, and bytes."""
+"""Bytes that one node sends another: from node, to node, and bytes."""
 Route = tuple[int, int, tuple[int, ...]]
-"""From node, to node, and the directed links on the way."""
+"""A way: from node, to node, and the directed links between them."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the scheduler decides.
+    """Options of the scheduler.
 
     Attributes:
         delay_bound: tau_max of eq. 9: an update is applied if at most this less one others came in between; None for no
@@ -62,12 +63,12 @@ class Options:
         return self.divergence_bound is not None or self.divergence_updates is not None
 
     def lead(self, momentum: float) -> Lead:
-        """How far the server may be ahead of the replica, as nothing is committed yet."""
+        """Return how far the server may be ahead of the replica, when nothing is committed yet."""
         return Lead(self.divergence_bound, self.divergence_updates, momentum=momentum)
 
     def rates(self, learning_rate: float) -> Callable[[int, int], float]:
-        """What the learning rate of an update is of the workload's: from the version of the weights that it changes,
-        and from the one that it was computed on.
+        """Return the rule for the learning rate of an update, as a multiple of the workload's: a function of the
+        version of the weights that the update changes, and the version that it was computed on.
 
         Raises:
             SchemeError: the rule makes no rate of this one.
@@ -118,20 +119,21 @@ class Fabric:
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """The workers of which one is drawn for each iteration, to do what a server does; none where a server does."""
+        """The workers of which one is drawn for each iteration, to do the work of a server; none where there are
+        servers."""
         return self.workers if self.options.root == "random" else ()
 
     def servers_at(self, iteration: int) -> tuple[int, ...]:
-        """The nodes that get an iteration's updates."""
+        """Return the nodes that get an iteration's updates."""
         return (drawn_root(self.roots, iteration, self.options.seed),) if self.roots else self.servers
 
     @property
     def nbytes(self) -> int:
-        """How much room it takes in a file, about."""
+        """About how many bytes the plan takes in a file."""
         return 16 * (len(self.nodes) + 5 * len(self.links) + sum(2 + len(links) for *_, links in self.routes))
 
     def built_by(self, scheme: str) -> Fabric:
-        """The same plan, of another expression."""
+        """Return the same plan with another expression."""
         return replace(self, scheme=scheme)
 
     @property
@@ -142,29 +144,29 @@ class Fabric:
 
     @property
     def unreplicated(self) -> Fabric:
-        """The same once the replica is lost."""
+        """The plan once the replica is lost."""
         return replace(self, replica=None, replica_aggregators=())
 
     @property
     def taken_over(self) -> Fabric:
-        """The same once the server is lost, and its replica serves."""
+        """The plan once the server is lost, and its replica serves."""
         assert self.replica is not None
         return replace(self.unreplicated, server=self.replica)
 
     @property
     def to_replica(self) -> tuple[int, ...]:
-        """The nodes to which an update goes that is on its way to the replica."""
+        """The nodes to which updates go on their way to the replica."""
         return () if self.replica is None else (self.replica, *self.replica_aggregators)
 
     def met_by(self, node: int) -> list[int]:
-        """The nodes that a node's daemon, server, replica or scheduler is connected with, sorted."""
+        """List the nodes that a node's daemon, server, replica or scheduler is connected with, sorted."""
         sums = {*self.aggregators, *self.replica_aggregators, *self.roots}
         met = {*self.others, *(self.workers if node in sums or node not in self.workers else sums)}
         return sorted(met - ({*self.servers} if node in self.servers else {node}))
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Each (sender, receiver) once, sorted."""
+        """All (sender, receiver), each once, sorted."""
         return sorted((node, other) for node in (*self.workers, *self.others) for other in self.met_by(node))
 
     @cached_property
@@ -185,8 +187,8 @@ def fabric(
     replica_aggregators: int | None = None,
     servers: int = 1,
 ) -> Fabric:
-    """The plan of the scheme ``name``: the last host schedules, the ``servers`` before it serve, all others work. A
-    replica is between the two.
+    """Make the plan of the scheme ``name``: the last host schedules, the ``servers`` before it serve, all others work.
+    A replica is between the two.
 
     ``aggregators`` of the workers, drawn from all of them, may sum and pass on; None for a fifth of them, at least one.
     ``replica_aggregators`` of the others may sum for the replica; None for as many, as far as there are others.
@@ -241,12 +243,12 @@ def fabric(
 
 
 def drawn_root(workers: Sequence[int], iteration: int, seed: int) -> int:
-    """The worker that is an iteration's root: any, by a seed that all processes know."""
+    """Draw the worker that is an iteration's root, by a seed that all processes know."""
     return workers[int(np.random.default_rng([seed, len(workers), iteration]).integers(len(workers)))]
 
 
 def _for_replica(name: str, options: Options, free: Sequence[int], count: int | None, fifth: int) -> tuple[int, ...]:
-    """Those that sum for the replica, drawn from the workers that do not sum for the server.
+    """Draw the workers that sum for the replica, from those that do not sum for the server.
 
     Raises:
         SchemeError: there is no replica, or there are not so many workers.
@@ -338,14 +340,15 @@ MOST_S = 60.0
 
 
 def unsummed(plan: Fabric, gradient_bytes: float) -> list[Sent]:
-    """An update of each worker that nobody sums, and weights back to each. Each root has its share of iterations."""
+    """List the sends of an update of each worker that nobody sums, and of weights back to each. Each root has its share
+    of iterations."""
     ends = plan.roots or plan.servers
     ways = [(node, end, gradient_bytes / len(ends)) for node in plan.workers for end in ends if node != end]
     return [one for sender, receiver, count in ways for one in ((sender, receiver, count), (receiver, sender, count))]
 
 
 def cost_of(moved: Iterable[Sent], plan: Fabric, topology: Topology, gradient_bytes: float) -> UpdatesCost:
-    """Of what is sent."""
+    """Compute the cost of what is sent."""
     total: dict[tuple[int, int], float] = {}
     for sender, receiver, count in moved:
         total[sender, receiver] = total.get((sender, receiver), 0.0) + count
@@ -356,12 +359,13 @@ def cost_of(moved: Iterable[Sent], plan: Fabric, topology: Topology, gradient_by
 
 
 def _alone(plan: Fabric, topology: Topology, gradient_bytes: float) -> tuple[Steps, ...]:
-    """The update of the worker whose NICs are fastest, there and back: whatever way it takes, its worker's NICs carry
-    all of it, and each server's NIC its shard. Weights leave when all shards of the update are there."""
+    """Return the steps of the update of the worker whose NICs are fastest, there and back: whatever way it takes, its
+    worker's NICs carry all of it, and each server's NIC its shard. Weights leave when all shards of the update are
+    there."""
     count = len(plan.servers)
 
     def fastest(node: int) -> list[int]:
-        """The rates of the NICs that the shards can use at most."""
+        """Return the rates of the NICs that the shards can use at most."""
         return sorted((topology.links[link // 2].rate_bps for link in topology.ports[node]), reverse=True)[:count]
 
     nics = max(map(fastest, plan.workers), key=sum)
@@ -371,7 +375,7 @@ def _alone(plan: Fabric, topology: Topology, gradient_bytes: float) -> tuple[Ste
 
 
 def to_json(plan: Fabric) -> dict[str, Any]:
-    """For programs, with nodes by name."""
+    """Return the plan as JSON for programs, with nodes by name."""
     served = [plan.nodes[node] for node in plan.servers]
     return {
         "scheme": plan.scheme,
@@ -391,8 +395,8 @@ def to_json(plan: Fabric) -> dict[str, Any]:
 
 
 def fields(plan: Fabric) -> dict[str, Any]:
-    """What :func:`from_fields` makes a plan of. Without a replica and further servers it is what it was before there
-    were any."""
+    """Return the fields from which :func:`from_fields` makes a plan. Those of replicas and further servers are left out
+    where there are none, so that the record of such a plan is as it was before there were any."""
     told = asdict(plan)
     told["options"] = _given(told["options"])
     if plan.replica is None:
@@ -403,7 +407,7 @@ def fields(plan: Fabric) -> dict[str, Any]:
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Without bounds that are not there, and without a root where there is a server."""
+    """Return the options without bounds that are not set, and without a root where there is a server."""
     found = {name: one for name, one in options.items() if one is not None or not name.startswith("divergence")}
     if found["root"] == "server":
         del found["root"], found["seed"]
@@ -411,7 +415,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_fields(told: Mapping[str, Any], made: type[Fabric] = Fabric) -> Fabric:
-    """The plan, of the type ``made``, whose fields JSON has told."""
+    """Make a plan of the type ``made`` from fields that were read from JSON."""
     fields: dict[str, Any] = dict(told)
     options = Options(**fields.pop("options"))
     routes = tuple((source, target, tuple(links)) for source, target, links in fields.pop("routes"))

@@ -1,4 +1,4 @@
-"""What links of a played trial really carry, where the scheduler hears late of what has changed. Pure logic."""
+"""Real rates of the links of a played trial, where the scheduler hears late of changes. Pure logic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.fabric.scheduling.model import Transfer
 
 ROUNDING = 1e-6
-"""Of a transfer's bytes, what may be missing at its planned end."""
+"""Share of a transfer's bytes that may be missing at its planned end."""
 
 
 class RealRates:
@@ -28,7 +28,7 @@ class RealRates:
         self._known: list[Change] = []
 
     def change(self, number: int) -> Change | None:
-        """The changes one by one; None if there are no more."""
+        """Return a change by its number; None if there are no more."""
         while len(self._known) <= number:
             change = next(self._coming, None)
             if change is None:
@@ -41,8 +41,9 @@ class RealRates:
         return self._known[number]
 
     def end_s(self, transfer: Transfer, links: Sequence[int]) -> float:
-        """When a transfer over these links ends: it is never faster than planned (daemons are told how fast to send),
-        and never faster than the slowest of its links. What a transfer that is late takes of others is left out.
+        """Return when a transfer over these links ends: it is never faster than planned (daemons are told how fast to
+        send), and never faster than the slowest of its links. The rate that a late transfer takes from others is left
+        out.
 
         Raises:
             RuntimeError: never: its links stay blocked.
@@ -62,7 +63,8 @@ class RealRates:
                 return now_s
 
     def _slowest(self, links: Sequence[int], now_s: float) -> tuple[float, float]:
-        """What the slowest of the links carries of payload at a moment (bit/s), and until when that is so."""
+        """Return the rate of payload that the slowest of the links carries at a moment (bit/s), and until when that is
+        so."""
         while self._since[-1][0] <= now_s and self.change(len(self._known)) is not None:
             pass
         at = next(i for i in range(len(self._since) - 1, -1, -1) if self._since[i][0] <= now_s)
@@ -72,7 +74,7 @@ class RealRates:
 
 
 def later(transfer: Transfer, begin_s: float) -> Transfer:
-    """The same transfer if it cannot begin before a moment: what it sends was late."""
+    """Return the same transfer if it cannot begin before a moment, because the data that it sends was late."""
     late_s = begin_s - transfer.start_s
     if late_s <= 0:
         return transfer
@@ -81,7 +83,8 @@ def later(transfer: Transfer, begin_s: float) -> Transfer:
 
 
 def _planned(transfer: Transfer, now_s: float) -> tuple[float, float]:
-    """How fast a transfer is to go at a moment, and until when; as fast as ever once it was to have ended."""
+    """Return how fast a transfer is to go at a moment, and until when; at its highest rate once it should have
+    ended."""
     if now_s >= transfer.end_s:
         return max(rate_bps for _, rate_bps in transfer.rates), math.inf
     at = max(i for i, (from_s, _) in enumerate(transfer.rates) if from_s <= now_s or i == 0)

@@ -1,4 +1,4 @@
-"""What the processes of a program agree on: who does what, with which parameters, and what the scheduler plans with."""
+"""Agreement between the processes of a program: roles, parameters, and the network that the scheduler plans with."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from testbed.workloads.sync.tcp_info import congestion_control
 
 Role = Literal["worker", "server", "replica", "scheduler"]
 _ORDER: tuple[Role, ...] = ("worker", "server", "replica", "scheduler")
-"""In which nodes of a plan stand."""
+"""Order in which the roles stand in the nodes of a plan."""
 
 
 @dataclass(frozen=True)
 class Params:
-    """What a process registers with. All processes give the same, but for ``rate_bps`` and ``timeout_s``.
+    """The parameters with which a process registers. All processes give the same, but for ``rate_bps`` and
+    ``timeout_s``.
 
     Attributes:
         floats: of the weights, and of an update.
@@ -84,13 +85,13 @@ class Params:
 
     @property
     def common(self) -> dict[str, Any]:
-        """What all processes must give alike."""
+        """The parameters that all processes must give alike."""
         return {name: value for name, value in asdict(self).items() if name not in ("rate_bps", "timeout_s")}
 
 
 def role(params: Params, place: Place | None = None) -> Role:
-    """By rank: the last process schedules, before it comes the replica, if there is a divergence bound, and before that
-    the server; all others work. A program may take other roles, as long as there is one of each.
+    """Return the role of a rank: the last process schedules, before it comes the replica, if there is a divergence
+    bound, and before that the server; all others work. A program may take other roles, as long as there is one of each.
 
     Raises:
         SpecError: the environment does not say which rank this is.
@@ -104,12 +105,12 @@ def role(params: Params, place: Place | None = None) -> Role:
 
 
 def name_of(rank: int) -> str:
-    """What the process of a rank is called, in messages and by ``push`` and ``get``."""
+    """Return the name of a rank's process, as messages, ``push`` and ``get`` use it."""
     return f"rank{rank}"
 
 
 def register(role: Role, params: Params, place: Place | None) -> Job:
-    """Meet the others, and agree on a plan.
+    """Meet the other processes, and agree on a plan.
 
     Raises:
         SpecError: the environment does not say which rank this is, or the processes do not fit together.
@@ -132,7 +133,7 @@ def register(role: Role, params: Params, place: Place | None) -> Job:
 
 
 def _check_same(said: list[Mapping[str, Any]], params: Params) -> list[float]:
-    """Returns the rate of each rank's host (bit/s).
+    """Check that the processes fit together, and return the rate of each rank's host (bit/s).
 
     Raises:
         SpecError: the processes have other parameters, or a role is not filled as often as it must be.
@@ -168,7 +169,7 @@ def _check_same(said: list[Mapping[str, Any]], params: Params) -> list[float]:
 
 
 def _rate_bps(said: Mapping[str, Any]) -> float:
-    """What a process says that its host has; not a number if it says none."""
+    """Read the rate (bit/s) that a process reports for its host; not a number if it reports none."""
     try:
         return number(said.get("rate_bps"))
     except (TypeError, ValueError, OverflowError):
@@ -176,7 +177,8 @@ def _rate_bps(said: Mapping[str, Any]) -> float:
 
 
 def _plan(params: Params, ranks: list[int], rates_bps: list[float]) -> Fabric:
-    """What the scheduler knows: hosts around a switch, by the ranks of their processes."""
+    """Make the plan from the network that the scheduler knows: hosts around a switch, by the ranks of their
+    processes."""
     staleness = 0 if params.sums else None
     options = Options(params.delay_bound, staleness, window_s=params.window_s, divergence_bound=params.divergence_bound)
     hosts = star(1, 0.0, hosts=len(ranks))

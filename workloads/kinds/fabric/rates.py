@@ -12,7 +12,7 @@ from testbed.base.nearest import nearest
 
 @dataclass(frozen=True)
 class RateSettings:
-    """What a rule makes a learning rate of.
+    """Settings from which a rule computes a learning rate.
 
     Attributes:
         learning_rate: of the workload, without a unit. It is C of ``worst_case`` and 1 / L of ``adaptive``.
@@ -26,31 +26,32 @@ class RateSettings:
 
 
 Rule = Callable[[RateSettings, int, int], float]
-"""From settings, the iteration t from 1 on and the delay tau of an update, a learning rate."""
+"""Computes a learning rate from settings, the iteration t from 1 on, and the delay tau of an update."""
 
 
 def constant(settings: RateSettings, iteration: int, delay: int) -> float:  # noqa: ARG001
-    """The workload's own, whatever the delay (eq. 1)."""
+    """Return the workload's own rate, whatever the delay (eq. 1)."""
     return settings.learning_rate
 
 
 def worst_case(settings: RateSettings, iteration: int, delay: int) -> float:  # noqa: ARG001
-    """``C / sqrt(tau_max t)``: every update as if it were the most stale (section 3.1, after its source [7])."""
+    """Return ``C / sqrt(tau_max t)``: every update as if it were the most stale (section 3.1, after its source [7])."""
     assert settings.delay_bound is not None  # rule() has refused it
     return settings.learning_rate / sqrt(settings.delay_bound * iteration)
 
 
 def adaptive(settings: RateSettings, iteration: int, delay: int) -> float:
-    """``1 / (L + c sqrt(t + tau))``, with ``L = 1 / learning_rate``: less for an update that is more stale (eq. 21)."""
+    """Return ``1 / (L + c sqrt(t + tau))``, with ``L = 1 / learning_rate``: less for an update that is more stale (eq.
+    21)."""
     return 1 / (1 / settings.learning_rate + settings.c * sqrt(iteration + delay))
 
 
 RULES: Mapping[str, Rule] = {one.__name__: one for one in (constant, worst_case, adaptive)}
-"""By name."""
+"""The rules by name."""
 
 
 def rule(name: str, settings: RateSettings) -> Rule:
-    """The rule of that name.
+    """Return the rule of that name.
 
     Raises:
         SchemeError: there is none, or its settings make no rate.

@@ -1,4 +1,4 @@
-"""What a trial's replica has done: its account held against the server's, and how far it was behind at each commit."""
+"""Account of a trial's replica, checked against the server's: how far it was behind at each commit."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from testbed.workloads.kinds.fabric.sums import rates
 from testbed.workloads.learning.updates import Update
 
 MOST_APART = 1e-4
-"""Of the weights' norm. A replica sums other updates together than the server, so its roundings are others. Trained
-weights came within 1e-6 of each other."""
+"""Largest distance of the replica's weights from the server's in the end, as a share of the weights' norm. A replica
+sums other updates together than the server, so its rounding errors differ. Trained weights came within 1e-6 of each
+other."""
 Counted = tuple[Update, bool, float]
 """An update that was sent, whether it was applied, and the rate at which it was."""
 _SAME_RATE = 1e-6
-"""Rates that differ by less, as a share, are one: what a sum says of them is rounded."""
+"""Rates that differ by less, as a share, count as the same: the rates that follow from a sum are rounded."""
 
 
 @dataclass(frozen=True)
 class Replicated:
-    """What came of it; nothing where there is no replica.
+    """Result of the check of a replica; empty where there is no replica.
 
     Attributes:
         wrong: what is wrong with the accounts; empty if nothing is.
@@ -46,7 +47,7 @@ class Replicated:
 def replicated(
     plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line], copied: Sequence[Line], lines: Sequence[float]
 ) -> Replicated:
-    """``copied`` is the replica's journal, and ``lines`` is what it tells of its weights."""
+    """Check the replica; ``copied`` is its journal, and ``lines`` is what it reports of its weights."""
     off = apart(server["lines"], lines)
     momentum = server["momentum"]
     wrong = other(counted(journal, momentum), counted(copied, momentum)) or _impossible(server["leads"], journal)
@@ -59,7 +60,8 @@ def replicated(
 
 
 def until(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> Replicated:
-    """How far it was behind at each step of a journal, or of its beginning, while there were server and replica."""
+    """Compute how far the replica was behind at each step of a journal, or of its beginning, while there were server
+    and replica."""
     commits = list(_commits(plan, server, journal))
     metrics = {
         "divergence_max": max((divergence for _, _, divergence in commits), default=0.0),
@@ -72,7 +74,7 @@ def until(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> R
 
 
 def _bounds(plan: Fabric) -> dict[str, float]:
-    """How far behind the replica may be."""
+    """Return the bounds on how far behind the replica may be."""
     options = plan.options
     found = {
         "divergence_allowed": options.divergence_bound,
@@ -82,7 +84,7 @@ def _bounds(plan: Fabric) -> dict[str, float]:
 
 
 def _breaches(plan: Fabric, commits: Iterable[tuple[Line, int, float]]) -> dict[str, float]:
-    """How many commits went beyond a bound of the divergence, as a single update may."""
+    """Count the commits that went beyond a bound of the divergence, as a single update may."""
     bound = plan.options.divergence_bound
     if bound is None:
         return {}
@@ -91,7 +93,7 @@ def _breaches(plan: Fabric, commits: Iterable[tuple[Line, int, float]]) -> dict[
 
 
 def other(journal: Iterable[Counted], copied: Iterable[Counted]) -> str:
-    """What the replica has done otherwise than the server; empty if nothing."""
+    """Describe the first update with which the replica dealt otherwise than the server; empty if there is none."""
     for at, (one, another) in enumerate(zip_longest(journal, copied)):
         if one is None or another is None or one[:2] != another[:2]:
             return f"update {at} was {one} to the server, and {another} to the replica"
@@ -101,7 +103,7 @@ def other(journal: Iterable[Counted], copied: Iterable[Counted]) -> str:
 
 
 def counted(journal: Sequence[Line], momentum: float) -> Iterator[Counted]:
-    """Each update that was sent, whether it was applied, and the rate at which it was."""
+    """Yield each update that was sent, whether it was applied, and the rate at which it was."""
     for line in journal:
         if line.fate != Fate.DROPPED:
             for update, rate in zip(line.updates, rates(line.shares, momentum), strict=True):
@@ -109,7 +111,7 @@ def counted(journal: Sequence[Line], momentum: float) -> Iterator[Counted]:
 
 
 def _impossible(leads: Sequence[int], journal: Sequence[Line]) -> str:
-    """Why the replica cannot have had so many updates; empty if it can."""
+    """Say why the replica cannot have had so many updates; empty if it can."""
     sent = sum(len(line.updates) for line in journal if line.fate != Fate.DROPPED)
     if len(leads) != len(journal) or list(leads) != sorted(leads) or (leads and not 0 <= leads[0] <= leads[-1] <= sent):
         return f"the replica is said to have had {list(leads)[:20]} of {sent} updates at {len(journal)} steps"
@@ -117,7 +119,8 @@ def _impossible(leads: Sequence[int], journal: Sequence[Line]) -> str:
 
 
 def _commits(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -> Iterator[tuple[Line, int, float]]:
-    """Of each step of what was sent, by how many updates the replica was behind, and the bound of the divergence."""
+    """Yield each step of what was sent, by how many updates the replica was behind then, and the bound of the
+    divergence."""
     lead, norms, world = plan.options.lead(server["momentum"]), dict(map(tuple, server["norms"])), len(plan.workers)
     for line, had in zip(journal, server["leads"][: len(journal)], strict=True):
         if line.fate == Fate.DROPPED:
@@ -132,8 +135,8 @@ def _commits(plan: Fabric, server: Mapping[str, Any], journal: Sequence[Line]) -
 
 
 def with_behind(samples: pd.DataFrame, found: Replicated) -> pd.DataFrame:
-    """The samples with ``behind`` and ``divergence``, NaN of updates that were not sent, or decided when one of the two
-    was lost; as they are without a replica."""
+    """Return the samples with ``behind`` and ``divergence``, NaN for updates that were not sent, or decided when one of
+    the two was lost; unchanged without a replica."""
     if found.behind is None:
         return samples
     known = zip(samples["rank"].tolist(), samples["iteration"].tolist(), strict=True)

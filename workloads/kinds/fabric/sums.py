@@ -1,4 +1,5 @@
-"""What each update of a group counts in its sums, so that weights become what they would one by one.
+"""Shares of each update of a group in its sums, chosen so that weights change as they would by one update after
+another.
 
 With momentum gamma, velocity v and weights w, an update g of rate r changes them to v' = gamma v + r g and w' = w - v'
 (eq. 2; the learning rate and 1/N are left out here, for they multiply all of it). After m of them, g_1 to g_m::
@@ -19,29 +20,30 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Share = tuple[float, float]
-"""What an update counts in the sum for the weights, and in that for the velocity."""
+"""The factor of an update in the sum for the weights, and in that for the velocity."""
 
 
 def shares(rates: Sequence[float], momentum: float) -> tuple[Share, ...]:
-    """Of each update of a group, in its order; ``rates`` are what its learning rate is of the workload's."""
+    """Compute the shares of each update of a group, in its order; ``rates`` are the ratios of their learning rates to
+    the workload's."""
     last = len(rates) - 1
     return tuple((rate * _series(momentum, last - at), rate * momentum ** (last - at)) for at, rate in enumerate(rates))
 
 
 def rates(parts: Sequence[Share], momentum: float) -> list[float]:
-    """What the learning rates were of which :func:`shares` made these; of an update alone, what it counts."""
+    """Compute the ratios of learning rates of which :func:`shares` made these; for an update alone, its factor."""
     last = len(parts) - 1
     return [weights / _series(momentum, last - at) for at, (weights, _) in enumerate(parts)]
 
 
 def history(momentum: float, updates: int) -> tuple[float, float]:
-    """What the velocity before a group of so many updates counts in the change of the weights, and in the velocity
-    after it."""
+    """Return the factors of the velocity before a group of so many updates: in the change of the weights, and in the
+    velocity after it."""
     return _series(momentum, updates) - 1.0, momentum**updates
 
 
 def _series(momentum: float, last: int) -> float:
-    """1 + gamma + .. + gamma^last."""
+    """Compute 1 + gamma + .. + gamma^last."""
     return float(sum(momentum**power for power in range(last + 1)))
 
 
@@ -63,7 +65,7 @@ class Sums:
         return self._next == len(self._parts)
 
     def add(self, at: int, update: Floats) -> None:
-        """The update of the member ``at`` is there.
+        """Add the update of the member ``at``, which is there, as soon as all before it are added.
 
         Raises:
             ValueError: it was there before.

@@ -1,4 +1,4 @@
-"""What is told of a trial whose server was lost, and whose replica has served since: one journal of two processes."""
+"""Account of a trial whose server was lost, and whose replica has served since: one journal of two processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.workloads.learning.updates import Step, Update
 
 @dataclass(frozen=True)
 class TakenOver:
-    """What the two have told.
+    """The reports of the server and of its replica, put together.
 
     Attributes:
         server: the last line of a server that has decided all that was decided, put together from both.
@@ -39,7 +39,8 @@ class TakenOver:
 
 
 def taken_over(plan: Fabric, done: Sequence[Mapping[str, Any]]) -> TakenOver | None:
-    """From processes' last lines and what the server has told as it went; None if the replica has not served.
+    """Read it from processes' last lines and from what the server reported as it went; None if the replica has not
+    served.
 
     Raises:
         WorkerError: the two contradict each other.
@@ -80,15 +81,15 @@ def taken_over(plan: Fabric, done: Sequence[Mapping[str, Any]]) -> TakenOver | N
 def _behind(
     plan: Fabric, server: Mapping[str, Any], every: Sequence[Line], count: int, loss: Mapping[str, float]
 ) -> Replicated:
-    """How far the replica was behind at each step of the server, of which ``count`` are in the history that goes on.
-    What the server did besides moved its weights; but the replica has decided again what becomes of those updates, and
-    so nothing is known of them."""
+    """Compute how far the replica was behind at each step of the server, of which ``count`` are in the history that
+    goes on. Later steps of the server moved its weights; but the replica has decided again on their updates, so nothing
+    is reported about them."""
     metrics = until(plan, server, every).metrics
     return replace(until(plan, server, every[:count]), metrics={**metrics, **loss})
 
 
 def _steps_of(every: Sequence[Line], entries: int) -> int:
-    """How many of these lines have so many entries.
+    """Return how many of these lines have so many entries.
 
     Raises:
         WorkerError: none have.
@@ -102,20 +103,20 @@ def _steps_of(every: Sequence[Line], entries: int) -> int:
 
 
 def _without(line: Line, decided: set[Update]) -> Line:
-    """What the replica has decided itself of a line."""
+    """Return the part of a line that the replica has decided itself."""
     left = [at for at, update in enumerate(line.updates) if update not in decided]
     return Line(line.fate, tuple(line.updates[at] for at in left), tuple(line.shares[at] for at in left))
 
 
 def _raw(line: Line, world: int) -> list[Any]:
-    """A line as processes tell it."""
+    """Return a line as processes report it."""
     numbers = [update.iteration * world + update.rank for update in line.updates]
     return [int(line.fate), numbers, [update.version for update in line.updates], line.shares]
 
 
 def _steps(every: Sequence[Line], copied: Sequence[Line], own_from: int, first: Mapping[int, int]) -> Iterator[Step]:
-    """The steps of both. The replica's come once the server has made their updates, so that no gradient is kept for
-    longer than it was behind."""
+    """Yield the steps of both. The replica's come once the server has made their updates, so that no gradient is kept
+    for longer than the replica was behind."""
     made: set[tuple[int, int]] = set()
     waiting = iter(enumerate(copied))
     at, line = next(waiting, (0, None))
@@ -131,7 +132,7 @@ def _steps(every: Sequence[Line], copied: Sequence[Line], own_from: int, first: 
 
 
 def _step(line: Line, by: str, first: Mapping[int, int]) -> Step:
-    """``first`` are, by rank, the first iterations that were computed on the replica's weights."""
+    """Make a step; ``first`` are, by rank, the first iterations that were computed on the replica's weights."""
     updates = tuple(
         replace(update, on_former=update.rank not in first or update.iteration < first[update.rank])
         for update in line.updates
@@ -142,8 +143,8 @@ def _step(line: Line, by: str, first: Mapping[int, int]) -> Step:
 def _loss(
     plan: Fabric, server: Mapping[str, Any], every: Sequence[Line], copied: Sequence[Line], own_from: int, had: int
 ) -> dict[str, float]:
-    """What the server had applied that the replica had not when it took over. The bound is on what the
-    replica ``had`` not got by then: it applies whatever it has got before it serves.
+    """Count the updates that the server had applied, and the replica had not, when it took over. The bound is on the
+    updates that the replica had not got by then (it ``had`` so many): it applies whatever it has got before it serves.
 
     Raises:
         WorkerError: that was more than the bound allows, or the replica had less than the server counted on.

@@ -1,4 +1,4 @@
-"""What a synchronous trial has done whose sums a scheduler has planned."""
+"""Checks of a synchronous trial whose sums a scheduler has planned, after it ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.workloads.kinds.fabric.plan import Fabric
 
 
 def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-    """The samples, and what was sent.
+    """Return the samples, and what was sent.
 
     Raises:
         WorkerError: the processes' accounts cannot be, or contradict each other.
@@ -37,8 +37,8 @@ def told(plan: Fabric, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]],
 
 
 def whole(journals: Sequence[Sequence[Any]], plan: Fabric) -> tuple[Sequence[Any], str]:
-    """The lines of all journals in the order of iterations, and which root has told of another one's; empty if none
-    has."""
+    """Merge the lines of all journals in the order of iterations, and describe the first root that has reported another
+    root's iteration; empty if none has."""
     if not plan.roots:
         (journal,) = journals
         return journal, ""
@@ -51,7 +51,8 @@ def whole(journals: Sequence[Sequence[Any]], plan: Fabric) -> tuple[Sequence[Any
 
 
 def problem(journal: Sequence[Line], world: int, iterations: int) -> str:
-    """What is wrong with a journal; empty if nothing is. Each sum must have each worker's gradient of it once."""
+    """Describe the first mistake in a journal; empty if it is right. Each sum must have each worker's gradient of it
+    once."""
     updates = [update for line in journal if line.fate.is_applied for update in line.updates]
     if len(updates) != world * iterations:
         return f"{len(updates)} gradients were added, of {world * iterations}"

@@ -1,4 +1,4 @@
-"""What synchronous schemes declare whose sums a scheduler plans."""
+"""The kind of synchronous schemes whose sums a scheduler plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MLfabric-S does on a topology, and what a synchronisation costs as it ran."""
+"""The plan of MLfabric-S on a topology, and the cost of a synchronisation as it ran."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class Synchronous(Fabric):
 
 
 Nic = tuple[int, float]
-"""Of a node: how many links it has, and their mean rate (bit/s)."""
+"""Links of a node: how many it has, and their mean rate (bit/s)."""
 
 
 @dataclass(frozen=True, eq=False)
 class SumsCost(UpdatesCost):
-    """What an average synchronisation has cost. Each goes other ways, so bytes of links bound none of them. What bounds
-    each is how many gradients can get to the server in a time, and how many workers can get the sum.
+    """Cost of an average synchronisation as it ran. Each synchronisation goes other ways, so bytes of links bound none
+    of them. Each is bounded by how many gradients can get to the server in a time, and by how many workers can get the
+    sum.
 
     Let a gradient take g on the server's link. In a time t, t/g gradients or sums get there. A gradient that does not
     come by itself is in a sum; the aggregator had it before it sent the sum, which took g. So in what is left of t its
@@ -59,16 +60,17 @@ class SumsCost(UpdatesCost):
     window_s: float
 
     def bound_s(self, shaper: Shaper = IDEAL) -> float:
-        """Lower bound of GST, whatever has left before the last gradient is ready: that one there, and the sum back to
-        everybody."""
+        """Return a lower bound of GST (s), whatever has left before the last gradient is ready: the time of that one to
+        the server, and of the sum back to all workers."""
         return min(self._own_s(node, shaper) for node in self.workers) + self._back_s(shaper)
 
     def done_s(self, ready_s: Mapping[int, float], shaper: Shaper) -> float:
-        """The first moment at which everybody can have the sum, given when each worker (by node) has its gradient."""
+        """Return the first moment at which all workers can have the sum, given when each worker (by node) has its
+        gradient."""
         return self._gathered_s(ready_s, shaper) + self._back_s(shaper)
 
     def least_jct_s(self, pace_s: Floats, shaper: Shaper) -> float:
-        """Of iterations that follow each other; ``pace_s`` is float64[workers, iterations].
+        """Return the least time (s) of iterations that follow each other; ``pace_s`` is float64[workers, iterations].
 
         Workers begin an iteration as they get the sum before it. The last m of N get it when the first N - m + 1 of
         them may have it, so their gradients leave so much later, and the least pace. And a worker alone gets the sum,
@@ -85,8 +87,8 @@ class SumsCost(UpdatesCost):
         return first_s + sum(later_s) + self._back_s(shaper)
 
     def _gathered_s(self, ready_s: Mapping[int, float], shaper: Shaper) -> float:
-        """When the server has all gradients: from any moment on, those that were not ready before have still to get
-        there."""
+        """Return when the server has all gradients: from any moment on, those that were not ready before have still to
+        get there."""
         first_s = min(ready_s.values()) + self.window_s
         leaves_s = {node: max(at_s, first_s) for node, at_s in ready_s.items()}
         late = sorted(leaves_s, key=lambda node: leaves_s[node], reverse=True)
@@ -95,11 +97,11 @@ class SumsCost(UpdatesCost):
         return max(*one_s, *(leaves_s[node] + least_s for node, least_s in zip(late, moments_s, strict=True)))
 
     def _back_s(self, shaper: Shaper) -> float:
-        """From then on until everybody has the sum."""
+        """Return the time (s) from then on until all workers have the sum."""
         return max(self._moments_s(len(self.workers), shaper)[-1], *(self._own_s(one, shaper) for one in self.workers))
 
     def _moments_s(self, count: int, shaper: Shaper) -> list[float]:
-        """The least time in which 1, 2, .. gradients get to the server, or so many workers get the sum."""
+        """Compute the least times in which 1, 2, .. gradients get to the server, or so many workers get the sum."""
         counts = range(1, count + 1)
         moments_s = [self._link_s(self.server, one, shaper) for one in counts]
         for node in self.aggregators:
@@ -112,7 +114,7 @@ class SumsCost(UpdatesCost):
         return sorted(moments_s)[:count]
 
     def _own_s(self, node: int, shaper: Shaper) -> float:
-        """One gradient or sum between a worker and the server."""
+        """Return the time (s) of one gradient or sum between a worker and the server."""
         return max(self._link_s(self.workers[node], 1, shaper), self._link_s(self.server, 1, shaper))
 
     def _link_s(self, nic: Nic, count: int, shaper: Shaper) -> float:
@@ -122,9 +124,9 @@ class SumsCost(UpdatesCost):
 
 @dataclass(frozen=True, eq=False)
 class RootsCost(SumsCost):
-    """The same where each iteration has a root that any of the workers may be. Its own gradient and sum need no link.
-    So of m gradients m - 1 come from others, as to a server on the root's links; the least time is that with the best
-    root. The last gradient may be the root's own, and then nothing but the sum is on the way. The sum passes each
+    """Cost where each iteration has a root that any of the workers may be. The root's own gradient and sum need no
+    link. So of m gradients m - 1 come from others, as to a server on the root's links; the least time is that with the
+    best root. The last gradient may be the root's own, and then only the sum is on the way. The sum passes each
     worker's links, for the root is not alone."""
 
     def _back_s(self, shaper: Shaper) -> float:
@@ -139,7 +141,8 @@ class RootsCost(SumsCost):
         return 0.0
 
     def _by_root(self) -> Iterable[SumsCost]:
-        """As if the root were a server. Of workers with the same links that may sum, or that may not, one is enough."""
+        """Yield the cost for each root as if it were a server. Of workers with the same links that may sum, or that may
+        not, one is enough."""
         told = {field.name: getattr(self, field.name) for field in fields(SumsCost)}
         alike = {(nic, node in self.aggregators): node for node, nic in self.workers.items()}
         for root in alike.values():
@@ -149,7 +152,7 @@ class RootsCost(SumsCost):
 
 
 def cost_of(moved: Iterable[Sent], plan: Fabric, topology: Topology, gradient_bytes: float) -> SumsCost:
-    """Of what is sent."""
+    """Compute the cost of what is sent."""
 
     def nic(node: int) -> Nic:
         rates_bps = [topology.links[link // 2].rate_bps for link in topology.ports[node]]

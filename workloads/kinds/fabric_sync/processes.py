@@ -1,4 +1,4 @@
-"""What differs where sums are made: nobody applies anything, and a worker gets the sum of all gradients.
+"""Processes where sums are made: unlike others, none applies updates, and a worker gets the sum of all gradients.
 
 A server makes all sums, or in each iteration the daemon on the host of one of the workers, its root: a server that has
 no connections of its own, and speaks through its daemon.
@@ -41,13 +41,14 @@ class SumsClient(Client):
         return {}
 
     def step(self, model: Model, world: int) -> None:
-        """The worker's own optimiser takes the step."""
+        """Do nothing to the gradient: the worker's own optimiser takes the step."""
         model.step(world)
 
 
 class SumsServer(Server):
-    """Adds gradients up, a round at a time. It tells what became of a round's gradients once it has all of them, and
-    gives that sum until the next one is whole: the next gradients may come before the last worker is given it."""
+    """A server that adds gradients up, a round at a time. It reports the fates of a round's gradients once it has all
+    of them, and gives that sum until the next one is whole: the next gradients may come before the last worker is given
+    it."""
 
     def __init__(self, plan: Fabric, node: int, sockets: Mapping[int, socket], floats: int) -> None:
         self._total: Floats = np.zeros(floats, np.float32)
@@ -73,7 +74,7 @@ class SumsServer(Server):
 
 @dataclass(frozen=True)
 class Voice:
-    """How a root speaks through its daemon.
+    """The functions through which a root uses its daemon's connections.
 
     Attributes:
         say: as :meth:`.exchange.Exchange._say`.
@@ -87,15 +88,15 @@ class Voice:
 
 
 class Root(SumsServer):
-    """Makes the sums of those iterations whose root its host is. Its journal has only these, and others know all: it
-    tells them numbers that count all iterations."""
+    """Server for the iterations whose root its host is. Its journal has only these, while other processes count all
+    iterations: it translates versions and numbers of entries for them."""
 
     def __init__(self, plan: Fabric, node: int, floats: int, voice: Voice) -> None:
         super().__init__(plan, node, {}, floats)
         self._voice = voice
 
     def hear(self, connection: Connection, note: Note) -> None:
-        """The scheduler tells the server's part something.
+        """Take a note of the scheduler to the server's part.
 
         Raises:
             WorkerError: it cannot be.
@@ -103,7 +104,7 @@ class Root(SumsServer):
         self._came(connection, note, None)
 
     def take(self, source: int, note: Gradient, floats: Floats) -> None:
-        """A gradient is here, or a sum, from a node, which may be this one; the scheduler knows of it.
+        """Take a gradient, or a sum, that has come from a node, which may be this one; the scheduler knows of it.
 
         Raises:
             WorkerError: a part of it was here before.
@@ -137,7 +138,7 @@ class RootDaemon(Daemon):
         self._root = Root(plan, node, len(memory.weights), Voice(self._say_or_give, self._pace_others, self._at))
 
     def said(self) -> dict[str, Any]:
-        """As :meth:`.server.Server.said`, of the iterations whose root it was."""
+        """Report as :meth:`.server.Server.said`, on the iterations whose root it was."""
         return self._root.said()
 
     def close(self) -> None:
@@ -154,7 +155,7 @@ class RootDaemon(Daemon):
         return self._node in self._plan.servers_at(note.members[0] // len(self._plan.workers))
 
     def _fits(self, note: Gradient) -> bool:
-        """A root gets sums of others, too."""
+        """Whether a root, or an aggregator, may get this: a root gets sums of others, too."""
         if not note.members or note.members[0] < 0:
             return False
         if not self._is_root_of(note):
@@ -168,7 +169,7 @@ class RootDaemon(Daemon):
             super()._collect(source, note, floats)
 
     def _say_or_give(self, node: int, note: Note, floats: Floats | None) -> None:
-        """To another node, or its own worker's sum to that."""
+        """Send a note to another node, or give the sum to the worker here."""
         if node == self._node and isinstance(note, Weights) and floats is not None:
             np.copyto(self._memory.weights, floats)
             self._take_weights(self._by_node[node], note, floats)

@@ -1,4 +1,4 @@
-"""Synchronous schemes, along the trees of a forest that our engine runs."""
+"""The kind of synchronous schemes, along the trees of a forest that our engine runs."""
 
 from testbed.workloads.kinds.forest.kind import KIND
 

@@ -1,4 +1,4 @@
-"""What synchronous schemes declare."""
+"""The kind of synchronous schemes, whose forests our engine runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 MOST_ROUNDED = 1e-3 * LARGEST
-"""By how much fixed point may change a sum of a profile's values, which are whole numbers up to ``LARGEST``."""
+"""Largest change that fixed point may make to a sum of a profile's values, which are whole numbers up to
+``LARGEST``."""
 HALF = 0.5
-"""What is off by less than this is the whole number that it should be after rounding."""
+"""A sum that is off by less than this becomes, by rounding, the whole number that it should be."""
 MOST_EDGES = 20_000
-"""Of a forest: with more, who was ready when is not followed edge by edge, and the bound is that of all bytes from the
-first worker's gradient on. Most networks of up to 128 workers have fewer."""
+"""Number of edges of a forest up to which it is followed edge by edge who was ready when. With more, the bound is that
+of all bytes from the first worker's gradient on. Most networks of up to 128 workers have fewer."""
 
 
 class ForestKind(KindOfForests):
@@ -144,7 +145,8 @@ class ForestKind(KindOfForests):
 
 
 def own_order(plan: Forest, wanted: str, bound: str) -> SpecError:
-    """The error about a priority, or a forward pass that begins early, where chunks come in an order of their own."""
+    """Make the error about a priority, or a forward pass that begins early, where chunks come in an order of their
+    own."""
     return SpecError(
         f"scheme {plan.scheme} takes no {wanted}: {bound} its chunks in an order of their own",
         fix=f"remove {wanted}, or compare it with other schemes in an experiment of its own",
@@ -152,7 +154,8 @@ def own_order(plan: Forest, wanted: str, bound: str) -> SpecError:
 
 
 def _check_scale(plan: Forest) -> None:
-    """A profile's values are known, so that what fixed point makes of them is; of what is trained, trials tell."""
+    """Check the effect of fixed point on a profile's values, which are known beforehand; that on trained values shows
+    in trials."""
     assert plan.fixed is not None
     if plan.fixed.scale is None:
         return
@@ -172,7 +175,8 @@ def _check_scale(plan: Forest) -> None:
 
 
 def _check_whole(plan: Forest, largest: int) -> None:
-    """Whole numbers up to ``largest`` must come out of fixed point as they went in, once they are rounded again."""
+    """Check that whole numbers up to ``largest`` come out of fixed point as they went in, once they are rounded
+    again."""
     assert plan.fixed is not None
     scale, world = plan.fixed.scale or (2**31 - 1) / (len(plan.workers) * 2 * largest), len(plan.workers)
     if scale * largest >= 2**31:

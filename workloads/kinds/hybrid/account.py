@@ -1,4 +1,4 @@
-"""What a hybrid trial has done: bytes between servers, and for how long servers waited for messages."""
+"""Account of a hybrid trial: bytes between servers, and how long servers waited for messages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from testbed.workloads.kinds.evidence import Exchanged
 from testbed.workloads.kinds.hybrid.plan import Plan
 
 WAITS = ("mp_wait_forward_s", "mp_wait_backward_s")
-"""By phase, for how long a server had nothing to compute in an iteration for want of messages."""
+"""Columns, by phase, of how long (s) a server had nothing to compute in an iteration for want of messages."""
 LATE = "late_s"
-"""How long after they were due all passes of a server were done."""
+"""Column of how long (s) after they were due all passes of a server were done."""
 
 
 def told(plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-    """The samples, of which the waits by phase are metrics, and the bytes between servers.
+    """Return the samples, of which the waits by phase are metrics, and the bytes between servers.
 
     Raises:
         WorkerError: a server has sent another one more or fewer bytes than the plan says.
@@ -44,7 +44,7 @@ def told(plan: Plan, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], i
 
 
 def _with_overrun(samples: pd.DataFrame) -> pd.DataFrame:
-    """The samples, where no overrun is longer than what it can have changed.
+    """Return the samples, where no overrun is longer than the delay that it can have caused.
 
     A step that misses its due time may be made up for by the steps that follow. If no server waits for what it sends,
     and all are done in time, nothing has become longer. So the AllReduces of an iteration begin no later than they
@@ -55,7 +55,7 @@ def _with_overrun(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(plan: Plan, sent: Mapping[tuple[int, int], int], iterations: int) -> list[Exchanged]:
-    """What was sent by source and destination, beside what the plan says, in order."""
+    """List the bytes sent by source and destination, beside those of the plan, in order."""
     expected = {(src, dst): iterations * round(count) for src, dst, count in plan.flows}
     messages = Counter[tuple[int, int]]()
     for one in plan.messages:

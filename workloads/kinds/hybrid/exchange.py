@@ -38,7 +38,7 @@ _NUMBER = (1 << CHUNK_BITS) - 1
 
 @dataclass(frozen=True)
 class Buffers:
-    """Of one server, by message number: the other server, and the floats that are sent from or received into.
+    """Buffers of one server, by message number: the other server, and the floats that are sent from or received into.
 
     What is sent has to stay as it is until the answer has come.
     """
@@ -47,7 +47,7 @@ class Buffers:
     incoming: Mapping[int, tuple[int, Floats]]
 
     def between(self, nodes: Sequence[int]) -> Buffers:
-        """The same with the node of each server in its place."""
+        """Return the same buffers with the node of each server in its place."""
         out, into = (
             {number: (nodes[server], floats) for number, (server, floats) in one.items()}
             for one in (self.outgoing, self.incoming)
@@ -56,7 +56,7 @@ class Buffers:
 
 
 class ExchangeEngine(Engine):
-    """Sums gradients as :class:`Engine`, and exchanges messages before."""
+    """An engine that sums gradients as :class:`Engine` does, and exchanges messages before."""
 
     def __init__(
         self,
@@ -72,26 +72,26 @@ class ExchangeEngine(Engine):
         self._outgoing = {number: (to, one.data.cast("B")) for number, (to, one) in buffers.outgoing.items()}
         self._incoming = {number: (of, one.data.cast("B")) for number, (of, one) in buffers.incoming.items()}
         self._parts = dict.fromkeys(self._incoming, 0)
-        """By message, how many parts of it have come."""
+        """Number of parts that have come of each message."""
         self._arrived: list[tuple[int, float]] = []
         self._owed = dict.fromkeys(self._incoming, 0)
-        """By message, how often it is to come until the end of this iteration; -1 of one that came early."""
+        """Number of times that each message is to come until the end of this iteration; -1 for one that came early."""
         self._seen: Mapping[str, float] = {}
 
     def expect(self) -> None:
-        """Another iteration begins: each message comes once more."""
+        """Begin another iteration, in which each message comes once more."""
         for number in self._owed:
             self._owed[number] += 1
 
     def send(self, number: int) -> None:
-        """Let a message leave."""
+        """Queue a message for sending."""
         peer, payload = self._outgoing[number]
         self._by_node[peer].push_split(self._base + number, payload)
         self._move()
 
     def saw(self, mp_wait_s: Mapping[Phase, float], late_s: float) -> None:
-        """For the sample of this iteration: by phase, for how long the server waited for messages; and how late its
-        passes were done."""
+        """Store two measurements for the sample of this iteration: by phase, for how long (s) the server waited for
+        messages; and how late (s) its passes were done."""
         self._seen = {f"mp_wait_{phase}_s": waited_s for phase, waited_s in mp_wait_s.items()} | {"late_s": late_s}
 
     @property
@@ -99,19 +99,20 @@ class ExchangeEngine(Engine):
         return self._seen
 
     def said(self) -> dict[str, Any]:
-        """To whom it has sent how many bytes of messages and chunks, headers not included."""
+        """Report how many bytes of messages and chunks it has sent to each node, headers not included."""
         sent = dict.fromkeys(map(str, self._by_node), 0)
         for connection in self._connections:
             sent[str(connection.node)] += connection.payload_bytes
         return {"payload_bytes": sent}
 
     def arrived(self) -> list[tuple[int, float]]:
-        """Messages that have come since this was last asked: the number, and when it was there (``time.monotonic``)."""
+        """List the messages that have come since the last call: the number, and when it was there
+        (``time.monotonic``)."""
         found, self._arrived = self._arrived, []
         return found
 
     def wait_message(self, timeout_s: float) -> None:
-        """Move messages until one is there that :meth:`arrived` has not told.
+        """Move messages until one is there that :meth:`arrived` has not listed.
 
         Raises:
             TrialTimeoutError: nothing moved for ``timeout_s``; names those waited for.
@@ -157,7 +158,7 @@ class ExchangeEngine(Engine):
         return came
 
     def _take_part(self, number: int, sender: int) -> None:
-        """A part of a message is there, and maybe with it all of it."""
+        """Note that a part of a message is there, and maybe with it the whole message."""
         self._parts[number] = (self._parts[number] + 1) % len(self._by_node[sender].connections)
         if not self._parts[number]:
             self._arrived.append((number, time.monotonic()))

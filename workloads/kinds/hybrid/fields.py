@@ -15,7 +15,7 @@ from testbed.workloads.sync.forest import Forest
 
 
 def of(plan: Plan) -> dict[str, Any]:
-    """What says all of a plan but its forest."""
+    """Return all of a plan but its forest, as JSON."""
     model = plan.model
     return {
         "model": {"name": model.name, "samples": model.samples, "operators": [asdict(one) for one in model.operators]},
@@ -25,7 +25,7 @@ def of(plan: Plan) -> dict[str, Any]:
 
 
 def plan(told: Mapping[str, Any], forest: Forest) -> Plan:
-    """The plan that :func:`of` took apart."""
+    """Rebuild the plan that :func:`of` took apart."""
     model = told["model"]
     operators = tuple(
         Operator(**{**one, "inputs": tuple(one["inputs"]), "tensors": tuple(one["tensors"])})

@@ -1,4 +1,4 @@
-"""What trials declare in which a strategy says who holds each operator (TopoOpt, sections 3.2 and 5.1)."""
+"""The kind of trials in which a strategy says which servers hold each operator (TopoOpt, sections 3.2 and 5.1)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 MOMENT_S = 1e-6
-"""A pace that takes no time, for a prediction that divides by it."""
+"""Pace that takes no time, for a prediction that divides by it."""
 MOST_BYTES = 1e18
-"""Memory of a server for a prediction: a strategy that does not fit is refused before."""
+"""Memory of a server for a prediction: a strategy that does not fit is refused earlier."""
 
 
 class HybridKind(Kind[Plan]):

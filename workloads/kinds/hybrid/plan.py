@@ -1,4 +1,4 @@
-"""What moves in an iteration of hybrid training: messages between operators, and AllReduces of groups of servers."""
+"""Plan of an iteration of hybrid training: messages between operators, and AllReduces of groups of servers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.groups import together
 
 Rings = Mapping[Holders, Sequence[Sequence[int]]]
-"""By members of an AllReduce group, the orders in which its rings pass them, which have equal parts of the gradient."""
+"""Orders in which the rings of an AllReduce group pass its members, by these members. The rings have equal parts of the
+gradient."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Every server is a worker, and its number is its rank: that of its node where the job has the whole network.
+    """A plan of hybrid training. Every server is a worker, and its number is its rank: that of its node where the job
+    has the whole network.
 
     Attributes:
         forest: each group's AllReduce, aligned: the groups are in the order of :attr:`layout`.
@@ -64,17 +66,17 @@ class Plan:
         return self.forest.nbytes
 
     def built_by(self, scheme: str) -> Plan:
-        """The same plan, of another expression."""
+        """Return the same plan with another expression."""
         return replace(self, forest=self.forest.built_by(scheme))
 
     @property
     def gradient_floats(self) -> int:
-        """Of all groups."""
+        """Floats of all groups' gradients."""
         return int(self.forest.share.sum())
 
     @cached_property
     def paces(self) -> tuple[float, ...]:
-        """For how much of the pace of a whole iteration each server computes."""
+        """Share of a whole iteration's pace for which each server computes."""
         return tuple(
             sum(step_s(self.model, step, 1.0) for step in steps(self.model, self.strategy, server, self.messages))
             for server in range(len(self.workers))
@@ -82,7 +84,7 @@ class Plan:
 
     @property
     def flows(self) -> Flows:
-        """Bytes between servers in one iteration, messages and AllReduces."""
+        """Bytes between servers in one iteration, of messages and AllReduces."""
         return added([flows(self.forest, FLOAT_BYTES * self.gradient_floats), self._exchanged])
 
     @property
@@ -94,16 +96,16 @@ class Plan:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Each (sender, receiver) once, sorted."""
+        """All (sender, receiver), each once, sorted."""
         sent = {(src, dst) for src, dst, _ in self._exchanged}
         return sorted(sent.union(forest_pairs(self.forest)))
 
     def neighbours(self, node: int) -> list[int]:
-        """Those that a server's node has a connection with, sorted."""
+        """Return the nodes that a server's node has a connection with, sorted."""
         return sorted({src + dst - node for src, dst in self.pairs if node in (src, dst)})
 
     def cost(self, topology: Topology) -> HybridCost:
-        """Of one iteration; ``rounds`` are those of the AllReduces.
+        """Compute the cost of one iteration; ``rounds`` are those of the AllReduces.
 
         Raises:
             TopologyError: two servers that send each other something have no route.
@@ -123,7 +125,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class HybridCost(Cost):
-    """What an iteration costs: bytes are those of messages and AllReduces, GST is that of the AllReduces.
+    """Cost of an iteration: bytes are those of messages and AllReduces, GST is that of the AllReduces.
 
     Attributes:
         reduced_bytes: float64[2 x links], those of AllReduces alone.
@@ -142,11 +144,13 @@ class HybridCost(Cost):
 
     @property
     def late_bytes(self) -> NDArray[np.float64]:
-        """A server has sent all its messages before its gradients are ready."""
+        """Bytes that leave after the gradients are ready: those of AllReduces, because a server has sent all its
+        messages before."""
         return self.reduced_bytes
 
     def least_jct_s(self, shaper: Shaper, pace_s: NDArray[np.float64]) -> float:
-        """The largest of three bounds; ``pace_s`` is float64[n, iterations], for how long each server computes.
+        """Return the largest of three lower bounds (s); ``pace_s`` is float64[n, iterations], for how long each server
+        computes.
 
         - *The server that ends an iteration last*, at E, begins the next one then. It computes before it has its
           gradients, and all that it sends in AllReduces has its own gradient in it. Its messages leave after E, too,
@@ -164,7 +168,7 @@ class HybridCost(Cost):
         return float(max(last_s, alone_s, links_s))
 
     def _own_s(self, shaper: Shaper, own_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64[n]: how long each server's busiest link takes for so many bytes."""
+        """Return float64[n]: how long (s) each server's busiest link takes for so many bytes."""
         found = np.zeros(int(self.tails.max()) + 1)
         np.maximum.at(found, self.tails, shaper.least_s(own_bytes, self.link_rate_bps))
         return found[self.servers]
@@ -172,7 +176,7 @@ class HybridCost(Cost):
 
 @dataclass(frozen=True, eq=False)
 class ReconfiguredCost(HybridCost):
-    """The same over circuits that moved meanwhile. Each server has still to send its own over its own links, whatever
+    """Cost over circuits that moved meanwhile. Each server has still to send its own bytes over its own links, whatever
     they are joined with."""
 
     moved: ClassVar[bool] = True
@@ -181,7 +185,7 @@ class ReconfiguredCost(HybridCost):
         return float(self._own_s(shaper, self.own_sum_bytes).max(initial=0.0))
 
     def _own_s(self, shaper: Shaper, own_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64[n]: how long the links of each server take, if each carries as much."""
+        """Return float64[n]: how long (s) the links of each server take, if each carries as much."""
         links = np.maximum(1, np.bincount(self.tails))
         sent_bytes = np.bincount(self.tails, own_bytes) / links
         mean_bps = np.bincount(self.tails, self.link_rate_bps) / links
@@ -190,7 +194,7 @@ class ReconfiguredCost(HybridCost):
 
 
 def _own_bytes(sent: Flows, topology: Topology) -> NDArray[np.float64]:
-    """float64[2 x links]: bytes on the first link of their ways."""
+    """Return float64[2 x links]: bytes on the first link of their ways."""
     found = np.zeros(2 * len(topology.links))
     for src, dst, count in sent:
         for path in topology.paths(src, dst):
@@ -204,7 +208,7 @@ def plan(
     strategy: Strategy,
     rings: Rings | None = None,
 ) -> Plan:
-    """``rings`` are those of groups (:attr:`Plan.rings`).
+    """Make the plan; ``rings`` are those of groups (:attr:`Plan.rings`).
 
     Raises:
         SpecError: the strategy is for another number of servers, or no two servers hold the same operator.

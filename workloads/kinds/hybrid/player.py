@@ -1,4 +1,5 @@
-"""One server's iterations, played at a pace: its passes when what they need is there, then the AllReduces.
+"""The iterations of one server, played at a pace: each pass when the messages that it needs are there, then the
+AllReduces.
 
 Passes follow an ideal clock (:mod:`testbed.workloads.kinds.hybrid.program.pace`). While a pass takes its time, messages
 move.
@@ -21,23 +22,23 @@ from testbed.workloads.kinds.hybrid.program.pace import Clock
 
 
 class Work(Protocol):
-    """What a server computes, one iteration after another."""
+    """The computing of a server, one iteration after another."""
 
     def begin(self, iteration: int) -> None:
-        """An iteration begins."""
+        """Begin an iteration."""
 
     def received(self, number: int) -> None:
-        """A message is there, be it of the next iteration."""
+        """Take a message that has come, maybe one of the next iteration."""
 
     def compute(self, step: Step) -> None:
-        """Take a step whose messages are all there; what it gives is in the buffers that it is sent from."""
+        """Take a step whose messages are all there; its results are then in the buffers that they are sent from."""
 
     def before_sums(self) -> Iterator[None]:
-        """What has to be done in an iteration before its sums begin and is no step of its model, a little at a time:
-        while steps take their time."""
+        """Yield while doing chores that come before an iteration's sums and are no step of its model, a little at a
+        time: while steps take their time."""
 
     def while_summing(self) -> Iterator[None]:
-        """What can be done once the sums have begun, a little at a time."""
+        """Yield while doing chores that can be done once the sums have begun, a little at a time."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Player:
     def __init__(
         self, plan: Plan, server: int, engine: ExchangeEngine, work: Work, compute: Compute, timeout_s: float
     ) -> None:
-        """``timeout_s`` is for how long nothing may move."""
+        """Set up; ``timeout_s`` is for how long nothing may move."""
         self._engine, self._work, self._timeout_s = engine, work, timeout_s
         self._agenda = Agenda(steps(plan.model, plan.strategy, server, plan.messages))
         self._clock = Clock(plan.model, compute)
@@ -80,7 +81,7 @@ class Player:
         self._chores: Iterator[None] = iter(())
 
     def iteration(self, number: int, release: Callable[[int], None]) -> Played:
-        """Play the one of this number; they come in turn, from 0 on. ``release`` starts a bucket of the engine's.
+        """Play the iteration of this number; they come in turn, from 0 on. ``release`` starts a bucket of the engine's.
 
         Raises:
             TrialTimeoutError, WorkerError: a neighbour is silent or gone.
@@ -122,7 +123,8 @@ class Player:
             self._agenda.arrived(number, moment_s)
 
     def _computed(self, step: Step, there_s: float) -> tuple[Step, float, float]:
-        """Compute a step whose needs were there at that moment; with the moment at which it was done."""
+        """Compute a step whose needs were there at ``there_s``; return it with that moment, and the one at which it was
+        done."""
         begun_s = time.monotonic()
         self._work.compute(step)
         now_s = time.monotonic()
@@ -130,9 +132,9 @@ class Player:
         return step, there_s, now_s
 
     def _take(self, step: Step, there_s: float, computed_s: float) -> None:
-        """Be busy for as long as a step takes that was computed, and send what it makes. If it sends nothing, and no
-        message is to come that could change what is next, the next step's end is waited for: to wake up after each of
-        many steps takes a processor longer than some paces."""
+        """Be busy for as long as a step takes that was computed, and send its results. If it sends nothing, and no
+        message is to come that could change what is next, wait at the end of the next step only: to wake up after each
+        of many steps takes a processor longer than some paces."""
         due_s = self._due_s = self._clock.due_s(step, there_s, computed_s)
         sent = [message.number for message in step.gives if not message.is_local]
         if sent or self._agenda.expects:
@@ -143,7 +145,7 @@ class Player:
         self._agenda.done(step, due_s)
 
     def _wait(self, due_s: float) -> None:
-        """Until then, let messages move, compute what is next, and do chores."""
+        """Wait until then; meanwhile let messages move, compute the next step, and do chores."""
         while (left_s := due_s - time.monotonic()) > 0:
             found = self._agenda.next() if self._is_paced else None
             if found is None:
@@ -153,7 +155,7 @@ class Player:
                 self._late_s = max(self._late_s, time.monotonic() - due_s)
 
     def _has_done_a_chore(self) -> bool:
-        """Do a little of what is to be done besides steps, if anything is left of that."""
+        """Do a little of the chores besides steps, and say whether any was left."""
         begun_s = time.monotonic()
         is_left = next(self._chores, self) is not self
         self._compute_s += time.monotonic() - begun_s

@@ -1,4 +1,4 @@
-"""Which rings sum the gradients of a strategy's groups, as an arm's scheme says it."""
+"""Rings that sum the gradients of a strategy's groups, from an arm's scheme."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIX = "write scheme: ring, or multi_ring(strides=[1,3]), or multi_ring(permutat
 
 
 def planned(scheme: str, topology: Topology, model: Model, strategy: Strategy) -> Plan:
-    """The plan in which a scheme sums the gradients of each group.
+    """Make the plan in which a scheme sums the gradients of each group.
 
     Raises:
         SpecError, SchemeError: the scheme does not sum in the rings of groups, or lacks those of one.
@@ -30,9 +30,9 @@ def planned(scheme: str, topology: Topology, model: Model, strategy: Strategy) -
 
 
 def _rings(scheme: str, topology: Topology, groups: Sequence[Holders]) -> Rings:
-    """``ring``: one for each group, in the order of its servers. ``multi_ring(strides=[1,3])``: one for each stride in
-    each group. ``multi_ring(permutations=[[0,1,2],[0,2]])``: each is a ring of the group of the servers that it names.
-    """
+    """Return the rings of groups. ``ring``: one for each group, in the order of its servers.
+    ``multi_ring(strides=[1,3])``: one for each stride in each group. ``multi_ring(permutations=[[0,1,2],[0,2]])``: each
+    is a ring of the group of the servers that it names."""
     call = parse(scheme, "ring", names_of)
     if call.name not in TAKEN:
         raise SpecError(f"scheme {call.name} does not sum in the groups of a strategy", fix=_FIX)
@@ -54,7 +54,7 @@ def _rings(scheme: str, topology: Topology, groups: Sequence[Holders]) -> Rings:
 
 
 def _named(permutations: Sequence[Sequence[int]], groups: Sequence[Holders]) -> Rings:
-    """By group, the rings that pass its servers."""
+    """Return the rings of each group: the permutations that pass its servers."""
     found: dict[Holders, list[Sequence[int]]] = {members: [] for members in groups}
     for order in permutations:
         members = tuple(sorted(order))

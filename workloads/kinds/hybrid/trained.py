@@ -1,4 +1,4 @@
-"""What a server computes that trains: its operators, and sketches of gradients and of their sums.
+"""The work of a server that trains: its operators, and sketches of gradients and of their sums.
 
 Each server sketches its own gradients of the operators that it shares with others. The sum of a group is sketched by
 the group's first server. So the sketches of all own gradients add up to those of all sums, as where each worker has the
@@ -52,33 +52,33 @@ class Trained:
 
     @property
     def loss(self) -> float | None:
-        """Of this iteration; None where the server finds none."""
+        """Loss of this iteration; None where the server computes none."""
         return self._server.loss
 
     @property
     def weights(self) -> Floats:
-        """Of all operators; of those that others hold, there are none."""
+        """Weights of all operators; those of operators that only others hold are missing."""
         return self._server.weights
 
     def begin(self, iteration: int) -> None:
-        """An iteration begins. Each shared operator takes the step of SGD when it is needed, so that the first outputs
+        """Begin an iteration. Each shared operator takes the step of SGD when it is needed, so that the first outputs
         do not wait for all of them."""
         self._iteration, self._left, self._is_forward = iteration, len(self._server.steps), True
         self._server.begin(iteration)
 
     def before_sums(self) -> Iterator[None]:
-        """Nothing."""
+        """Do nothing."""
         return iter(())
 
     def while_summing(self) -> Iterator[None]:
-        """The steps of SGD of operators that no other server holds."""
+        """Take the steps of SGD of operators that no other server holds."""
         self._behind = self._held.copy()
         for place in sorted(self._held - self._bucket.keys()):
             self._descend(place)
             yield
 
     def received(self, number: int) -> None:
-        """A message is where its operator reads it."""
+        """Do nothing: a message lies where its operator reads it."""
 
     def compute(self, step: Step) -> None:
         """Take a step; with the last one of an iteration, the gradients are there."""
@@ -96,7 +96,7 @@ class Trained:
             self.own[self._iteration] = self._sketch.values()
 
     def finish(self) -> None:
-        """The sums of the last iteration are there: change the weights."""
+        """Change the weights by the sums of the last iteration, which are there."""
         self._look_at_sum(self._iteration)
         for place in sorted(self._behind):
             self._descend(place)
@@ -106,7 +106,7 @@ class Trained:
         self._server.descend(place)
 
     def saved(self) -> Floats:
-        """The weights that it holds, see :func:`testbed.workloads.kinds.hybrid.program.layout.saved`."""
+        """Return the weights that it holds, see :func:`testbed.workloads.kinds.hybrid.program.layout.saved`."""
         return self._server.saved()
 
     def _look_at_sum(self, iteration: int) -> None:

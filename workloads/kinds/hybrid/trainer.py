@@ -13,7 +13,7 @@ from testbed.workloads.kinds.hybrid.worker import Part, plan_of
 
 
 class Trainer(Part):
-    """Trains, and saves the weights that it holds."""
+    """A part that trains, and saves the weights that it holds."""
 
     device = "cpu"
 
@@ -45,5 +45,5 @@ class Trainer(Part):
         np.save(job.weights, self._trained.saved())
 
     def result(self) -> dict[str, Any]:
-        """Sketches by iteration: of this server's gradients, and of the sums that it tells of."""
+        """Report sketches by iteration: of this server's gradients, and of the sums that it reports on."""
         return {"own": list(self._trained.own.items()), "summed": list(self._trained.summed.items())}

@@ -1,4 +1,4 @@
-"""Messages of known values: what is sent is made, and what arrives is checked, element by element.
+"""Messages of known values: they are made before they leave, and checked when they arrive, element by element.
 
 As in :mod:`testbed.workloads.learning.replay` they are pieces of one random sequence, which begin at another place for
 each message and each iteration, so that what is left over from another one is wrong in about fifteen of sixteen
@@ -19,7 +19,7 @@ from testbed.workloads.parallel.operators import FLOAT_BYTES
 
 
 class MessageValues:
-    """Of one server.
+    """The messages of one server.
 
     Attributes:
         buffers: where its messages are sent from and received into.
@@ -41,7 +41,7 @@ class MessageValues:
         buffer[:] = self._piece(number, iteration, len(buffer))
 
     def check(self, number: int) -> None:
-        """Count the wrong elements of a message that has arrived: the first time that of iteration 0, and so on."""
+        """Count the wrong elements of a message that has arrived: at the first call those of iteration 0, and so on."""
         _, buffer = self.buffers.incoming[number]
         right = self._piece(number, self._seen[number], len(buffer))
         self._seen[number] += 1
@@ -54,7 +54,7 @@ class MessageValues:
 
 
 class KnownValues:
-    """What a server computes that plays a profile: messages, and gradients whose sums are checked.
+    """The work of a server that plays a profile: messages, and gradients whose sums are checked.
 
     Attributes:
         messages, sums: those that are sent and received, and the gradients with what their groups' sums must be.
@@ -72,7 +72,7 @@ class KnownValues:
         """Elements of messages of the iteration before."""
 
     def begin(self, iteration: int) -> None:
-        """An iteration begins."""
+        """Begin an iteration."""
         self._before, self._iteration = self._iteration, iteration
         self._wrong_messages, self.messages.wrong = self.messages.wrong, 0
 
@@ -82,15 +82,15 @@ class KnownValues:
         yield from self.sums.filling(self._iteration)
 
     def while_summing(self) -> Iterator[None]:
-        """Nothing."""
+        """Do nothing."""
         return iter(())
 
     def received(self, number: int) -> None:
-        """A message is there, be it of the next iteration."""
+        """Check a message that has come, maybe one of the next iteration."""
         self.messages.check(number)
 
     def compute(self, step: Step) -> None:
-        """Make what a step gives."""
+        """Make the results of a step."""
         for message in step.gives:
             if not message.is_local:
                 self.messages.make(message.number, self._iteration)
@@ -115,11 +115,12 @@ class KnownValues:
 
 
 def _room(message: Message) -> Floats:
-    """Written to now: the kernel gives memory when that is done first, which is not to be in an iteration."""
+    """Make room for a message, and write to it now: the kernel gives memory at the first write, which is not to be in
+    an iteration."""
     return np.full(message.bytes // FLOAT_BYTES, 0.0, np.float32)
 
 
 def _sequence(every: Sequence[Message], seed: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    """Long enough for the last message's last iteration."""
+    """Make a sequence that is long enough for the last message's last iteration."""
     longest = max((one.bytes // FLOAT_BYTES for one in every), default=0)
     return np.random.default_rng(seed).integers(-LARGEST, LARGEST, longest + PERIOD * (len(every) + 1), dtype=np.int8)

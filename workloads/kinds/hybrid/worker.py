@@ -1,4 +1,4 @@
-"""A server of a hybrid trial: its part, and the engine between its neighbours. That of a server that trains is in
+"""A server of a hybrid trial: its part, and the engine between its neighbours. The part of a server that trains is in
 :mod:`.trainer`."""
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from testbed.workloads.tasks.base import Floats, Notes, Participant, Release
 
 
 def plan_of(job: WorkerJob) -> Plan:
-    """The job's plan."""
+    """Load the job's plan."""
     found = kinds.load(Path(job.forest))
     assert isinstance(found, Plan)
     return found
 
 
 def values(job: WorkerJob, plan: Plan, rank: int) -> Values:
-    """The gradients of a rank, and what its groups' sums must be."""
+    """Make the gradients of a rank, and the sums that its groups must get."""
     work, floats = job.training, plan.gradient_floats
     assert isinstance(work, Replay)
     table = chunks.cut(plan.forest, floats, job.buckets, job.chunk_bytes)
@@ -39,7 +39,7 @@ def values(job: WorkerJob, plan: Plan, rank: int) -> Values:
 
 
 class Part(Participant):
-    """A server's part: the passes of its operators, whatever these compute.
+    """A server's part in a trial: the passes of its operators, whatever these compute.
 
     Attributes:
         buffers: where messages are sent from and received into.
@@ -52,12 +52,12 @@ class Part(Participant):
 
     @property
     def loss(self) -> float | None:
-        """Of this iteration; None where this server finds none."""
+        """Loss of this iteration; None where this server computes none."""
         return None
 
     @abstractmethod
     def finish(self) -> None:
-        """The last iteration is over: do what the next one would begin with."""
+        """End the training: do after the last iteration what the next one would begin with."""
 
     def go(self, job: WorkerJob, session: Session, notes: Notes) -> None:
         assert isinstance(session, ExchangeEngine)
@@ -78,7 +78,7 @@ class Part(Participant):
 
 
 class Replayer(Part):
-    """Plays operators, with messages and gradients of known values."""
+    """A part that plays operators, with messages and gradients of known values."""
 
     def __init__(self, job: WorkerJob, rank: int) -> None:
         assert isinstance(job.training, Replay)
@@ -100,7 +100,7 @@ class Replayer(Part):
         self._known.finish()
 
     def result(self) -> dict[str, Any]:
-        """How many sums were looked at, and by iteration how many elements of sums and messages were wrong."""
+        """Report how many sums were checked, and by iteration how many elements of sums and messages were wrong."""
         return {"wrong": [[i, count] for i, count in self._known.wrong.items()], "checked": self._known.checked}
 
 

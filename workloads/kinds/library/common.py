@@ -1,4 +1,4 @@
-"""What every library needs to know of its place: its interface, its congestion control, the spans of the gradient."""
+"""Settings that every library needs: the interface, the congestion control, and the spans of the gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 def interface_of(address: str) -> str:
-    """The name of the interface that has an IPv4 address (netdevice(7)).
+    """Return the name of the interface that has an IPv4 address (netdevice(7)).
 
     Raises:
         WorkerError: none has it.
@@ -37,24 +37,25 @@ def interface_of(address: str) -> str:
 
 
 class LibrarySession(Session):
-    """What no library tells, and what each takes from its network namespace."""
+    """The common part of libraries' sessions: values that a library takes from its network namespace, and others that
+    it does not tell."""
 
     @property
     def congestion_control(self) -> str:
-        """The default of this network namespace, which sockets of a library take."""
+        """Default of this network namespace, which sockets of a library take."""
         return _CONGESTION_CONTROL.read_text().strip()
 
     @property
     def wire_bytes(self) -> None:
-        """A library does not say."""
+        """None: a library does not tell."""
 
     @property
     def sent(self) -> None:
-        """A library does not say."""
+        """None: a library does not tell."""
 
 
 def bucket_spans(table: ChunkTable, gradient: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-    """The part of the gradient that each bucket is."""
+    """Return the part of the gradient that each bucket is."""
     return [
         gradient[int(table.start[table.bucket == b].min()) : int(table.stop[table.bucket == b].max())]
         for b in range(table.buckets)

@@ -1,4 +1,5 @@
-"""What ``orted`` starts in place of a rank: gives its environment to the worker on this host, and ends with it.
+"""A program that ``orted`` starts in place of a rank: it gives its environment to the worker on this host, and ends
+with it.
 
 Usage: ``python -P -S handover.py TIMEOUT_S``
 
@@ -12,12 +13,12 @@ import sys
 import time
 
 MEETING_PLACE = "\0testbed-rank-{rank}"
-"""An abstract unix socket: each network namespace, and so each host, has names of its own (unix(7))."""
+"""Name of an abstract unix socket: each network namespace, and so each host, has names of its own (unix(7))."""
 _RETRY_S = 0.05
 
 
 def main(timeout_s: float) -> int:
-    """0 when the worker has ended; what its status was is for the lab to see."""
+    """Return 0 when the worker has ended; the lab looks at the worker's status itself."""
     place = MEETING_PLACE.format(rank=os.environ["OMPI_COMM_WORLD_RANK"])
     deadline = time.monotonic() + timeout_s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as worker:

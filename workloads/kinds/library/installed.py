@@ -1,4 +1,4 @@
-"""What each library needs on the machines that run it."""
+"""Programs and packages that each library needs on the machines that run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schemes declare that other people's libraries run."""
+"""The kind of schemes that other people's libraries run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEETING_PORT = 9_500
 
 
 class LibraryKind(ForestKind):
-    """The forest is what the library is held against; processes connect as the library likes."""
+    """Schemes that a library runs. Its bytes are compared with the forest's; processes connect as the library likes."""
 
     name = "library"
     run_by = Library

@@ -39,7 +39,7 @@ from testbed.workloads.sync.chunks import ChunkTable
 HANDOVER = Path(__file__).with_name("handover.py")
 _RETRY_S = 0.1
 _END_S = 20.0
-"""How long mpirun may take to end after the last rank has."""
+"""Longest time (s) that mpirun may take to end after the last rank has."""
 
 
 class OpenMpi(LibrarySession):
@@ -76,7 +76,7 @@ class OpenMpi(LibrarySession):
             MPI.Init_thread(MPI.THREAD_FUNNELED)
 
     def _met(self, listener: socket.socket, timeout_s: float) -> socket.socket:
-        """The connection with what mpirun has started on this host."""
+        """Accept the connection from the program that mpirun has started on this host."""
         listener.settimeout(_RETRY_S)
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -95,7 +95,7 @@ class OpenMpi(LibrarySession):
         )
 
     def _handed_over(self) -> dict[str, str]:
-        """The environment that ``orted`` has for the rank on this host: JSON on one line."""
+        """Read the environment that ``orted`` has for the rank on this host: JSON on one line."""
         line = self._stand_in.makefile("rb").readline()
         if not line:
             raise WorkerError(f"what mpirun has started on {self._name} ended", fix="see the log of rank 0")
@@ -145,7 +145,7 @@ class OpenMpi(LibrarySession):
 
 
 def mpirun(meeting: Meeting, library: Library, interface: str, timeout_s: float) -> list[str]:
-    """The command: a rank a host, in order, over TCP through one interface, in the algorithm that was asked for.
+    """Return the command: a rank a host, in order, over TCP through one interface, in the algorithm that was asked for.
 
     Ranks yield their core where they find nothing to do, as Open MPI does by itself where it knows of more ranks than
     cores; it cannot know that its hosts share theirs.

@@ -1,4 +1,4 @@
-"""A forest that somebody else runs."""
+"""Mark of a forest that a library runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.workloads.sync.forest import Forest
 
 @dataclass(frozen=True)
 class Library:
-    """Who synchronises in place of our engine; the forest is then what the library is measured against.
+    """The library that synchronises in place of our engine; the forest is then what the library is measured against.
 
     Attributes:
         name: ``gloo`` or ``openmpi``.
@@ -29,6 +29,6 @@ class Library:
 
 
 def library_of(forest: Forest) -> Library:
-    """Who runs it."""
+    """Return the library that runs a forest."""
     assert isinstance(forest.run_by, Library)
     return forest.run_by

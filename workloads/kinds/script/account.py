@@ -1,4 +1,4 @@
-"""What the collectives of a script come to: its iterations, what was waited for, and the bytes on each link."""
+"""Account of the collectives of a script: its iterations, its waits, and the bytes on each link."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from testbed.workloads.sync.cost import IDEAL, Cost, Shaper, cost
 from testbed.workloads.sync.forest import Forest
 
 LEAST_S = 1e-9
-"""No collective takes less: a rate needs a time."""
+"""Least time (s) of a collective: a rate needs a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScriptCost(Cost):
-    """What a script moves in an iteration on average. A synchronisation's bound is that of its sums alone.
+    """Cost of an average iteration of a script. A synchronisation's bound is that of its sums alone.
 
     Attributes:
         sums_bytes: float64[2 x links], by directed link: what the sums of an iteration put there.
@@ -45,7 +45,7 @@ class ScriptCost(Cost):
 def account(
     plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper = IDEAL
 ) -> Account:
-    """Put together what all ranks told, in their order; medians leave ``warmup`` iterations out if others stay."""
+    """Put together the reports of all ranks, in their order; medians leave ``warmup`` iterations out if others stay."""
     by_gloo = bool(library_of(plan))
     found = rounds(ranks, by_gloo=by_gloo)
     count = min((len(one) for one in found), default=0)
@@ -71,7 +71,7 @@ def account(
 
 
 def _summed(rows: RankRows, world: int, *, by_gloo: bool) -> int:
-    """How many sums of gradients a rank got."""
+    """Count the sums of gradients that a rank got."""
     failed = {(one.group, one.op, one.sequence) for one in rows.failed}
     each = gradients(rows, world, by_gloo=by_gloo)
     return sum((call.group, call.op, call.sequence) not in failed for call in each)
@@ -81,8 +81,8 @@ def _summed(rows: RankRows, world: int, *, by_gloo: bool) -> int:
 
 
 def _samples(plan: Forest, ranks: Sequence[RankRows], each: Sequence[Sequence[Round]]) -> pd.DataFrame:
-    """A row for each iteration of each rank. Without marks, an iteration ends when the rank has its last sum. The first
-    one begins at the same moment on all ranks; a rank may have had its gradient before."""
+    """Make a row for each iteration of each rank. Without marks, an iteration ends when the rank has its last sum. The
+    first iteration begins at the same moment on all ranks; a rank may have had its gradient before."""
     ends_s = [_ends(rows.marks_s, _sums_s(own)) for rows, own in zip(ranks, each, strict=True)]
     first_s = begins_s(ranks, each, ends_s)
     tables = [_of_rank(plan, *own, first_s) for own in zip(ranks, each, ends_s, strict=True)]
@@ -90,14 +90,14 @@ def _samples(plan: Forest, ranks: Sequence[RankRows], each: Sequence[Sequence[Ro
 
 
 def _sums_s(each: Sequence[Round]) -> list[float]:
-    """When a rank has the last sum of each iteration."""
+    """Return when a rank has the last sum of each iteration."""
     return [max(call.done_s for call in one) for one in each]
 
 
 def _of_rank(
     plan: Forest, rows: RankRows, each: Sequence[Round], ends_s: Sequence[float], first_s: float
 ) -> pd.DataFrame:
-    """``first_s`` is when its first iteration begins."""
+    """Make one rank's rows; ``first_s`` is when its first iteration begins."""
     of = _by_moment(rows.calls, ends_s)
     errors, odd = _found_wrong(rows, of, plan)
     return pd.DataFrame(
@@ -121,7 +121,7 @@ def _of_rank(
 
 
 def _ends(marks_s: Sequence[float], sums_s: Sequence[float]) -> list[float]:
-    """When each iteration ends: at the first mark after its last sum, or then."""
+    """Return when each iteration ends: at the first mark after its last sum, or at that sum."""
     found = []
     for sum_s in sums_s:
         at = bisect_left(marks_s, sum_s)
@@ -130,7 +130,7 @@ def _ends(marks_s: Sequence[float], sums_s: Sequence[float]) -> list[float]:
 
 
 def _by_moment(calls: Iterable[Call], ends_s: Sequence[float]) -> Mapping[int, list[Call]]:
-    """The collectives of each iteration, by when they were asked for."""
+    """Group the collectives by iteration, by when they were asked for."""
     found: dict[int, list[Call]] = defaultdict(list)
     for call in calls:
         found[bisect_left(ends_s, call.asked_s)].append(call)
@@ -138,7 +138,7 @@ def _by_moment(calls: Iterable[Call], ends_s: Sequence[float]) -> Mapping[int, l
 
 
 def _losses(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
-    """The last loss that was told in each iteration, or right after it."""
+    """Return the last loss that was logged in each iteration, or right after it."""
     found = [np.nan] * len(ends_s)
     for at, values in _told(rows, ends_s):
         if "loss" in values:
@@ -147,15 +147,16 @@ def _losses(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
 
 
 def _told(rows: RankRows, ends_s: Sequence[float]) -> Iterator[tuple[int, Mapping[str, float]]]:
-    """What a rank told, with the iteration that it is of. Without marks an iteration ends with its last sum, and the
-    script tells of it after that."""
+    """Yield the numbers that a rank logged, with the iteration that they are of. Without marks an iteration ends with
+    its last sum, and the script logs them after that."""
     for one in rows.logged:
         yield bisect_left(ends_s, one.at_s) - (not rows.marks_s), one.values
 
 
 def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
-    """By how much the backward passes of each iteration were longer than their pace; 0 without one. The first iteration
-    counts with the median computing time of the later ones (:mod:`.beginning`), so its overrun is at most theirs."""
+    """Return by how much the backward passes of each iteration were longer than their pace; 0 without one. The first
+    iteration counts with the median computing time of the later ones (:mod:`.beginning`), so its overrun is at most
+    theirs."""
     found = [0.0] * len(ends_s)
     for at_s, overrun_s in rows.overruns:
         at = bisect_left(ends_s, at_s)
@@ -165,7 +166,7 @@ def _overruns(rows: RankRows, ends_s: Sequence[float]) -> list[float]:
 
 
 def _since(calls: Iterable[Call], first_s: float) -> list[Call]:
-    """What is left of collectives from that moment on."""
+    """Cut collectives to the time from that moment on."""
     return [_left(call, first_s) for call in calls if call.done_s > first_s]
 
 
@@ -177,7 +178,7 @@ def _left(call: Call, first_s: float) -> Call:
 
 
 def _exposed(each: Sequence[Sequence[Call]]) -> dict[str, list[float]]:
-    """For each iteration: for how long the script waited for collectives, and for how long some were on their way
+    """Return for each iteration for how long the script waited for collectives, and for how long some were on their way
     while it did not."""
     waited = [sum(call.held_s or 0.0 for call in calls) + _unseen_s(calls) for calls in each]
     busy = [_busy_s(calls) for calls in each]
@@ -186,13 +187,13 @@ def _exposed(each: Sequence[Sequence[Call]]) -> dict[str, list[float]]:
 
 
 def _busy_s(calls: Iterable[Call], until_s: float = math.inf) -> float:
-    """For how long some collectives were on their way, until that moment."""
+    """Return for how long some collectives were on their way, until that moment."""
     return covered_s([(call.asked_s, min(call.done_s, until_s)) for call in calls])
 
 
 def _unseen_s(calls: Sequence[Call]) -> float:
-    """How long calls took whose waits are not seen, and these waits: DDP asks for its last bucket at the end of the
-    backward pass, and then waits until it has all of them, and all sums that its hook asks for afterwards. The hook
+    """Return how long calls took whose waits are not seen, and these waits: DDP asks for its last bucket at the end of
+    the backward pass, and then waits until it has all of them, and all sums that its hook asks for afterwards. The hook
     computes in between, and that time is no wait for a collective. NaN if DDP asked for none by itself: nobody knows
     then when it began to wait."""
     unseen = [call for call in calls if call.waited_s is None]
@@ -207,7 +208,7 @@ def _unseen_s(calls: Sequence[Call]) -> float:
 
 
 def covered_s(spans: Iterable[tuple[float, float]]) -> float:
-    """The time (s) that spans cover together."""
+    """Return the time (s) that spans cover together."""
     total, end_s = 0.0, -np.inf
     for begin_s, stop_s in sorted(spans):
         total += max(0.0, stop_s - max(begin_s, end_s))
@@ -218,8 +219,8 @@ def covered_s(spans: Iterable[tuple[float, float]]) -> float:
 def _found_wrong(
     rows: RankRows, of: Mapping[int, Sequence[Call]], plan: Forest
 ) -> tuple[dict[int, float], dict[int, int]]:
-    """By iteration, how far its worst sum is from Gloo's, as a share of what its type allows; and how many arrays had
-    numbers that are not finite."""
+    """Return by iteration how far its worst sum is from Gloo's, as a share of what its type allows; and how many arrays
+    had numbers that are not finite."""
     at = {(call.group, call.sequence): i for i, calls in of.items() for call in calls if call.op not in PAIRED}
     errors: dict[int, float] = {}
     odd: dict[int, int] = defaultdict(int)
@@ -235,15 +236,15 @@ def _found_wrong(
 
 
 ROUNDING = {"float64": 2.0**-51, "float32": 2.0**-22, "float16": 2.0**-9, "bfloat16": 2.0**-6}
-"""By type, what each addition may be off by, as a share of the largest number of a sum: two bits more than its last
+"""Error that each addition may have, by type, as a share of the largest number of a sum: two bits more than its last
 one, as the terms may be larger than the sum."""
 OF_FIXED_POINT = 1e-3
-"""What fixed point may be off by where switches add: the scale that a spec gives may be coarse for a gradient."""
+"""Error that fixed point may have where switches add: the scale that a spec gives may be coarse for a gradient."""
 
 
 def allowed(dtype: str, plan: Forest) -> float:
-    """By how much a sum may differ from Gloo's of the same arrays, as a share of its largest number. Whole numbers are
-    exact, but for 1 in 10^18, so that there is a share of it."""
+    """Return by how much a sum may differ from Gloo's of the same arrays, as a share of its largest number. Whole
+    numbers are exact, but for 1 in 10^18, so that there is a share of it."""
     if plan.fixed is not None and dtype in ROUNDING:
         return OF_FIXED_POINT
     return len(plan.workers) * ROUNDING.get(dtype, 1e-18)
@@ -260,14 +261,14 @@ def _metrics(samples: pd.DataFrame, warmup: int, ranks: Sequence[RankRows]) -> d
 
 
 def _middle(samples: pd.DataFrame, name: str) -> float | None:
-    """The median over iterations of the mean over ranks; None if one of them is not known."""
+    """Return the median over iterations of the mean over ranks; None if one of the values is not known."""
     if samples[name].isna().any():
         return None
     return float(samples.groupby("iteration")[name].mean().median())
 
 
 def _throughput(samples: pd.DataFrame, ranks: Sequence[RankRows], jct_s: float) -> float | None:
-    """The samples of all iterations, as all ranks told of them, per second of JCT; None where none did."""
+    """Return the samples of all iterations, as all ranks reported them, per second of JCT; None where none did."""
     last = samples["iteration"].max()
     told = []
     for rows in ranks:
@@ -284,8 +285,8 @@ def _throughput(samples: pd.DataFrame, ranks: Sequence[RankRows], jct_s: float) 
 def collectives(
     plan: Forest, topology: Topology, ranks: Sequence[RankRows], shaper: Shaper = IDEAL
 ) -> list[dict[str, Any]]:
-    """For each kind, type and size of collective, in the order in which they first came: how many there were, and how
-    long the median one took, from the last rank that asked for it to the last rank that had it."""
+    """Make a row for each kind, type and size of collective, in the order in which they first came: how many there
+    were, and how long the median one took, from the last rank that asked for it to the last rank that had it."""
     seen: dict[tuple[int, int, str, int], list[Call]] = defaultdict(list)
     for rows in ranks:
         for call in rows.calls:
@@ -302,11 +303,12 @@ def collectives(
 
 
 _Alike = tuple[str, str, int, str, int]
-"""What collectives of a row have in common: kind, type, bytes, who moved them, and how many ranks."""
+"""Key of the collectives that share a row: kind, type, bytes, the mover, and how many ranks."""
 
 
 def _least_s(key: _Alike, unit: Cost, shaper: Shaper) -> float | None:
-    """The least that links allow for a sum of all ranks along the scheme's trees; None of other collectives."""
+    """Return the least time that links allow for a sum of all ranks along the scheme's trees; None for other
+    collectives."""
     op, _, nbytes, by, _ = key
     if op != "allreduce" or by != "scheme":
         return None
@@ -335,8 +337,8 @@ def _row(key: _Alike, each: Sequence[Sequence[Call]]) -> dict[str, Any]:
 
 
 def bus_factor(op: str, ranks: int) -> float | None:
-    """By what algbw is to be multiplied for busbw, as nccl-tests (PERFORMANCE.md) has it for ``bytes`` of the whole
-    array; None of collectives that it does not have."""
+    """Return the factor from algbw to busbw, as nccl-tests (PERFORMANCE.md) has it for ``bytes`` of the whole array;
+    None for collectives that nccl-tests does not have."""
     share = (ranks - 1) / ranks
     known = {"allreduce": 2 * share, "reduce_scatter": share, "all_gather": share, "all_to_all": share}
     return known.get(op, 1.0 if op in ("broadcast", "reduce", "send", "recv") else None)
@@ -346,12 +348,12 @@ def bus_factor(op: str, ranks: int) -> float | None:
 
 
 def _cost_per_byte(plan: Forest, topology: Topology) -> Cost:
-    """Of a sum of one byte."""
+    """Compute the cost of a sum of one byte."""
     return cost(plan, topology, 1.0)
 
 
 def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Round, iterations: int) -> ScriptCost:
-    """Of an average iteration: all that the script moved, shared out over its iterations."""
+    """Compute the cost of an average iteration: all that the script moved, shared out over its iterations."""
     groups = {number: members for rows in ranks for number, members in rows.groups.items()}
     ways = Ways(plan, topology, groups)
     links, wire = ways.moved(_once(ranks))
@@ -368,7 +370,7 @@ def _cost(plan: Forest, topology: Topology, ranks: Sequence[RankRows], last: Rou
 
 
 def _once(ranks: Sequence[RankRows]) -> list[tuple[int, Call]]:
-    """Each collective once, with the first rank that told of it; of those that go directly, each rank's own."""
+    """Return each collective once, with the first rank that reported it; of those that go directly, each rank's own."""
     found = {
         (call.group, call.sequence, call.op): (rows.rank, call)
         for rows in reversed(ranks)

@@ -1,4 +1,4 @@
-"""When the first iteration of a script begins, which the script does not say, and what comes before it.
+"""Beginning of a script's first iteration, which the script does not report, and the set-up before it.
 
 Problem: from the process group to the first gradient, a script loads its data, imports what it uses for the first time,
 and has DDP copy the weights. Nothing marks where that ends and the first iteration begins.
@@ -30,7 +30,7 @@ from testbed.workloads.kinds.script.rounds import Round
 
 
 def begins_s(ranks: Sequence[RankRows], rounds: Sequence[Sequence[Round]], ends_s: Sequence[Sequence[float]]) -> float:
-    """The moment (s) at which the first iteration of a job begins; all arguments are by rank.
+    """Find the moment (s) at which the first iteration of a job begins; all arguments are by rank.
 
     Args:
         rounds: the sums of each iteration, at least one.
@@ -56,7 +56,7 @@ def _of_rank_s(rows: RankRows, rounds: Sequence[Round], ends_s: Sequence[float])
 
 
 def _last(sums: Round) -> Call:
-    """The last sum that the script's own thread asks for."""
+    """Return the last sum that the script's own thread asks for."""
     return max((call for call in sums if not call.chained), key=_asked_s, default=sums[-1])
 
 
@@ -65,8 +65,8 @@ def _asked_s(call: Call) -> float:
 
 
 def connect_s(ranks: Sequence[RankRows]) -> float | None:
-    """How long (s) the first collective of all ranks took from the last rank's call until its first chunk had come on
-    all ranks that get some: connections, plans and threads that are made then. None if that is not seen."""
+    """Return how long (s) the first collective of all ranks took from the last rank's call until its first chunk had
+    come on all ranks that get some: connections, plans and threads that are made then. None if that is not seen."""
     calls = [call for call in ranks[0].calls if call.ranks == len(ranks) and call.op not in PAIRED]
     if not calls:
         return None

@@ -1,4 +1,4 @@
-"""Checks of a script's collectives: those that failed, sums that were held against Gloo's, and numbers that are not
+"""Checks of a script's collectives: those that failed, sums that were compared with Gloo's, and numbers that are not
 finite."""
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ COLLECTIVES = About(
 )
 ABOUTS = (COLLECTIVES, SUMS, FINITE)
 MOST_NAMED = 3
-"""Ranks in a sentence."""
+"""Limit on the ranks that a sentence names."""
 ROUNDED = 1.0
-"""What the difference may be, of what rounding explains for the type and the number of ranks."""
+"""Largest allowed difference, as a multiple of what rounding explains for the type and the number of ranks."""
 
 
 def checks(seen: Evidence) -> Iterator[Check]:
-    """Those that its samples and ranks allow."""
+    """Make the checks that the samples and ranks allow."""
     if seen.failed is not None:
         yield _failed(seen.failed)
     if seen.samples.empty:

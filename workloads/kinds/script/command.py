@@ -1,4 +1,4 @@
-"""What a command without a scheme declares: its processes synchronise by themselves, and tell of nothing."""
+"""The kind of a command without a scheme: its processes synchronise by themselves, and report nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script under a scheme declares: its collectives go along the scheme's trees, whenever it asks for them."""
+"""The kind of a script under a scheme: its collectives go along the scheme's trees, whenever it asks for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STAYS = Refusal("a script's connections stay where they are", "leave circuits a
 
 
 class ScriptKind(ForestKind):
-    """Any script that torchrun could start, over a backend of ours for ``torch.distributed``."""
+    """Trials of any script that torchrun could start, over a backend of ours for ``torch.distributed``."""
 
     name = "script"
     run_by = Scripted
@@ -55,7 +55,7 @@ class ScriptKind(ForestKind):
     }
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
-        """Nothing of what workers of ours can be asked is asked of a script."""
+        """Accept everything: none of the options for workers of ours applies to a script."""
 
     def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
         return {"computing": _COMPUTES, "steps": _COMPUTES, "iterations": _COUNTS, "circuits": _STAYS}
@@ -87,7 +87,8 @@ class ScriptKind(ForestKind):
         return 0
 
     def prepare(self) -> None:
-        """Ranks are no children of the process that calls this; a server imports what it needs when it joins."""
+        """Do nothing: ranks are no children of the process that calls this; a server imports what it needs when it
+        joins."""
 
     def account(
         self, plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper

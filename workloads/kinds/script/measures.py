@@ -1,4 +1,4 @@
-"""What the times in the samples of a script mean."""
+"""Meaning of the times in the samples of a script."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from testbed.workloads.kinds.measures import Measures
 
 
 class ScriptMeasures(Measures):
-    """A script may ask for collectives at any time, so those who add for others work beyond GST."""
+    """Measures of scripts. A script may ask for collectives at any time, so processes that add for others work beyond
+    GST."""
 
     columns = frozenset({"exposed_s", "hidden_s"})
 
     def waits_s(self, samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
-        """What a rank waits for the set-up of others, its gradient ready, is not part of the first iteration."""
+        """Return waits without the time for which a rank, its gradient ready, waits for the set-up of others in the
+        first iteration."""
         return super().waits_s(samples.assign(ready_s=samples[["start_s", "ready_s"]].max(axis=1)), skip)
 
     def adding_s(self, samples: pd.DataFrame) -> tuple[float, str]:

@@ -11,7 +11,7 @@ from testbed.workloads.sync.forest import Forest
 
 @dataclass(frozen=True)
 class Scripted:
-    """Ranks are processes of a script, which asks for sums when it wants some.
+    """Mark of a forest whose ranks are processes of a script, which asks for sums when it wants some.
 
     Attributes:
         library: ``gloo`` if PyTorch's own backend moves the bytes, and the forest is what it is measured against; empty
@@ -23,7 +23,7 @@ class Scripted:
 
 
 def scripted(forest: Forest, library: str = "") -> Forest:
-    """The same trees for the collectives of a script.
+    """Return the same trees, marked for the collectives of a script.
 
     Raises:
         SchemeError: they are not for any array that comes.
@@ -42,6 +42,6 @@ def scripted(forest: Forest, library: str = "") -> Forest:
 
 
 def library_of(forest: Forest) -> str:
-    """Whose backend moves the bytes; empty for ours."""
+    """Name the library whose backend moves the bytes; empty for ours."""
     assert isinstance(forest.run_by, Scripted)
     return forest.run_by.library

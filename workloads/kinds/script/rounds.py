@@ -26,8 +26,8 @@ Round = tuple[Call, ...]
 
 
 def gradients(rows: RankRows, world: int, *, by_gloo: bool = False) -> list[Call]:
-    """The sums of gradients that a rank asked for with all others, in their order. Those that Gloo makes beside a
-    scheme, such as comparisons, are none; with ``by_gloo`` it makes all of them."""
+    """Return the sums of gradients that a rank asked for with all others, in their order. Those that Gloo makes beside
+    a scheme, such as comparisons, are none; with ``by_gloo`` it makes all of them."""
     some = (call for call in rows.calls if call.adds and call.ranks == world and (by_gloo or call.by != BY_GLOO))
     sums = sorted(some, key=lambda call: call.asked_s)
     large = [call for call in sums if call.nbytes > SCALAR_BYTES]
@@ -35,7 +35,7 @@ def gradients(rows: RankRows, world: int, *, by_gloo: bool = False) -> list[Call
 
 
 def rounds(ranks: Sequence[RankRows], *, by_gloo: bool = False) -> list[list[Round]]:
-    """By rank, the sums of each iteration; nothing where the sums of the first rank show none.
+    """Find each rank's sums of each iteration; empty where the sums of the first rank show no iterations.
 
     Iterations of all ranks are those of the first one: the same sums belong to them.
     """
@@ -52,7 +52,7 @@ def rounds(ranks: Sequence[RankRows], *, by_gloo: bool = False) -> list[list[Rou
 
 
 def _complete(one: Sequence[Round], keys: Sequence[Sequence[Hashable]]) -> int:
-    """How many of the first iterations a rank has all sums of."""
+    """Count the first iterations of which a rank has all sums."""
     for number, (mine, wanted) in enumerate(zip(one, keys, strict=True)):
         if len(mine) < len(wanted):
             return number
@@ -60,8 +60,8 @@ def _complete(one: Sequence[Round], keys: Sequence[Sequence[Hashable]]) -> int:
 
 
 def _by_marks(sums: Sequence[Call], marks_s: Sequence[float]) -> list[list[Call]]:
-    """The sums up to each mark; a mark without a sum before it, as of a part of a batch whose gradients are kept, ends
-    no iteration."""
+    """Group the sums up to each mark; a mark without a sum before it, as of a part of a batch whose gradients are kept,
+    ends no iteration."""
     asked_s = [call.asked_s for call in sums]
     edges = [0, *(bisect_left(asked_s, mark_s) for mark_s in marks_s)]
     return [list(sums[begin:end]) for begin, end in pairwise(edges) if end > begin]
@@ -80,8 +80,8 @@ def _by_repetition(sums: Sequence[Call]) -> list[list[Call]]:
 
 
 def period(values: Sequence[Hashable]) -> int:
-    """The length of the shortest sequence that comes at least twice in a row at the end, covering at least half of all;
-    0 if there is none.
+    """Return the length of the shortest sequence that comes at least twice in a row at the end, covering at least half
+    of all; 0 if there is none.
 
     It is found with the borders of the reversed sequence (Knuth, Morris, Pratt 1977): a prefix of length m has the
     period m minus its longest border.
@@ -101,7 +101,7 @@ def period(values: Sequence[Hashable]) -> int:
 
 
 def _repeated(values: Sequence[Hashable], length: int) -> int:
-    """How many times the last ``length`` values come in a row at the end."""
+    """Count how many times the last ``length`` values come in a row at the end."""
     last, count = list(values[len(values) - length :]), 0
     while len(values) >= length * (count + 1):
         begin = len(values) - length * (count + 1)
@@ -112,7 +112,7 @@ def _repeated(values: Sequence[Hashable], length: int) -> int:
 
 
 def _of_the_same_whole(sums: Sequence[Call], whole: int) -> list[list[Call]]:
-    """The sums before the repetitions, in parts of ``whole`` bytes each; nothing if they do not come to that."""
+    """Group the sums before the repetitions into parts of ``whole`` bytes each; empty if they do not come to that."""
     found: list[list[Call]] = []
     part: list[Call] = []
     for call in sums:

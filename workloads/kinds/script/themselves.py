@@ -1,4 +1,4 @@
-"""The plan of a command without a scheme: nothing is known but who takes part."""
+"""Plan of a command without a scheme: it knows only which hosts take part."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from testbed.workloads.sync.schemes.reference import one_nic
 
 @dataclass(frozen=True)
 class Themselves:
-    """Ranks synchronise by themselves, whatever way they like."""
+    """Mark of a plan whose ranks synchronise by themselves, whatever way they like."""
 
     kind: ClassVar[str] = "command"
 
 
 def command(topology: Topology) -> Forest:
-    """A rank a host, and a forest without classes.
+    """Make a plan with one rank a host, and a forest without classes.
 
     Raises:
         SchemeError: a host has several NICs, of which the ranks would not know.
@@ -34,6 +34,6 @@ def command(topology: Topology) -> Forest:
 
 
 def free(topology: Topology) -> Cost:
-    """What costs nothing that anybody knows of."""
+    """Make a cost of zero, because nothing is known of what the command sends."""
     rates = np.repeat([float(link.rate_bps) for link in topology.links], 2)
     return Cost(0, 0.0, 0.0, np.zeros_like(rates), rates)

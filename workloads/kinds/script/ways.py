@@ -1,4 +1,4 @@
-"""Which links the collectives of a script go over, and how many bytes of each: by the trees that the engine takes."""
+"""Links that the collectives of a script go over, and the bytes on each: by the trees that the engine takes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from testbed.workloads.sync.forest import Forest
 DIRECT = frozenset({"send", "recv", "gather", "scatter", "all_to_all"})
 """Collectives that go from rank to rank. Their size is that of all parts of a rank together, its own included."""
 BY_GLOO = "gloo"
-"""Whose sums go around a ring; what else it does is not known."""
+"""Mover of collectives whose sums go around a ring; what else it does is not known."""
 HALVES = frozenset({"float16", "bfloat16"})
 """Types that take twice the bytes where switches add, as 32-bit integers."""
 
 FIRST_NIC = 0
-"""Gloo reaches a host at the address of this one."""
+"""The NIC at whose address Gloo reaches a host."""
 
 Loads = tuple[NDArray[np.float64], float]
 """float64[2 x links], bytes by directed link, and bytes that our engine sends on all nodes together."""
@@ -35,14 +35,14 @@ class Ways:
     """Loads of collectives, each kind and size worked out once."""
 
     def __init__(self, plan: Forest, topology: Topology, groups: Mapping[int, Sequence[int]]) -> None:
-        """``groups`` has, by number, the ranks of groups that are not of all."""
+        """Set up; ``groups`` has, by number, the ranks of groups that are not of all."""
         self._plan, self._topology, self._groups = plan, topology, groups
         self._none = np.zeros(2 * len(topology.links))
 
     def moved(self, some: Iterable[tuple[int, Call]]) -> Loads:
-        """What some collectives put on the links, each with the rank that told of it. What Gloo moves beside the
-        scheme, such as sums that others are compared with, is on the links, and not among what nodes send: that count
-        is our engine's."""
+        """Compute the load of some collectives, each with the rank that reported it. Bytes that Gloo moves beside the
+        scheme, such as sums for comparison, are on the links, and not among those that nodes send: that count is our
+        engine's."""
         alike = Counter(
             (rank if one.op in DIRECT else -1, one.group, one.op, one.dtype, one.nbytes, one.by, one.root)
             for rank, one in some
@@ -63,13 +63,14 @@ class Ways:
         return links, wire
 
     def _along_trees(self, group: int, call: on_the_wire.Call, by: str, nbytes: int) -> list[tuple[int, int, float]]:
-        """(sender, receiver, bytes)."""
+        """List (sender, receiver, bytes) of a call along the group's trees."""
         forest = self._forest(group, call, by)
         widened = 2.0 if forest.fixed is not None and call.op and call.dtype in HALVES else 1.0
         return list(flows(fewer(trees(forest, call), call), widened * nbytes))
 
     def _direct(self, rank: int, group: int, op: str, nbytes: int, root: int | None) -> list[tuple[int, int, float]]:
-        """What a rank sends to others in a collective that goes directly; parts of it are taken for even."""
+        """List (sender, receiver, bytes) from a rank to others in a collective that goes directly; its parts are taken
+        for even."""
         members = self._groups.get(group) or range(len(self._plan.workers))
         nodes = {one: self._plan.workers[one] for one in members}
         if op == "send" and root in nodes:
@@ -82,7 +83,7 @@ class Ways:
         return []
 
     def _forest(self, group: int, call: on_the_wire.Call, by: str) -> Forest:
-        """The trees of its group's allreduce."""
+        """Return the trees of the allreduce of a group."""
         members = self._groups.get(group)
         nodes = [self._plan.workers[rank] for rank in members] if members else list(self._plan.workers)
         if by == BY_GLOO:  # whose ranks send to the one before
@@ -93,7 +94,7 @@ class Ways:
 
 
 def _call(op: str, dtype: str, nbytes: int, root: int | None) -> on_the_wire.Call:
-    """As the engine knows it."""
+    """Return the call as the engine knows it."""
     root = -1 if root is None else root
     known = {name for name, _ in on_the_wire.DTYPES}
     adds = op in ("allreduce", "reduce", "reduce_scatter", "barrier")

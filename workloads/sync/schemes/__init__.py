@@ -1,4 +1,4 @@
-"""From an expression such as ``ps(place=tensor)`` or ``./mine.py:my_scheme(depth=2)`` to a plan.
+"""Plans from expressions such as ``ps(place=tensor)`` or ``./mine.py:my_scheme(depth=2)``.
 
 A scheme is a function ``(topology, tensor_sizes, *, parameters) -> Plan``. Most plans are forests, and their schemes
 have a file each in this package. Schemes whose plans are of another type are with their kind of trial.
@@ -42,12 +42,12 @@ class SchemeInfo:
 
 
 def schemes() -> dict[str, SchemeInfo]:
-    """The schemes that come with us, by name."""
+    """Return the schemes that come with us, by name."""
     return {scheme.__name__: _info(scheme) for scheme in SCHEMES}
 
 
 def parameters_named(name: str) -> tuple[Parameter, ...]:
-    """The parameters of a scheme that comes with us, or of a user's own.
+    """Return the parameters of a scheme that comes with us, or of a user's own.
 
     Raises:
         SchemeError: its file or function is not there, or its signature cannot be used.
@@ -58,12 +58,12 @@ def parameters_named(name: str) -> tuple[Parameter, ...]:
 
 
 def names_of(scheme: str) -> list[str]:
-    """Of a scheme that comes with us, its parameters' names; of any other, none."""
+    """Return the names of a scheme's parameters, if it comes with us; none for any other."""
     return [one.name for one in schemes()[scheme].parameters] if scheme in schemes() else []
 
 
 def build(expression: str, topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
-    """The plan of a scheme whose plans are forests, as :func:`build_plan`.
+    """Build the plan of a scheme whose plans are forests, as :func:`build_plan`.
 
     Raises:
         SpecError, SchemeError: as :func:`build_plan`; or the scheme's plans are no forests.
@@ -105,7 +105,7 @@ def repairable(expression: str) -> bool:
 
 
 def repair(expression: str, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
-    """The forest that a scheme which :func:`repairable` names goes on as without the ``dead`` nodes.
+    """Make the forest with which a scheme that is :func:`repairable` goes on without the ``dead`` nodes.
 
     Raises:
         SchemeError: nobody is left.
@@ -127,7 +127,7 @@ def _info(scheme: Scheme) -> SchemeInfo:
 
 
 def _build_from_file(call: Call, topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
-    """A user's own scheme: ``def my_scheme(topology, tensor_sizes, depth=2) -> Forest``."""
+    """Build a forest by a user's own scheme: ``def my_scheme(topology, tensor_sizes, depth=2) -> Forest``."""
     function = load_function(call.name, SchemeError)
     arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, SchemeError)
     with users_code(f"{call.name} failed", SchemeError, fix="mend the function"):
@@ -141,7 +141,7 @@ def _build_from_file(call: Call, topology: Topology, tensor_sizes: Sequence[int]
 
 
 def _in_our_types(forest: Forest) -> Forest:
-    """The same from whatever array-likes a user's function took: lists, numpy's integers.
+    """Convert a forest of whatever array-likes a user's function took: lists, numpy's integers.
 
     Raises:
         SchemeError: they hold something else than whole numbers, or have another shape.

@@ -43,7 +43,7 @@ def atp(
 
 
 def _follow(topology: Topology, host: int, root: int, parents: np.ndarray[tuple[int], np.dtype[np.int32]]) -> None:
-    """Make each switch that aggregates on the host's path to the root the parent of what comes before it."""
+    """Make each switch that aggregates on the host's path to the root the parent of the node before it."""
     paths = topology.paths(host, root)
     if len(paths) > 1:
         raise SchemeError(

@@ -28,7 +28,7 @@ def bcube(topology: Topology, tensor_sizes: Sequence[int], *, base: int = 2) -> 
 
 
 def _radices(topology: Topology, base: int) -> list[int]:
-    """How many hosts meet in each step."""
+    """Return how many hosts meet in each step."""
     rest, radices = topology.host_count, []
     while rest > base and rest % base == 0:
         radices.append(base)

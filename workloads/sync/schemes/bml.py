@@ -29,7 +29,7 @@ def bml(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
 
 
 def _bcube_parameters(topology: Topology) -> tuple[int, int]:
-    """(n, k), from the family's parameters."""
+    """Return (n, k), from the family's parameters."""
     n, k = topology.params.get("n"), topology.params.get("k")
     if topology.family != "bcube" or not isinstance(n, int) or not isinstance(k, int):
         raise SchemeError(

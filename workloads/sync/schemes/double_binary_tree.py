@@ -1,4 +1,4 @@
-"""Two binary trees at once, so that who is a leaf of one is an inner node of the other."""
+"""Two binary trees at once, so that a leaf of one is an inner node of the other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def double_binary_tree(topology: Topology, tensor_sizes: Sequence[int], *, strid
 
 
 def _relabelled(tree: NDArray[np.int32], label: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The tree with host ``label[h]`` in place of host h."""
+    """Return the tree with host ``label[h]`` in place of host h."""
     found = np.empty_like(tree)
     found[label] = np.where(tree == ROOT, ROOT, label[tree])
     return found

@@ -30,8 +30,8 @@ def h_ar(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
 
 
 def _trees(groups: Sequence[Sequence[int]], most: int, way: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    """Parents along the ring of racks (``way`` 1: reduce) or against it (-1: broadcast, in which sums go on around the
-    racks), and along each rack's ring, which has the opposite order in every other rack."""
+    """Return parents along the ring of racks (``way`` 1: reduce) or against it (-1: broadcast, in which sums go on
+    around the racks), and along each rack's ring, which has the opposite order in every other rack."""
     count = sum(map(len, groups))
     trees = np.empty((len(groups) * most, count), dtype=np.int32)
     member = np.array([[group[i % len(group)] for group in groups] for i in range(most)], dtype=np.int32)

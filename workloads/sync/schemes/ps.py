@@ -73,7 +73,7 @@ def ps(
 
 
 def colocated_servers(topology: Topology, servers: int, scheme: str) -> NDArray[np.int64]:
-    """The workers that also serve, spread evenly; every worker where ``servers`` is 0.
+    """Return the workers that also serve, spread evenly; every worker where ``servers`` is 0.
 
     Raises:
         SchemeError: there are fewer workers.
@@ -85,7 +85,7 @@ def colocated_servers(topology: Topology, servers: int, scheme: str) -> NDArray[
 
 
 def servers_of_their_own(topology: Topology, servers: int) -> NDArray[np.int64]:
-    """The hosts that serve and do not work, the last ones; one where ``servers`` is 0.
+    """Return the hosts that serve and do not work, the last ones; one where ``servers`` is 0.
 
     Raises:
         SchemeError: no host is left to work.
@@ -105,7 +105,8 @@ def _check_count(topology: Topology, scheme: str, count: int, most: int, whose: 
 
 
 def longest_first(sizes: Sequence[int], count: int) -> NDArray[np.int64]:
-    """For each size the bin, of ``count``, that it goes to: the largest first, to the bin that has least so far."""
+    """Return for each size the bin, of ``count``, that it goes to: the largest first, to the bin that has least so
+    far."""
     bins = [(0, number) for number in range(count)]
     at = np.empty(len(sizes), dtype=np.int64)
     for item in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):

@@ -1,4 +1,5 @@
-"""What the schemes that are other people's libraries have in common: what they need, and what they are held against."""
+"""The common part of schemes that other people's libraries run: their requirements, and the forests they are compared
+with."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from testbed.workloads.sync.schemes.two_level import two_level
 
 
 def cheapest(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
-    """The forest with the lower bound, of a ring and, where hosts are in racks, 2LHA.
+    """Return the forest with the lower bound, of a ring and, where hosts are in racks, 2LHA.
 
     Behind one NIC a host no sum takes less than a ring: 2(N-1)/N of the gradient in and out (Patarasuk, Yuan 2009,
     section 3). Where links between racks are the scarce ones, 2LHA crosses them less.

@@ -55,4 +55,5 @@ SCHEMES: tuple[Scheme, ...] = (
 )
 
 REPAIRS: dict[str, Callable[..., Forest]] = {"rina": rina_without}
-"""The schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that says as what."""
+"""Schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that makes the forest
+without them."""

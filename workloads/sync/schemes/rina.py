@@ -48,7 +48,7 @@ def rina_without(
     scale: float = DEFAULT_SCALE,
     slots: int = DEFAULT_SLOTS,
 ) -> Forest:
-    """What :func:`rina` goes on as when these nodes have died.
+    """Make the forest with which :func:`rina` goes on when these nodes have died.
 
     A rack whose agent, or whose switch's aggregator, died counts as not replaced: its other workers are autonomous. A
     worker that died is left out of its rack; an autonomous one is bypassed. Ranks close up.

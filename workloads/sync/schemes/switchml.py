@@ -45,13 +45,13 @@ def switchml(topology: Topology, tensor_sizes: Sequence[int], *, slots: int = DE
 
 
 def _height(topology: Topology, root: int) -> int:
-    """Links from the farthest worker to ``root``."""
+    """Count the links from the farthest worker to ``root``."""
     first = {topology.head(topology.ports[host][0]): host for host in topology.hosts}  # one worker a switch
     return max(len(topology.paths(host, root)[0].links) for host in first.values())
 
 
 def _towards(topology: Topology, root: int) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int32]], int | None]:
-    """int32[1, V]: the way of each worker to ``root``; and a node on one that cannot add, if there is one."""
+    """Return int32[1, V]: the way of each worker to ``root``; and a node on one that cannot add, if there is one."""
     parents = np.full((1, len(topology.nodes)), ABSENT, dtype=np.int32)
     parents[0, root] = ROOT
     for host in topology.hosts:

@@ -1,1 +1,1 @@
-"""What the scheduler decides while a trial runs, pure."""
+"""Decisions of the scheduler while a trial runs; pure logic."""

@@ -1,4 +1,4 @@
-"""Which updates are there at all servers, where several have a shard of the weights each. Pure logic, no I/O.
+"""Updates that have come to all servers, where several have a shard of the weights each. Pure logic, no I/O.
 
 A worker gets one version of all shards (MLfabric, section 10.2), so servers must agree on what each version is. The
 scheduler decides it for all of them: it tells them in one order what may be applied, what is dropped, and who gets
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 
 class Commits:
-    """How far the servers may go in the order of updates.
+    """The point to which the servers may go in the order of updates.
 
     Attributes:
         count: so many updates, from the first one on.
@@ -25,7 +25,7 @@ class Commits:
         self.count = 0
 
     def arrived(self, members: Sequence[int], order: Sequence[int]) -> bool:
-        """A shard of these updates is at its server; returns whether more may be applied than before."""
+        """Note that a shard of these updates is at its server; return whether more may be applied than before."""
         self._there.update(members)
         before = self.count
         while self.count < len(order) and self._there[order[self.count]] == self._servers:

@@ -1,4 +1,4 @@
-"""Which updates are still to go to the replica, and on which ways. Pure logic, no I/O.
+"""Updates that are still to go to the replica, and their ways there. Pure logic, no I/O.
 
 An update is behind from when its way to the server is settled until that to the replica is. A batch sends the replica
 what the bound needs, and what is there in time anyway; the others wait for the next one
@@ -20,7 +20,7 @@ from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 
 class Copying:
-    """What the replica lacks.
+    """The updates that the replica lacks.
 
     Attributes:
         units: what is planned and not settled, in order.
@@ -29,21 +29,21 @@ class Copying:
     def __init__(self, replica: int, options: Options, momentum: float) -> None:
         self._replica, self._options, self._momentum = replica, options, momentum
         self._behind: dict[int, tuple[Update, float]] = {}
-        """By number, in order, with what the learning rate is of the workload's."""
+        """Updates by number, in order, with the ratio of their learning rate to the workload's."""
         self._history = 0.0
         self.units: list[Unit] = []
 
     @property
     def start_s(self) -> float:
-        """When the next of what is planned is to begin; infinity where nothing is."""
+        """When the next planned unit is to begin; infinity where none is."""
         return min((unit.start_s for unit in self.units), default=math.inf)
 
     def sent(self, update: Update, rate: float) -> None:
-        """The way of an update to the server is settled; the next one in order."""
+        """Note that the way of an update to the server is settled; it is the next one in order."""
         self._behind[update.id] = update, rate
 
     def asked(self, aggregators: Sequence[int], now_s: float) -> Replication:
-        """What a batch is asked, besides its own updates."""
+        """Return what a batch has to plan for the replica, besides its own updates."""
         most, most_updates = self._options.divergence_bound, self._options.divergence_updates
         return Replication(self._replica, tuple(aggregators), self._waiting(now_s), most, most_updates, self._history)
 
@@ -51,7 +51,7 @@ class Copying:
         return tuple(replace(update, ready_s=now_s) for update, _ in self._behind.values())
 
     def planned(self, way: Way) -> None:
-        """So it is to go there."""
+        """Store the planned way to the replica."""
         self.units = units(way, (self._replica,))
 
     def plan_all(self, aggregators: Sequence[int], network: Network, now_s: float) -> None:
@@ -60,13 +60,13 @@ class Copying:
         self.planned(aggregate(self._waiting(now_s), target, network))
 
     def due(self, until_s: float) -> list[Unit]:
-        """What is to begin by then, and what comes before it in the order."""
+        """Take the units that are to begin by then, and those before them in the order."""
         count = max((i for i, unit in enumerate(self.units, 1) if unit.start_s <= until_s), default=0)
         found, self.units = self.units[:count], self.units[count:]
         return found
 
     def settled(self, unit: Unit) -> list[float]:
-        """The way of a unit is settled; returns the rates of its updates."""
+        """Note that the way of a unit is settled, and return the rates of its updates."""
         known = [self._behind.pop(number) for number in unit.members]
         self._history = changes(self._history, [update.norm for update, _ in known], self._momentum)[-1]
         return [rate for _, rate in known]

@@ -1,4 +1,4 @@
-"""How weights branch out on their way from servers to workers. Pure logic, no I/O."""
+"""Branches of the way of weights from servers to workers. Pure logic, no I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.workloads.kinds.fabric.scheduling.model import Transfer, Way
 
 @dataclass(frozen=True)
 class Branch:
-    """How weights go to a node, and on from there.
+    """The way of weights to a node, and on from there.
 
     Attributes:
         first: by shard, from the servers to the node.
@@ -28,8 +28,8 @@ class Branch:
 
 
 def branches(way: Way, servers: Sequence[int], asking: Container[int]) -> list[Branch]:
-    """What of a way brings weights to those who ask. A distributor whose group are other distributors has nobody to
-    pass them on to; it is there if it asks itself."""
+    """List the branches of a way that bring weights to the nodes that ask. A distributor whose group are other
+    distributors has nobody to pass them on to; it is listed if it asks itself."""
     to = {(one.source, one.target, one.shard): one for one in way.transfers}
     over = {group.aggregator for group in way.groups}
     ways = [(group.aggregator, [node for node in group.members if node not in over]) for group in way.groups]

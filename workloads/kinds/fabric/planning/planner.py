@@ -1,4 +1,4 @@
-"""What the scheduler decides: which update goes where, when and how fast, and who gets weights. Pure logic, no I/O.
+"""Decisions of the scheduler: which update goes where, when and how fast, and who gets weights. Pure logic, no I/O.
 
 Updates that become ready within a window are planned together
 (:mod:`~testbed.workloads.kinds.fabric.scheduling.batch`). A plan is told to daemons piece by piece, each piece when it
@@ -64,17 +64,18 @@ from testbed.workloads.kinds.fabric.sums import shares
 from testbed.workloads.learning.parts import spans
 
 LEAD_S = 0.01
-"""How long before it is due a piece of a plan is told: more than a note takes that waits behind data on a link."""
+"""How long before it is due a piece of a plan is told: longer than a note takes that waits behind data on a link."""
 PACE = 1.02
-"""A transfer is sent so much faster than its rate at most: else it leaves a queue, behind which acknowledgements of
-transfers in the other direction wait. At its very rate a timer that is late now and then makes it slower."""
+"""How many times its reserved rate a transfer may be sent at: a faster one would leave a queue, behind which
+acknowledgements of transfers in the other direction wait. At exactly its rate, a timer that is late now and then would
+make it slower."""
 
 Command = tuple[int, Note]
-"""What to tell which node."""
+"""A note, and the node that it is for."""
 
 
 class Planner:
-    """The scheduler's mind. Moments are those of its own clock, in seconds.
+    """The scheduler's decisions. Moments are those of its own clock, in seconds.
 
     Attributes:
         traffic: what has begun.
@@ -83,7 +84,7 @@ class Planner:
     """
 
     def __init__(self, plan: Fabric, work: Work, *, hears_nears: bool = False) -> None:
-        """``hears_nears`` says that :meth:`nears` is called of each transfer."""
+        """Set up; ``hears_nears`` says that :meth:`nears` is called for each transfer."""
         self._plan, self._work, self._hears_nears = plan, work, hears_nears
         self._random = np.random.default_rng([work.seed, len(plan.workers)])
         self._turns = Turns(len(plan.workers), work.updates, plan.options.staleness)
@@ -96,20 +97,21 @@ class Planner:
         self._rates = plan.options.rates(work.learning_rate)
         self._copying = None if plan.replica is None else Copying(plan.replica, plan.options, work.momentum)
         self._copier = plan.replica
-        """Who has to get all updates besides the server, or serves in its place; it has got :attr:`_copied`."""
+        """Node that has to get all updates besides the server, or that serves in its place; it has got
+        :attr:`_copied`."""
         self._norms: dict[int, float] = {}
-        """By number, of updates that the server has not been told of."""
+        """Norms of updates that the server has not been told of, by number."""
         self._waiting: dict[int, Update] = {}
-        """Those whose way is not settled, by number."""
+        """Updates whose way is not settled, by number."""
         self._units: list[Unit] = []
-        """What was planned and is not settled, in order."""
+        """Units that are planned and not settled, in order."""
         self._settled = Settled()
         self._undecided: set[int] = set()
         """Numbers of updates whose way is settled, and of which it is not known yet what became of them."""
         self._version = self._groups = self._copied = 0
         self._plan_s = self._give_s = math.inf
         self._again_s = math.inf
-        """When what is placed is to be planned again, for links have changed."""
+        """When units that have a place are to be planned again, because links have changed."""
         self._stuck: list[int] = []
         """Numbers of updates that wait for a link that carries nothing."""
         self._has_changed = False
@@ -118,14 +120,14 @@ class Planner:
         self._network = self.traffic.network(0.0)
         self._said: list[Command] = []
         self._open: dict[int, Group] = {}
-        """By number, groups whose sums are not known to be at the server."""
+        """Groups whose sums are not known to be at the server, by number."""
         self._lost: set[int] = set()
         self._taken: dict[int, Turn] = {}
-        """By rank, turns after which nothing more is known of the worker."""
+        """Turns after which no more is known of the worker, by rank."""
 
     def resumed(self, told: Resume, now_s: float) -> Planner:
-        """One that goes on with a server that was started again. Every worker has an update that is still to come, or
-        computes it, or waits for weights."""
+        """Return a planner that goes on with a server that was started again. Every worker has an update that is still
+        to come, or computes it, or waits for weights."""
         world, known = len(self._plan.workers), {number for number, _ in told.entries[: told.kept]}
         planner = Planner(self._plan, self._work, hears_nears=self._hears_nears)
         planner.order = [number for number in self.order if number in known]
@@ -141,20 +143,20 @@ class Planner:
 
     @property
     def next_s(self) -> float:
-        """When something is to be done next; infinity where nothing is until somebody says something."""
+        """When something is to be done next; infinity where nothing is to be done before something is heard."""
         copies_s = self._copying.start_s if self._copying else math.inf
         begins_s = min(copies_s, self._settled.start_s, *(unit.start_s for unit in self._units))
         return min(self._plan_s, self._again_s, self._give_s, begins_s - LEAD_S)
 
     @property
     def is_replicated(self) -> bool:
-        """Whether the replica has all there is to have, also if it serves by now; true where there is none."""
+        """Whether the replica has all updates, also if it serves by now; true where there is no replica."""
         return self._copier is None or (self._turns.is_complete and self._copied == len(self.order))
 
     # What is heard.
 
     def ready(self, number: int, version: int, norm: float, now_s: float) -> None:
-        """A worker's update waits to be sent.
+        """Take a worker's update, which waits to be sent.
 
         Raises:
             ValueError: it was there before.
@@ -174,7 +176,7 @@ class Planner:
         return self._plan.workers[number % len(self._plan.workers)]
 
     def arrived(self, members: Sequence[int], source: int, target: int, now_s: float, shard: int = 0) -> None:
-        """A transfer is there.
+        """Note that a transfer has arrived.
 
         Raises:
             ValueError: nobody was to send it.
@@ -188,8 +190,8 @@ class Planner:
             self._open = {number: one for number, one in self._open.items() if one.members != tuple(members)}
 
     def nears(self, leg: Leg, end_s: float, now_s: float) -> None:
-        """A transfer is expected to be there at ``end_s``, which is soon. Transfers that wait for its links are planned
-        again.
+        """Note that a transfer is expected to arrive at ``end_s``, which is soon. Transfers that wait for its links are
+        planned again.
 
         Raises:
             ValueError: nobody was to send it.
@@ -200,7 +202,7 @@ class Planner:
             self._again_s = min(self._again_s, now_s)
 
     def decided(self, entries: Sequence[Entry], version: int, now_s: float) -> None:
-        """It is known what became of updates; the weights have this version.
+        """Note the fates of updates; the weights have this version now.
 
         Raises:
             ValueError: a worker had no such update.
@@ -220,16 +222,16 @@ class Planner:
             self._plan_s = min(self._plan_s, now_s)
 
     def rates(self, rates_bps: Mapping[int, float], now_s: float) -> None:
-        """Directed links have these rates now (bit/s), headers included. What has been planned is planned again at
-        once: what was to begin late, or never, may begin now. Updates that are new wait for the end of their window."""
+        """Take new rates (bit/s, headers included) of directed links. All that is planned is planned again at once:
+        what was to begin late, or never, may begin now. Updates that are new wait for the end of their window."""
         for link, rate_bps in rates_bps.items():
             self.traffic.rates_bps[link] = rate_bps
         self._again_s = min(self._again_s, now_s)
 
     def lose(self, node: int, now_s: float) -> None:
-        """A worker's daemon is lost. Groups that cannot be summed without it are not: their other members are sent
-        again, straight. Updates of those that are lost are given up, unless the server has them, or a sum that is
-        still to come contains them."""
+        """Note that a worker's daemon is lost. Groups that need it are disbanded: their other members are sent again,
+        straight. Updates of lost workers are given up, unless the server has them, or a sum that is still to come
+        contains them."""
         self._lost.add(node)
         self._break([number for number, group in self._open.items() if self._is_broken(group, node)], now_s)
         own = {number for number in (*self._waiting, *self._undecided) if self._node(number) in self._lost}
@@ -247,12 +249,13 @@ class Planner:
         self._units, self._plan_s = [], now_s
 
     def leave_replica(self, now_s: float) -> None:
-        """Nothing goes to it any more: it is lost, or the server feeds it."""
+        """Send nothing more to the replica: it is lost, or the server feeds it."""
         self._copying, self._copier, self._plan = None, None, self._plan.unreplicated
         self._forget_side(is_replica=True, now_s=now_s)
 
     def take_over(self, entries: Sequence[Entry], unanswered: Collection[int], now_s: float) -> None:
-        """The server is lost, and its replica serves. What is settled for it goes on; the rest is settled now.
+        """Let the replica serve in place of the server, which is lost. What is settled for the replica goes on; the
+        rest is settled now.
 
         Args:
             entries: what is known of the server's decisions besides what :meth:`decided` was told.
@@ -274,21 +277,21 @@ class Planner:
         self._give_s = now_s
 
     def _forget_side(self, *, is_replica: bool, now_s: float) -> None:
-        """What goes to the replica, or else to the server, and weights, is not awaited any more."""
+        """Stop waiting for transfers to the replica, or else for those to the server and of weights."""
         self._settled.keep(lambda transfer: transfer.is_replica != is_replica)
         self.traffic.forget(lambda transfer: transfer.is_replica == is_replica)
         self._units, self._plan_s = [], now_s
 
     def _ask(self, now_s: float) -> None:
-        """Weights are asked for by those whose turn it is."""
+        """Note that the workers whose turn has come ask for weights."""
         turns = self._turns.taken(now_s)
         self._taken |= {turn.rank: turn for turn in turns}
         self._asking += turns
 
     def _break(self, groups: Sequence[int], now_s: float) -> None:
-        """These groups are not summed. Their members keep their places in the order, which the server knows; so each
-        goes there straight: what is between them in the order may be in no sum with them. Updates of
-        nodes that are lost do not."""
+        """Disband these groups. Their members keep their places in the order, which the server knows; so each goes
+        there straight: updates that are between them in the order may be in no sum with them. Updates of nodes that are
+        lost are not sent again."""
         broken = {number: self._open.pop(number) for number in groups}
         members = {member for group in broken.values() for member in group.members}
         for number, group in broken.items():
@@ -303,13 +306,13 @@ class Planner:
             self._plan_s = now_s
 
     def _came_before(self, numbers: Sequence[int]) -> None:
-        """The server had these updates, although some were to be sent again."""
+        """Note that the server had these updates, although some were to be sent again."""
         self._settled.forget(numbers)
         for number in numbers:
             self.traffic.give_up(self._node(number), (number,))
 
     def _is_broken(self, group: Group, node: int) -> bool:
-        """Whether a group needs something of this node that is not there."""
+        """Whether a group still needs something from this node."""
         if node == group.aggregator:
             return True
         return any(
@@ -321,7 +324,7 @@ class Planner:
     # What is decided.
 
     def tick(self, now_s: float) -> list[Command]:
-        """Do what is due; returns what to tell, in order."""
+        """Do what is due; return what to tell, in order."""
         if self._plan_s <= now_s:
             self._plan_s = math.inf
             self._plan_all(now_s, self._waiting)
@@ -366,7 +369,7 @@ class Planner:
 
     @property
     def _placed(self) -> tuple[int, ...]:
-        """Numbers of the updates that have a place in the order, and whose way is not settled."""
+        """Numbers of the updates that have a place in the order, but no settled way."""
         return tuple(number for unit in self._units for number in unit.members)
 
     def _tell_servers(self, note: Note) -> None:
@@ -374,34 +377,36 @@ class Planner:
 
     @property
     def _servers(self) -> tuple[int, ...]:
-        """Where updates go that wait."""
+        """Servers to which the waiting updates go."""
         return self._plan.servers_at(self._version // len(self._plan.workers))
 
     @property
     def _weight_servers(self) -> tuple[int, ...]:
-        """Who has what workers ask for."""
+        """Servers that hold the weights that workers ask for."""
         return self._plan.servers_at(self._version // len(self._plan.workers) - 1)
 
     def _replication(self, now_s: float) -> Replication | None:
-        """None where there is no replica, and once nothing else is to come, so that all is to go there."""
+        """Return what a batch has to plan for the replica; None where there is none, and None once nothing else is to
+        come, because then all is planned to go there."""
         if self._copying is None or self._turns.is_complete:
             return None
         return self._copying.asked(self._drawn(self._plan.replica_aggregators, self._servers), now_s)
 
     def _drawn(self, allowed: Sequence[int], servers: Sequence[int]) -> tuple[int, ...]:
-        """Aggregators that are left, in the order in which groups take them. A root is none in its own iteration."""
+        """Return the aggregators that are left, in the order in which groups take them. A root sums nothing in its own
+        iteration."""
         known = [node for node in allowed if node not in servers and node not in self._lost]
         if self._plan.options.assign == "fastest":
             return tuple(sorted(known, key=lambda node: -self._nic_bps(node)))
         return tuple(int(known[i]) for i in self._random.permutation(len(known)))
 
     def _nic_bps(self, node: int) -> float:
-        """The slower direction of a node's fastest link."""
+        """Return the slower direction's rate (bit/s) of a node's fastest link."""
         rates, ports = self.traffic.rates_bps, self._plan.topology.ports[node]
         return max(min(rates[link], rates[link ^ 1]) for link in ports)
 
     def _begin(self, now_s: float) -> None:
-        """Settle what is due, and what comes before it in the order. What goes to the replica is settled for the server
+        """Settle what is due, and all before it in the order. What goes to the replica is settled for the server
         first."""
         until_s = now_s + LEAD_S
         self._settle(max((i for i, unit in enumerate(self._units, 1) if unit.start_s <= until_s), default=0))
@@ -417,7 +422,7 @@ class Planner:
             self._tell(piece, now_s)
 
     def _settle(self, count: int) -> None:
-        """The ways of so many units to the server."""
+        """Settle the ways of the first ``count`` units to the server."""
         for unit in self._units[:count]:
             begin = self._version + len(self._undecided)
             updates = [self._waiting.pop(number) for number in unit.members]
@@ -437,8 +442,8 @@ class Planner:
         del self._units[:count]
 
     def _gathered(self, unit: Unit, rates: Sequence[float], targets: Sequence[int]) -> int:
-        """The number of a unit's group, which its aggregator is told; -1 of an update alone. The sum of each shard is
-        a group of its own, and its number the next one."""
+        """Tell the aggregator of a unit about its group, and return the group's number; -1 for an update alone. The sum
+        of each shard is a group of its own, with the next number."""
         if unit.group is None:
             return -1
         group, self._groups = self._groups, self._groups + len(targets)
@@ -461,7 +466,7 @@ class Planner:
             self.traffic.begin(one)
 
     def _give(self, now_s: float) -> None:
-        """Send weights to those who ask, if a server's link has something left for them now."""
+        """Send weights to the workers that ask, if a server's link has something left for them now."""
         self._give_s, servers = math.inf, self._weight_servers
         turns = {self._plan.workers[turn.rank]: turn for turn in self._asking if self._is_reached(turn.rank, now_s)}
         if not turns:
@@ -491,21 +496,21 @@ class Planner:
         return not self._network.may_stall() or all(self._network.end_s(load) < math.inf for load in loads)
 
     def _reserve_onward(self, branch: Branch) -> None:
-        """What a distributor passes on is told when it is due."""
+        """Reserve what a distributor passes on; it is told when it is due."""
         for transfers in branch.onward.values():
             for one, first in zip(transfers, branch.first, strict=True):
                 self._network.take(one)
                 self._settled.pass_on(one, first)
 
     def _hop(self, transfer: Transfer, now_s: float) -> Hop:
-        """A transfer of weights, which begins."""
+        """Begin a transfer of weights, and return its hop."""
         if transfer.source != transfer.target:
             self._network.take(transfer)
             self.traffic.begin(transfer)
         return transfer.target, max(0.0, transfer.start_s - now_s), PACE * fastest_bps(transfer)
 
     def _free_s(self, now_s: float) -> float:
-        """When a server's link has something left for one of those who ask, less what it takes to tell."""
+        """Return when a server's link has something left for a worker that asks, less the time for telling."""
         starts_s = (
             self._network.copy().reserve_whole(Load(server, self._plan.workers[turn.rank], size_bytes, now_s)).start_s
             for server, size_bytes in zip(self._weight_servers, self._sizes_bytes, strict=True)

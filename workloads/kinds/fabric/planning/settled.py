@@ -1,5 +1,4 @@
-"""What is settled of a plan: whose way is told, whatever comes, and what of it is still to begin. Pure logic, no
-I/O."""
+"""The settled part of a plan, whose way stays whatever comes, until each transfer begins. Pure logic, no I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 @dataclass(frozen=True)
 class Unit:
-    """What is applied in one step: an update that goes straight to the server or the replica, or a group.
+    """Updates that are applied in one step: one that goes straight to the server or the replica, or a group.
 
     Attributes:
         group: None of an update alone.
@@ -28,13 +27,13 @@ class Unit:
 
     @property
     def start_s(self) -> float:
-        """When the first byte is to be on a wire; of a root's own update alone, when that is to be added."""
+        """When the first byte is to be on a wire; for a root's own update alone, when it is to be added."""
         every = [*chain.from_iterable(self.shards)]
         return min(one.start_s for one in [one for one in every if one.source != one.target] or every)
 
 
 def units(way: Way, targets: Sequence[int]) -> list[Unit]:
-    """What goes to servers or a replica in pieces, in the order in which they are to be applied."""
+    """Group what goes to servers or a replica into units, in the order in which they are to be applied."""
     to = {(one.target, one.members, one.shard): one for one in way.transfers}
     by = {(one.source, one.members, one.shard): one for one in way.transfers if one.target in targets}
     found = []
@@ -63,18 +62,18 @@ class Piece:
 
 
 class Settled:
-    """All that has not begun."""
+    """The settled transfers that have not begun."""
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
 
     @property
     def start_s(self) -> float:
-        """When the first of it is to begin; infinity if there is none."""
+        """When the first of them is to begin; infinity if there is none."""
         return min((piece.transfer.start_s for piece in self._pieces), default=math.inf)
 
     def add(self, unit: Unit, group: int) -> None:
-        """A unit's way is settled. The group of its first shard has the number ``group``, and others follow."""
+        """Add a unit whose way is settled. The group of its first shard has the number ``group``, and others follow."""
         for shard, transfers in enumerate(unit.shards):
             number = group + shard if unit.group else -1
             parts = transfers[: len(unit.members)]
@@ -82,7 +81,7 @@ class Settled:
             self._pieces += [Piece(one, number, parts) for one in transfers[len(unit.members) :]]
 
     def pass_on(self, transfer: Transfer, first: Transfer) -> None:
-        """Weights go on once they have come with ``first``."""
+        """Add a transfer that passes weights on, once they have come with ``first``."""
         self._pieces.append(Piece(transfer, -1, (first,)))
 
     def has(self, number: int) -> bool:
@@ -90,15 +89,15 @@ class Settled:
         return any(one.transfer.members == (number,) for one in self._pieces)
 
     def forget(self, members: Container[int]) -> None:
-        """Updates, alone or in sums, are not sent as settled."""
+        """Drop transfers of these updates, alone or in sums."""
         self._pieces = [one for one in self._pieces if not any(number in members for number in one.transfer.members)]
 
     def keep(self, wanted: Callable[[Transfer], bool]) -> None:
-        """Nothing else is sent as settled."""
+        """Drop all transfers but the wanted ones."""
         self._pieces = [one for one in self._pieces if wanted(one.transfer)]
 
     def due(self, until_s: float) -> list[Piece]:
-        """What is to begin by then, the first one first; it has begun from now on."""
+        """Take the transfers that are to begin by then, the first one first; from now on they count as begun."""
         found = sorted(
             (one for one in self._pieces if one.transfer.start_s <= until_s), key=lambda one: one.transfer.start_s
         )
@@ -107,15 +106,14 @@ class Settled:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether one is to pause, and would not: who has begun to send goes on. :meth:`again` lets it begin later."""
+        """Whether a transfer that has not begun has a pause planned, and still an end: a daemon that has begun to send
+        does not pause. :meth:`again` lets it begin later."""
         every = (piece.transfer for piece in self._pieces)
         return any(one.resumed_s is not None and one.end_s < math.inf for one in every)
 
     def again(self, network: Network, now_s: float, expected_s: Callable[[Transfer], float | None]) -> None:
-        """Give all of it new times, in the same order, with what ``network`` has left, and reserve it there.
-
-        ``expected_s`` says when a transfer is expected that is on its way, None of any other.
-        """
+        """Give all transfers new times, in the same order, with what ``network`` has left, and reserve it there.
+        ``expected_s`` returns when a transfer that is on its way is expected, None for any other."""
         ends: dict[Leg, float] = {}
         again = []
         for piece in sorted(self._pieces, key=lambda one: (one.transfer.start_s, bool(one.parts))):

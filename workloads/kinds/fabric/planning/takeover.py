@@ -1,4 +1,4 @@
-"""What a scheduler gathers when the server is lost, so that the replica can serve. Pure logic, no I/O.
+"""Facts that a scheduler gathers when the server is lost, so that the replica can serve. Pure logic, no I/O.
 
 The server's journal is known in pieces. The scheduler was told what was decided; the replica, too; and each worker has
 learnt it with its weights. All have heard from the server itself, in its order, so each knows a beginning of the same
@@ -15,7 +15,7 @@ from testbed.workloads.kinds.fabric.processes.messages import Dropped, Joined, N
 
 
 class Takeover:
-    """What is known, and who has said what it knows.
+    """All that is known of the server's journal, and the nodes that have told their part.
 
     Attributes:
         has_begun: whether the server is lost.
@@ -42,7 +42,7 @@ class Takeover:
         return self.has_begun and not self.is_complete
 
     def told(self, note: Note) -> None:
-        """The server was told this."""
+        """Store a note that the server was sent."""
         if self.has_begun:
             return
         if isinstance(note, Order):
@@ -51,7 +51,7 @@ class Takeover:
             self._dropped[note.update] = note
 
     def decided(self, entries: Sequence[Entry]) -> None:
-        """The server has told of what it decided."""
+        """Store decisions that the server has reported."""
         if not self.has_begun:
             self._entries += entries
             self._heard = len(self._entries)
@@ -75,7 +75,7 @@ class Takeover:
 
     @property
     def unheard(self) -> Sequence[Entry]:
-        """What the server has decided besides what it has told the scheduler."""
+        """Entries that the server has decided, but not reported to the scheduler."""
         return self._entries[self._heard :]
 
     @property
@@ -86,7 +86,7 @@ class Takeover:
 
     @property
     def notes(self) -> list[Note]:
-        """What the replica is told: to serve, and what is to be dropped besides."""
+        """Notes for the replica: to serve, and further updates that are to be dropped."""
         known = {number for number, _ in self._entries}
         updates = tuple(number for order in self._orders for number in order.updates)
         versions = tuple(version for order in self._orders for version in order.versions)

@@ -1,4 +1,4 @@
-"""What is on its way, and what that leaves of the network, as the scheduler knows it. Pure logic, no I/O.
+"""Transfers that are on their way, and the rates that they leave, as the scheduler knows them. Pure logic, no I/O.
 
 A transfer that has begun is reserved until it is expected to end, at first as planned. One that arrives late had less
 of its links than planned, and so had those that were on these links with it: they are expected as much later. One that
@@ -24,15 +24,16 @@ from testbed.workloads.kinds.fabric.scheduling.model import Transfer
 from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 LATE = 0.3
-"""What a transfer that is not there when it was expected is thought to need still, as a share of its time."""
+"""Time that an overdue transfer is thought to need still, as a share of its planned time."""
 EXACT_S = 0.001
 """A transfer that arrives within this of when it was expected changes nothing."""
 SURE_S = 0.012
-"""So long before a transfer ends it is known that its end is near, and so long after it was to begin it may not be."""
+"""Time before a transfer's end from which on its end is known to be near, and time after its planned start until which
+that may not be known."""
 
 
 class Leg(NamedTuple):
-    """From node, to node, whose updates, none for weights, and which shard."""
+    """A way that data takes in one go: from node, to node, the updates (none for weights), and the shard."""
 
     source: int
     target: int
@@ -52,7 +53,7 @@ class Moved:
 
 
 class Traffic:
-    """Transfers that have begun.
+    """All transfers that have begun.
 
     Attributes:
         moved: all of them.
@@ -60,7 +61,7 @@ class Traffic:
     """
 
     def __init__(self, plan: Fabric, goodput: float, *, hears_nears: bool = False) -> None:
-        """``hears_nears`` says that :meth:`nears` is called of each transfer."""
+        """Set up; ``hears_nears`` says that :meth:`nears` is called for each transfer."""
         self._plan, self._goodput, self._hears_nears = plan, goodput, hears_nears
         self.rates_bps = [float(rate_bps) for *_, rate_bps in plan.links for _ in range(2)]
         self.moved: list[Moved] = []
@@ -70,26 +71,26 @@ class Traffic:
         self._has_lost = False
 
     def follow(self, before: Traffic) -> None:
-        """Go on with the links as they are, and with what was moved; nothing of that is still awaited."""
+        """Go on with the links as they are, and with the transfers so far, of which none is awaited any more."""
         self.rates_bps, self.moved = before.rates_bps, before.moved
 
     def begin(self, transfer: Transfer) -> None:
-        """A transfer begins."""
+        """Begin a transfer."""
         moved = Moved(transfer, transfer.end_s)
         self._running[leg(transfer)].append(moved)
         self.moved.append(moved)
 
     def planned(self, source: int, target: int, members: Sequence[int], shard: int = 0) -> Transfer:
-        """The last transfer of a leg that has begun and not arrived. Raises IndexError: there is none."""
+        """Return the last transfer of a leg that has begun and not arrived. Raises IndexError: there is none."""
         return self._running[Leg(source, target, tuple(members), shard)][-1].planned
 
     def expected_s(self, transfer: Transfer) -> float | None:
-        """When a transfer is expected; None if it is not on its way."""
+        """Return when a transfer is expected to arrive; None if it is not on its way."""
         moved = self._running.get(leg(transfer))
         return moved[-1].expected_s if moved else None
 
     def nears(self, leg: Leg, end_s: float) -> float:
-        """A transfer is expected to end then; returns by how much that is later than it was expected so far.
+        """Expect a transfer to end then, and return by how much that is later than it was expected so far.
 
         Raises:
             ValueError: nobody was to send it.
@@ -108,7 +109,7 @@ class Traffic:
             raise ValueError(f"updates {list(leg.members)} from node {leg.source} were not to go to node {leg.target}")
 
     def arrived(self, source: int, target: int, members: Sequence[int], now_s: float, shard: int = 0) -> bool:
-        """A transfer is there; returns whether that was not expected now.
+        """Note that a transfer has arrived; return whether that was not expected now.
 
         Raises:
             ValueError: nobody was to send it.
@@ -128,14 +129,14 @@ class Traffic:
         return abs(late_s) > EXACT_S
 
     def lose(self, node: int) -> None:
-        """Nothing arrives any more from a node, or there."""
+        """Forget all transfers from or to a node that is lost."""
         self._has_lost = True
         for one in list(self._running):
             if node in (one.source, one.target):
                 del self._running[one]
 
     def forget(self, lost: Callable[[Transfer], bool]) -> None:
-        """Nobody waits any more for such transfers."""
+        """Stop waiting for transfers of which ``lost`` is true."""
         self._has_lost = True
         for one, running in list(self._running.items()):
             kept = deque(moved for moved in running if not lost(moved.planned))
@@ -149,7 +150,7 @@ class Traffic:
         return any(moved and one[:3] == (source, target, members) for one, moved in self._running.items())
 
     def give_up(self, source: int, members: tuple[int, ...]) -> None:
-        """Nobody waits any more for these updates from a node."""
+        """Stop waiting for these updates from a node."""
         for one in list(self._running):
             if one.source == source and one.members == members:
                 del self._running[one]
@@ -159,7 +160,7 @@ class Traffic:
         return chain.from_iterable(self._running.values())
 
     def _beside(self, moved: Moved) -> Iterator[Moved]:
-        """Those on their way that have begun and share a link with it."""
+        """Yield the transfers on their way that have begun and share a link with this one."""
         links = set(self._paths.path(moved.planned.source, moved.planned.target))
         for other in self._on_their_way:
             path = self._paths.path(other.planned.source, other.planned.target)
@@ -167,19 +168,19 @@ class Traffic:
                 yield other
 
     def is_late(self, now_s: float) -> bool:
-        """Whether something is not there although it was expected a while ago."""
+        """Whether a transfer is overdue."""
         return any(
             now_s > one.expected_s + LATE * _takes_s(one.planned) or self._is_behind(one, now_s)
             for one in self._on_their_way
         )
 
     def _is_behind(self, one: Moved, now_s: float) -> bool:
-        """Whether it ought to be near its end, and is not."""
+        """Whether a transfer ought to be near its end, and is not."""
         due_s = max(one.expected_s - SURE_S, one.planned.start_s + SURE_S)
         return self._hears_nears and not one.is_near and now_s > due_s
 
     def network(self, now_s: float) -> Network:
-        """What is left for transfers that begin now."""
+        """Return the network that is left for transfers that begin now."""
         rates = {link: [(0.0, rate_bps * self._goodput)] for link, rate_bps in enumerate(self.rates_bps)}
         network = Network(self._plan.topology, rates)
         for moved in self._on_their_way:
@@ -200,7 +201,7 @@ def leg(transfer: Transfer) -> Leg:
 
 
 def fastest_bps(transfer: Transfer) -> float:
-    """The highest rate that is reserved for it."""
+    """Return the highest rate that is reserved for a transfer."""
     return max((rate for _, rate in transfer.rates), default=0.0)
 
 
@@ -209,6 +210,7 @@ def _takes_s(transfer: Transfer) -> float:
 
 
 def _until(rates: Sequence[tuple[float, float]], now_s: float) -> tuple[tuple[float, float], ...]:
-    """Of a transfer that goes on for longer than planned: what it has of its links from now on, at the most."""
+    """Return the rates of a transfer that goes on for longer than planned: at most its highest planned rate, from now
+    on."""
     most = max(rate for _, rate in rates)
     return ((max(now_s, rates[0][0]), most),)

@@ -1,4 +1,4 @@
-"""Whose turn it is: which workers may get weights and begin another iteration. Pure logic, no I/O.
+"""Turns of workers: which of them may get weights and begin another iteration. Pure logic, no I/O.
 
 A trial has as many updates as iterations times workers, as a synchronous one has gradients. Which worker makes them is
 not given: whoever is faster makes more of them. One that is dropped counts, too: it was computed, and its worker goes
@@ -30,8 +30,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class Given:
-    """What has been given to workers, by rank: how many iterations each has begun, and of how many it is decided what
-    became of them; who was lost, and who was told to end."""
+    """Record of what workers were given, by rank: how many iterations each has begun, and of how many the update's fate
+    is decided; the workers that were lost, and those that were told to end."""
 
     begun: Sequence[int]
     done: Sequence[int]
@@ -40,10 +40,10 @@ class Given:
 
 
 class Turns:
-    """Who waits, and who has done how many iterations."""
+    """The workers that wait, and how many iterations each has done."""
 
     def __init__(self, world: int, updates: int, staleness: int | None) -> None:
-        """``updates`` is how many there are in all, at least one a worker; ``staleness`` is SSP's s, None for no bound.
+        """Set up for ``updates`` updates in all, at least one a worker; ``staleness`` is SSP's s, None for no bound.
 
         Every worker has the initial weights, and begins at once.
         """
@@ -57,7 +57,7 @@ class Turns:
 
     @classmethod
     def taken_over(cls, given: Given, updates: int, staleness: int | None, now_s: float) -> Turns:
-        """As they stand for who has done the giving; all that wait do so from now on."""
+        """Return the turns as the last server's record has them; all workers that wait do so from now on."""
         turns = cls(len(given.begun), updates, staleness)
         turns._begun, turns._done = list(given.begun), list(given.done)
         turns._left = max(0, updates - sum(given.begun))
@@ -70,7 +70,7 @@ class Turns:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is known of every update what became of it."""
+        """Whether the fate of every update is known."""
         return self._left == 0 and all(self._begun[rank] == self._done[rank] for rank in self._living)
 
     @property
@@ -78,7 +78,7 @@ class Turns:
         return [rank for rank in range(len(self._done)) if rank not in self._lost]
 
     def lose(self, rank: int) -> None:
-        """A worker is lost."""
+        """Note that a worker is lost."""
         if rank not in self._lost:
             self._lost.add(rank)
             self._waiting.pop(rank, None)
@@ -86,7 +86,7 @@ class Turns:
             self._left = max(0, self._left - max(0, share))
 
     def decided(self, rank: int, now_s: float) -> None:
-        """It is known what became of a worker's update, so that it waits for weights."""
+        """Note that the fate of a worker's update is known, so that the worker waits for weights."""
         if rank in self._waiting:
             raise ValueError(f"worker {rank} waits already")
         self._done[rank] += 1
@@ -94,7 +94,7 @@ class Turns:
             self._waiting[rank] = now_s
 
     def taken(self, now_s: float) -> list[Turn]:
-        """Whose turn it is, in the order in which they began to wait."""
+        """Take the turns that have come, in the order in which the workers began to wait."""
         if self.is_complete:
             found = list(self._waiting)
         else:

@@ -1,4 +1,4 @@
-"""What a scheduler is to schedule."""
+"""The amount of work that a scheduler plans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be scheduled.
+    """The updates that are to be scheduled, and settings of the workload that the scheduler needs.
 
     Attributes:
         update_bytes: of one update, and of the weights.

@@ -1,1 +1,1 @@
-"""What runs on the nodes: workers, daemons, the server, the scheduler, and what they say to each other."""
+"""Processes on the nodes: workers, daemons, the server, the scheduler, and the messages between them."""

@@ -1,4 +1,4 @@
-"""A trial's worker: what a session does with gradients becomes a push and a get (:mod:`.worker`)."""
+"""The side of a trial's worker that its session sees: a session's calls become pushes and gets (:mod:`.worker`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Client(Worker):
     def __init__(
         self, plan: Fabric, node: int, sock: socket, memory: Memory, part: Participant, scale: float = 0.0
     ) -> None:
-        """``scale`` is what a gradient's norm times becomes that of the change of the weights; 0 if nobody needs
+        """Set up; the norm of a gradient times ``scale`` is that of the change of the weights; 0 if nobody needs
         norms."""
         super().__init__(plan, node, sock, memory, math.inf)
         self._part, self._scale = part, scale
@@ -43,11 +43,11 @@ class Client(Worker):
 
     @property
     def _model(self) -> Floats:
-        """Where what comes goes."""
+        """The array into which new weights are copied."""
         return self._part.weights
 
     def start(self, bucket: int) -> None:
-        """The gradient is complete: push it. There is one bucket, 0.
+        """Push the gradient, which is complete. There is one bucket, 0.
 
         Raises:
             WorkerError: the daemon is gone.
@@ -59,7 +59,7 @@ class Client(Worker):
         self.push(self.server, gradient, norm if math.isfinite(norm) else 0.0)  # training diverged, as its loss tells
 
     def wait(self, timeout_s: float) -> float:
-        """Return when newer weights have come; returns the moment (``time.monotonic``) at which they were complete.
+        """Wait until newer weights have come, and return the moment (``time.monotonic``) at which they were complete.
 
         Raises:
             TrialTimeoutError: nothing moved for ``timeout_s``.
@@ -73,11 +73,11 @@ class Client(Worker):
         return self._seen
 
     def iterations(self, done: int, total: int) -> Iterator[int]:
-        """Those that the scheduler gives out."""
+        """Yield the iterations that the scheduler gives out to this worker."""
         return takewhile(lambda _: self.goes_on, count(done))
 
     def step(self, model: Model, world: int) -> None:
-        """Compute on the weights that came."""
+        """Put the weights that came into the model, to compute on them."""
         model.put()
 
     def _learnt(self, new: Learnt, held_s: float) -> None:

@@ -1,4 +1,4 @@
-"""When floats that come will all be here, as their receiver sees it. Pure logic, no I/O."""
+"""Prediction, at the receiver, of when floats on their way will all be here. Pure logic, no I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Coming:
         self._is_told = False
 
     def ends_in_s(self, left: int, now_s: float) -> float | None:
-        """In how long the ``left`` bytes will be here; told once, when that is :data:`NEAR_S` or less."""
+        """Return in how long (s) the ``left`` bytes will be here; only once, when that is :data:`NEAR_S` or less."""
         if self._is_told or 2 * left > self._nbytes:
             return None
         if self._left_then == self._nbytes and now_s - self._since_s > NEAR_S:

@@ -49,7 +49,8 @@ from testbed.workloads.sync.framed import NoBuckets
 
 
 class _Group:
-    """Updates that are summed here: what was told of them, what has come, and whether their sum may leave."""
+    """Updates that are summed here: the scheduler's note about them, those that have come, and whether their sum may
+    leave."""
 
     def __init__(self, note: Gather, floats: int, momentum: float) -> None:
         self.note = note
@@ -60,7 +61,7 @@ class _Group:
 
 
 class Daemon(NoBuckets, Exchange):
-    """Sends, sums and passes on."""
+    """A worker's daemon: it sends updates, sums them, and passes weights on."""
 
     def __init__(
         self,
@@ -73,37 +74,37 @@ class Daemon(NoBuckets, Exchange):
         loss_s: float | None = None,
         seek: Seek | None = None,
     ) -> None:
-        """``loss_s`` is as :attr:`testbed.workloads.job.WorkerJob.loss_s`; ``seek`` finds a server that is started
-        again, where one is."""
+        """Set up; ``loss_s`` is as :attr:`testbed.workloads.job.WorkerJob.loss_s`; ``seek`` finds a server that is
+        started again, where one may be."""
         names = dict(enumerate(plan.nodes))
         super().__init__(f"{names[node]}.daemon", names, {**sockets, node: worker})
         self._plan, self._node, self._memory, self._momentum = plan, node, memory, momentum
         self._rank = plan.workers.index(node)
         self._spans = [slice(*span) for span in spans(len(memory.weights), len(plan.servers))]
-        """Where each shard of an update, and of weights, is."""
+        """Place of each shard of an update, and of weights."""
         self._pushed: Push | None = None
         self._kept: dict[int, tuple[Push, Floats]] = {}
-        """By number, copies of the worker's updates that are still to go to the replica."""
+        """Copies of the worker's updates that are still to go to the replica, by number."""
         self._groups: dict[int, _Group] = {}
         self._early: dict[int, list[tuple[int, Gradient, Floats]]] = {}
         self._passing = Passing(self._send_weights)
         self._came_of: dict[int, Given] = {}
-        """What was told with each shard of the weights that the worker gets next."""
+        """Notes that came with each shard of the weights that the worker gets next."""
         self._disbanded: set[int] = set()
         self._told: tuple[int, tuple[Entry, ...]] = 0, ()
-        """What weights told last of the journal: number of its first entry, and entries."""
+        """Piece of the journal that came with the last weights: number of its first entry, and entries."""
         self._is_answered = True
         self._goes_on, self._has_ended = True, False
         self._loses_after_s, self._seek = loss_s, seek
         self._least_history, self._is_away = 0, False
-        """What was sent before is void; and whether it is not known yet how to go on."""
+        """Least ``history`` of notes that are not void; and whether this daemon waits to hear how to go on."""
         self._base, self._lost_above = 0, math.inf
         """The version of the worker's weights, and above which it was lost."""
         self._kept_entries: int | None = None
 
     @property
     def _goes_on_alone(self) -> bool:
-        """Whether others may be lost."""
+        """Whether other processes may be lost without ending this one."""
         return self._loses_after_s is not None
 
     @property
@@ -111,7 +112,7 @@ class Daemon(NoBuckets, Exchange):
         return [connection for connection in self._connections if connection.node != self._node]
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """Until nobody has anything left to do.
+        """Serve until no process has anything left to do.
 
         Raises:
             TrialTimeoutError: nothing moved for ``silence_s``.
@@ -140,16 +141,17 @@ class Daemon(NoBuckets, Exchange):
 
     @property
     def _losable_nodes(self) -> set[int]:
-        """All, but the server where nobody else can serve."""
+        """Nodes whose loss this process survives: all, but the server where no other node can serve."""
         return {*self._by_node} - {self._node} - ({self._plan.server} if self._plan.replica is None else set())
 
     @property
     def _head(self) -> int:
-        """The node that ends the trial: the scheduler's; the server's once that is lost."""
+        """The node that ends the trial: the scheduler's; the server's once the scheduler is lost."""
         return self._plan.server if self._plan.scheduler in self._former else self._plan.scheduler
 
     def _waits_for(self, connection: Connection) -> bool:
-        """Once it has nothing left to do itself, others may end: the scheduler lets them when nobody has."""
+        """Whether a neighbour may not have ended yet. When this daemon has nothing left to do itself, others may end:
+        the scheduler lets them when none has."""
         if connection.node == self._head:
             return not self._over
         return self._goes_on if connection.node == self._node else not self._has_ended
@@ -171,7 +173,7 @@ class Daemon(NoBuckets, Exchange):
         return not note.onward and not self._goes_on_alone
 
     def _fits(self, note: Gradient) -> bool:
-        """Whether an aggregator may get this: one update, alone."""
+        """Whether an aggregator may get this: it must be one update, alone."""
         return note.sums == len(note.members) == len(note.versions) == len(note.norms) == 1
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
@@ -208,7 +210,7 @@ class Daemon(NoBuckets, Exchange):
     # Its worker's updates.
 
     def _take_update(self, note: Push) -> None:
-        """The worker has an update."""
+        """Take an update from the worker."""
         self._pushed, self._is_answered, number = note, False, self._number(note)
         if self._plan.replica is not None:  # unless it is lost, or serves
             self._kept[number] = note, self._memory.update.copy()
@@ -216,7 +218,7 @@ class Daemon(NoBuckets, Exchange):
             self._offer(note)
 
     def _offer(self, note: Push) -> None:
-        """Say that there is an update."""
+        """Tell the scheduler that there is an update."""
         number = self._number(note)
         if note.version > self._lost_above:
             self._say(self._plan.server, Lost(number))
@@ -226,15 +228,15 @@ class Daemon(NoBuckets, Exchange):
             self._say(self._plan.scheduler, Ready(number, note.version, note.norm))
 
     def _send_straight(self, note: Push) -> None:
-        """Nobody says when, so now."""
+        """Send an update to the server now, because nobody says when."""
         self._pace(self._plan.server, 0)
         number, history = self._number(note), self._least_history
         told = Gradient((number,), (note.version,), ((1.0, 1.0),), -1, 1, 0, history, (note.norm,))
         self._say(self._plan.server, told, self._memory.update)
 
     def _has_lost(self, node: int) -> None:
-        """Without the scheduler nothing is summed, and the update goes straight to the server, if it may not be there:
-        the server ignores what it has.
+        """Go on without the scheduler: nothing is summed any more, and the update goes straight to the server if the
+        server may not have it. The server ignores an update that it has.
 
         Raises:
             NeighbourError: the server is lost, too.
@@ -258,8 +260,8 @@ class Daemon(NoBuckets, Exchange):
             self._say(self._head, End())
 
     def _do_without(self, node: int) -> None:
-        """The server is lost, or its replica: what was on its way there is not sent any more. The one that is left gets
-        all else as it was to. If another daemon is lost, the server feeds the replica."""
+        """Go on without the server, or without its replica: what was on its way there is not sent any more, and the
+        other one gets its data as before. If another daemon is lost, the server feeds the replica."""
         self._lose(node)
         if node != self._plan.server:
             self._leave_replica(is_fed=node != self._plan.replica)
@@ -272,7 +274,7 @@ class Daemon(NoBuckets, Exchange):
         self._say(self._plan.scheduler, Joined(unanswered, *self._told))
 
     def _leave_replica(self, *, is_fed: bool) -> None:
-        """Nothing goes to the replica any more. One that is fed by the server cannot serve."""
+        """Send nothing more to the replica. A replica that is fed by the server cannot serve."""
         if is_fed:
             self._losable = {*self._losable} - {self._plan.server}
         if self._plan.replica is not None:
@@ -284,14 +286,16 @@ class Daemon(NoBuckets, Exchange):
             self._disband(group)
 
     def _is_void_way(self, note: Send, plan: Fabric) -> bool:
-        """Whether what the scheduler said under ``plan`` was for one to which nothing goes any more."""
+        """Whether an order that the scheduler gave under ``plan`` was for a server or replica to which nothing goes any
+        more."""
         is_served = plan.server == self._plan.server
         return plan is not self._plan and (note.target in plan.to_replica) == is_served
 
     # A server that is started again.
 
     def _await_server(self, seek: Seek) -> None:
-        """Find the new server, and say where the worker is. Nothing else counts until the scheduler says how to go on.
+        """Find the new server, and say which update the worker has. All other notes are ignored until the scheduler
+        says how to go on.
 
         Raises:
             TrialTimeoutError: the server does not come.
@@ -322,7 +326,7 @@ class Daemon(NoBuckets, Exchange):
             self._offer(self._pushed)
 
     def _is_void(self, connection: Connection, note: Note) -> bool:
-        """Whether this was said before the server was started again."""
+        """Whether this was sent before the server was started again."""
         if isinstance(note, Weights | Gradient):
             return note.history < self._least_history
         return self._is_away and connection.node == self._plan.scheduler and not isinstance(note, End)
@@ -331,8 +335,9 @@ class Daemon(NoBuckets, Exchange):
         return note.iteration * len(self._plan.workers) + self._rank
 
     def _send(self, connection: Connection, note: Send, plan: Fabric) -> None:
-        """The update's time has come; it was told under ``plan``. After a loss it may have been decided meanwhile: then
-        its worker has gone on, and nobody waits for it, unless it is kept."""
+        """Send the update, whose time has come; the order was given under ``plan``. After a loss the update's fate may
+        have been decided meanwhile: then its worker has gone on, and the update is not sent, unless it is kept for the
+        replica."""
         is_over = self._pushed is not None and note.update < self._number(self._pushed)
         if self._plan.scheduler in self._former or self._is_void_way(note, plan):
             return
@@ -348,8 +353,8 @@ class Daemon(NoBuckets, Exchange):
             self._say(note.target, told, floats)
 
     def _update(self, connection: Connection, note: Send) -> tuple[Push, Floats]:
-        """What the worker said of an update, and the shard of it: a copy, if it goes to the replica, or to who was
-        that."""
+        """Return the worker's note about an update, and the shard of the update: a copy, if it goes to the replica, or
+        to the node that was the replica."""
         if note.update in self._kept and (self._plan.replica is None or note.target in self._plan.to_replica):
             return self._kept.pop(note.update)
         if self._pushed is None or self._number(self._pushed) != note.update or note.target in self._plan.to_replica:
@@ -357,7 +362,7 @@ class Daemon(NoBuckets, Exchange):
         return self._pushed, self._memory.update[self._spans[note.shard]]
 
     def _forget_dropped(self, entries: Sequence[Entry]) -> None:
-        """Of updates that were not sent the replica gets nothing either."""
+        """Forget copies of updates that were dropped, because the replica gets none of these."""
         for number, fate in entries:
             if fate == Fate.DROPPED:
                 self._kept.pop(number, None)
@@ -371,7 +376,8 @@ class Daemon(NoBuckets, Exchange):
             self._collect(*early)
 
     def _collect(self, source: int, note: Gradient, floats: Floats) -> None:
-        """An update is here, from a node, that is to be summed; maybe before the scheduler has said so."""
+        """Add an update, which has come from a node, to its sum; the scheduler's note about the sum may not have come
+        yet."""
         group = self._groups.get(note.group)
         if note.group in self._disbanded or self._plan.scheduler in self._former:
             return
@@ -390,7 +396,7 @@ class Daemon(NoBuckets, Exchange):
         self._send_sums(group)
 
     def _let_go(self, connection: Connection, note: SendSums) -> None:
-        """The sum's time has come."""
+        """Note that the sum's time has come."""
         if note.group in self._disbanded or self._plan.scheduler in self._former:
             return
         if note.group not in self._groups:
@@ -400,7 +406,7 @@ class Daemon(NoBuckets, Exchange):
         self._send_sums(group)
 
     def _send_sums(self, group: _Group) -> None:
-        """If it is complete, and its time has come."""
+        """Send a group's sums if they are complete, and their time has come."""
         note = group.note
         if group.go is None or not group.sums.is_complete:
             return
@@ -420,15 +426,15 @@ class Daemon(NoBuckets, Exchange):
     # Weights.
 
     def _answers(self, note: Weights) -> bool:
-        """Whether the worker waits for these weights. After the loss of one that passed weights on, the same may come
-        again."""
+        """Whether the worker waits for these weights. After the loss of a process that passed weights on, the same
+        weights may come again."""
         if self._pushed is None or self._is_answered:
             return False
         number = self._number(self._pushed)
         return any(number == decided for decided, _ in note.entries)
 
     def _take_weights(self, connection: Connection, note: Weights, floats: Floats) -> None:
-        """A shard of weights has come: for the worker here, for others, or for both.
+        """Take a shard of weights, which has come: for the worker here, for others, or for both.
 
         Raises:
             WorkerError: the worker does not wait for them, and nobody was lost.
@@ -457,7 +463,7 @@ class Daemon(NoBuckets, Exchange):
             raise self._misfit(connection, note)
 
     def _give(self, connection: Connection) -> None:
-        """If all shards are there, the worker gets them."""
+        """Give the weights to the worker if all shards are there."""
         if len(self._came_of) < len(self._spans):
             return
         given, *others = self._came_of.values()
@@ -468,7 +474,7 @@ class Daemon(NoBuckets, Exchange):
         self._say(self._node, given)
 
     def _pass_on(self, note: Pass, server: int) -> None:
-        """Weights of a server that is not lost since go on."""
+        """Pass on weights, unless their server was lost meanwhile."""
         if server == self._plan.server:
             self._passing.tell(note)
 

@@ -1,4 +1,4 @@
-"""Notes and floats over connections: what every process of a trial that MLfabric schedules does the same way.
+"""Notes and floats over connections: the part that all processes of a trial scheduled by MLfabric share.
 
 A message (:mod:`testbed.workloads.sync.framed`) has a note (:mod:`.messages`), or floats, which follow the note that
 announces them. Every process of the trial meets in the scheduler: a barrier is a message to it, and one back when
@@ -50,24 +50,24 @@ from testbed.workloads.sync.tcp_info import Sent, sent
 
 _BARRIER, _NOTE, _FLOATS, _ALIVE = range(4)
 _SIGNS = 8
-"""Of life, that a process gives within the time after which it is lost."""
+"""Number of signs of life that a process gives within the time of silence after which it counts as lost."""
 _SO_MAX_PACING_RATE = 47
-"""In bytes per second (asm-generic/socket.h); Python does not name it."""
+"""Socket option for the pacing rate in bytes per second (asm-generic/socket.h); Python does not name it."""
 _UNPACED = 2**32 - 1
-"""The rate that stands for none (socket(7))."""
+"""The rate that stands for no limit (socket(7))."""
 
 Floats = NDArray[np.float32]
 _RETURN_AFTER = 1.5
-"""A neighbour that may be started again may be silent for so many times as long as others: whoever starts it again ends
-it first when it stands still, and that must be told by then."""
+"""How many times as long as others a neighbour that may be started again may be silent. If it stands still, it is ended
+before it is started again, and that must be noted by then."""
 
 
 class Seek:
-    """Finds a neighbour that is started again."""
+    """Search for a neighbour that is started again."""
 
     def __init__(self, dial: Callable[[Callable[[], None]], socket], fenced: Path) -> None:
-        """``dial`` connects to it, and calls what it is given again and again meanwhile; to the file ``fenced`` a line
-        is added when it stood still and is ended, before it is started again."""
+        """Set up; ``dial`` connects to the neighbour, and calls its argument again and again meanwhile. A line is added
+        to the file ``fenced`` each time a neighbour that stood still is ended, before it is started again."""
         self._dial, self._fenced, self._known_bytes = dial, fenced, 0
 
     def __call__(self, meanwhile: Callable[[], None]) -> socket:
@@ -76,7 +76,7 @@ class Seek:
         return found
 
     def is_due(self) -> bool:
-        """Whether one that stood still has been ended since it was last found."""
+        """Whether a neighbour that stood still has been ended since it was last found."""
         return self._bytes > self._known_bytes
 
     @property
@@ -88,7 +88,7 @@ class Seek:
 
 
 def check_floats(floats: object, count: int, whose: str) -> Floats:
-    """The array of a program's, if it is float32[count].
+    """Return a program's array, if it is float32[count].
 
     Raises:
         SpecError: it is not.
@@ -129,18 +129,18 @@ class Exchange(Framed):
     _plan: Fabric
 
     def __init__(self, name: str, names: Mapping[int, str], sockets: Mapping[int, socket]) -> None:
-        """``names`` are those of the processes at the other ends, by their node."""
+        """Set up; ``names`` are those of the processes at the other ends, by their node."""
         super().__init__(name, [Connection(peer, names[peer], sock) for peer, sock in sockets.items()])
         self._names = names
         self._by_node = {connection.node: connection for connection in self._connections}
         self._announced: dict[int, tuple[Note, Floats]] = {}
         self._coming: dict[int, Coming] = {}
-        """By neighbour, the floats that are announced."""
+        """The announced floats that are on their way, by neighbour."""
         self._clock = Clock()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self.met: dict[int, int] = dict.fromkeys(sockets, 0)
-        """By neighbour, how many barriers it has come to, or of the scheduler, how many it has ended."""
+        """Number of barriers that each neighbour has come to, or for the scheduler, that it has ended."""
         self._barriers = 0
         self._over = False
         self._losable: Collection[int] = ()
@@ -151,10 +151,10 @@ class Exchange(Framed):
         self._has_come = False
         """Whether something came in this step, besides signs of life."""
         self._former: dict[int, tuple[int, Sent]] = {}
-        """By neighbour that was lost, what was sent to it."""
+        """Bytes that were sent to each neighbour that was lost."""
         self._returning: Mapping[int, Seek] = {}
         self._earlier: dict[int, tuple[int, Sent]] = {}
-        """By neighbour that was lost and is back, what was sent to it before."""
+        """Bytes that were sent, before it was lost, to each neighbour that is back."""
 
     @property
     def wire_bytes(self) -> int:
@@ -168,10 +168,10 @@ class Exchange(Framed):
 
     @abstractmethod
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
-        """A note has come, with the floats that it announced."""
+        """Handle a note that has come, with the floats that it announced."""
 
     def _room(self, connection: Connection, note: Note) -> Floats | None:
-        """Where the floats go that follow a note; None where none do."""
+        """Return the array for the floats that follow a note; None where none do."""
         return None
 
     def _waits_for(self, connection: Connection) -> bool:
@@ -179,8 +179,8 @@ class Exchange(Framed):
         return not self._over
 
     def _say(self, node: int, note: Note, floats: Floats | None = None) -> None:
-        """Queue a note for a neighbour, and floats, which must stay as they are until they are sent. One that is lost
-        gets none."""
+        """Queue a note for a neighbour, and floats, which must stay as they are until they are sent. A neighbour that
+        is lost gets none."""
         if node in self._former:
             return
         connection, told = self._by_node[node], encode(note)
@@ -201,7 +201,7 @@ class Exchange(Framed):
     # What the scheduler says of times.
 
     def _begin_s(self, note: Send | SendSums | Pass | Give) -> float:
-        """When what it says was said, by this process's clock, had it taken no time: waits begin then."""
+        """Return when a note was sent, by this process's clock, as if notes took no time: waits begin then."""
         now_s = time.monotonic()
         if note.said_s is None:
             return now_s
@@ -209,7 +209,7 @@ class Exchange(Framed):
         return self._clock.here_s(note.said_s)
 
     def _arrival(self, members: tuple[int, ...], source: int, shard: int) -> Arrived:
-        """What the scheduler is told of what is here now."""
+        """Make the note for the scheduler about data that has just arrived."""
         return Arrived(members, source, shard, self._clock.told_s(time.monotonic()))
 
     # What is to be done later.
@@ -239,7 +239,7 @@ class Exchange(Framed):
             return True
 
     def _step(self, timeout_s: float) -> bool:
-        """As in every loop; but signs of life, given and got, do not count as something that moved."""
+        """Do one step of the loop. Signs of life, given and got, do not count as progress."""
         self._has_come = False
         moved = super()._step(timeout_s)
         if math.isinf(self._loss_s):
@@ -254,9 +254,10 @@ class Exchange(Framed):
     def _watch(
         self, losable: Collection[int], loss_s: float | None, returning: Mapping[int, Seek] | None = None
     ) -> None:
-        """From now on these neighbours may be lost; others are when nothing comes from them for ``loss_s``, too, and
-        that is the end. None where the loss of any is the end. Those that are ``returning`` are started again when they
-        end, or stood still and were ended; otherwise their silence is the end."""
+        """Notice from now on when neighbours are lost. One is lost when its connection ends, or when nothing comes from
+        it for ``loss_s``. Only ``losable`` ones may be lost: the loss of another is the end of this process; with
+        ``loss_s`` None, that of any. Those that are ``returning`` are started again when they end, or stood still and
+        were ended; otherwise their silence is the end."""
         if loss_s is None:
             return
         self._losable, self._loss_s, self._returning = losable, loss_s, returning or {}
@@ -267,7 +268,7 @@ class Exchange(Framed):
         return node in self._by_node and self._waits_for(self._by_node[node])
 
     def _look_for_life(self) -> None:
-        """Give a sign of life, and lose those of whom there is none.
+        """Give a sign of life, and lose the neighbours that have given none.
 
         Raises:
             LostError: one of them may not be lost.
@@ -287,7 +288,7 @@ class Exchange(Framed):
             self._lose(node)
 
     def _give_signs(self, now_s: float) -> None:
-        """Of life, to all who get nothing else."""
+        """Send a sign of life to all neighbours that get nothing else."""
         self._signed_s = now_s
         for connection in self._wires:
             if not connection.sending and not connection.closed:
@@ -295,7 +296,7 @@ class Exchange(Framed):
                 self._signs += 1
 
     def _stay_alive(self) -> None:
-        """Give signs of life, if it is time, while this process does nothing else: nothing is read."""
+        """Give signs of life, if it is time, while this process does nothing else. Nothing is read meanwhile."""
         now_s = time.monotonic()
         if now_s >= self._signed_s + self._loss_s / _SIGNS:
             self._give_signs(now_s)
@@ -309,7 +310,8 @@ class Exchange(Framed):
                     pass
 
     def _lose(self, node: int) -> None:
-        """This neighbour is lost, if it was not before. Not to be called while connections are looked through."""
+        """Note the loss of a neighbour, if it was not lost before. Not to be called while connections are looked
+        through."""
         connection = self._by_node.get(node)
         if connection is None:
             return
@@ -328,10 +330,10 @@ class Exchange(Framed):
             self._has_lost(node)
 
     def _has_lost(self, node: int) -> None:
-        """What follows from that."""
+        """React to the loss of a neighbour."""
 
     def _has_again(self, node: int, sock: socket) -> None:
-        """A neighbour that was lost is back. Not to be called while connections are looked through."""
+        """Take back a neighbour that was lost. Not to be called while connections are looked through."""
         count, told = self._former.pop(node)
         before, told_before = self._earlier.get(node, (0, Sent()))
         self._earlier[node] = count + before, told + told_before
@@ -353,7 +355,7 @@ class Exchange(Framed):
         return came
 
     def _look_at_end(self, connection: Connection, now_s: float) -> None:
-        """Tell the scheduler if floats will soon be here."""
+        """Tell the scheduler if a transfer is about to end here."""
         coming = self._coming.get(connection.node)
         if coming is None or connection.word is None:
             return
@@ -362,7 +364,7 @@ class Exchange(Framed):
             self._nears(connection.node, self._announced[connection.node][0], left_s)
 
     def _nears(self, source: int, note: Note, left_s: float) -> None:
-        """What is announced will be here in so long: tell the scheduler, if it has planned that."""
+        """Tell the scheduler how long announced data still takes to arrive, if it is data that the scheduler plans."""
         if isinstance(note, Gradient | Weights):
             members = note.members if isinstance(note, Gradient) else ()
             at_s = self._clock.told_s(time.monotonic())

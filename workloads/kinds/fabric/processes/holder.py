@@ -1,4 +1,4 @@
-"""What a server and its replica do the same way: they have weights, hold updates until their turn comes, and apply them
+"""The common part of a server and its replica: both have weights, hold updates until their turn comes, and apply them
 in the scheduler's order.
 
 Every update, or sum of several, is applied whole, so that the weights are always one version, and a single process can
@@ -24,16 +24,17 @@ from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.framed import NoBuckets
 
 Apply = Callable[[Floats, bool, int], None]
-"""Changes the weights by floats: by one update, or, if they are sums, by so many."""
+"""Changes the weights by floats: by one update, or, if they are sums, by the sum of the given number of updates."""
 
 
 def line(step: Step) -> list[Any]:
-    """A step as a process tells of it: its fate, and of its updates numbers, versions, and what they count in it."""
+    """Return a step as a process reports it: its fate, and the numbers of its updates, their versions, and their
+    shares."""
     return [int(step.fate), step.unit.members, step.unit.versions, step.unit.shares]
 
 
 class Holder(NoBuckets, Exchange):
-    """Applies updates.
+    """A process that holds weights and applies updates.
 
     Attributes:
         journal: what became of each.
@@ -48,7 +49,8 @@ class Holder(NoBuckets, Exchange):
         rates: Rates,
         journal: Journal,
     ) -> None:
-        """``held`` are the weights, and what changes them; ``rates`` is as :meth:`.plan.Options.rates`."""
+        """Set up; ``held`` are the weights, and the function that changes them; ``rates`` is as
+        :meth:`.plan.Options.rates`."""
         super().__init__(plan.nodes[node], dict(enumerate(plan.nodes)), sockets)
         self._plan, self._rates, self.journal = plan, rates, journal
         self._has_replica = plan.replica is not None
@@ -56,22 +58,22 @@ class Holder(NoBuckets, Exchange):
         self._shard = plan.servers.index(node) if node in plan.servers else 0
         self._held: dict[int, Floats] = {}
         self._received: list[tuple[int, tuple[int, ...], int]] = []
-        """Of all that came: from whom, numbers of the updates, and bytes."""
+        """All updates and sums that came: the sender, numbers of the updates, and bytes."""
 
     @abstractmethod
     def _decided(self, step: Step) -> None:
-        """What follows from a step."""
+        """React to a step that was decided."""
 
     @abstractmethod
     def _told(self, connection: Connection, note: Note) -> None:
-        """What is not an update.
+        """Handle a note that is not an update.
 
         Raises:
             ValueError: it cannot be.
         """
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """All updates together.
+        """Apply all updates of the trial, as one step.
 
         Raises:
             TrialTimeoutError: nothing moved for ``silence_s``; names what is waited for.
@@ -81,15 +83,16 @@ class Holder(NoBuckets, Exchange):
         yield total
 
     def _steps(self) -> list[list[Any]]:
-        """The journal."""
+        """Return the journal, as lines."""
         return [line(step) for step in self.journal.steps]
 
     def _sizes(self) -> list[tuple[int, int]]:
-        """Number of the first update, and bytes, of each that came."""
+        """Return the number of the first update, and the bytes, of each message with updates that came."""
         return [(members[0], count) for _, members, count in self._received]
 
     def _lines(self) -> list[float]:
-        """What tells how far the weights are from the other's, where there is a replica."""
+        """Return numbers that show how far the weights are from the replica's or the server's, where there is a
+        replica."""
         return lines(self._weights) if self._has_replica else []
 
     def barrier(self, timeout_s: float) -> None:
@@ -126,7 +129,7 @@ class Holder(NoBuckets, Exchange):
         self._hold(source, note, floats)
 
     def _hold(self, source: int, note: Gradient, floats: Floats) -> None:
-        """An update, or a sum, is here."""
+        """Hold an update, or a sum, which has come, until its turn."""
         if self.journal.arrive(Unit(note.members, note.versions, note.group >= 0, note.shares), note.norms):
             self._held[note.members[0]] = floats
         else:
@@ -135,7 +138,7 @@ class Holder(NoBuckets, Exchange):
         self._apply_held()
 
     def _repeated(self, note: Gradient) -> None:
-        """A part of it was here before.
+        """Handle a message of which a part was here before.
 
         Raises:
             ValueError: nobody sends an update twice.

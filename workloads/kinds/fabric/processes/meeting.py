@@ -1,4 +1,4 @@
-"""How the processes of a program find each other: all tell rank 0 who they are, and it tells everybody about all.
+"""Meeting of the processes of a program: all tell rank 0 who they are, and rank 0 tells each of them about all.
 
 This needs no more than what torchrun tells a program (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT). An address is where
 a connection came from; nobody says its own. Whoever says something else than a rank that is awaited is sent away, and
@@ -24,7 +24,7 @@ from testbed.workloads.kinds.fabric.fields import convert
 from testbed.workloads.sync.transport import dial
 
 MOST_BYTES = 4096
-"""Of what a process says."""
+"""Limit on the bytes that a process may send about itself."""
 _MOST_SILENT = 64
 """Connections besides those of the ranks that may be open at once."""
 _RETRY_S = 0.02
@@ -33,7 +33,7 @@ _HIGHEST_PORT = 65535
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process is among those of its program.
+    """The place of a process among those of its program.
 
     Attributes:
         rank: its number, from 0 on.
@@ -61,7 +61,7 @@ class Place:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Place:
-        """What torchrun, or a workload of kind ``command``, says.
+        """Read the place from the environment that torchrun, or a workload of kind ``command``, sets.
 
         torchrun itself listens at MASTER_PORT, unless TORCHELASTIC_USE_AGENT_STORE says that it does not
         (torch.distributed.elastic); then rank 0 takes the port after it.
@@ -86,14 +86,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Member:
-    """A process: its IPv4 address, and what it said."""
+    """A process: its IPv4 address, and the data that it sent about itself."""
 
     address: str
     said: Mapping[str, Any]
 
 
 def meet(place: Place, said: Mapping[str, Any], timeout_s: float) -> list[Member]:
-    """Tell the others; returns all processes by rank, once all have come.
+    """Send ``said`` to the other processes; return all processes by rank, once all have come.
 
     Raises:
         TrialTimeoutError: not all came in time.
@@ -142,7 +142,7 @@ def _listen(place: Place) -> socket.socket:
 
 
 class _Reception:
-    """Reads what processes say that connect, all of them together."""
+    """Reception of the processes that connect to rank 0; all are read together."""
 
     def __init__(self, listener: socket.socket, world: int) -> None:
         self._listener, self._world = listener, world
@@ -169,7 +169,7 @@ class _Reception:
 
     @property
     def own_address(self) -> str:
-        """Where the others have found this process; empty if there are no others."""
+        """The address at which the others have reached this process; empty if there are no others."""
         return next((str(sock.getsockname()[0]) for sock, _ in self._found.values()), "")
 
     def move(self) -> None:
@@ -183,7 +183,7 @@ class _Reception:
                 self._lose(key.fileobj)
 
     def tell(self, what: bytes, deadline: float) -> None:
-        """All that have come. One that is gone by now is missed by its neighbours."""
+        """Send ``what`` to all processes that have come. One that is gone by now is missed by its neighbours."""
         for sock, _ in self._found.values():
             sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))
             with suppress(OSError):
@@ -201,7 +201,7 @@ class _Reception:
         self._selector.register(sock, selectors.EVENT_READ)
 
     def _read(self, sock: socket.socket) -> None:
-        """More of what a process says; once that is whole, it is a member or is sent away."""
+        """Read more of what a process sends. Once that is complete, the process becomes a member or is sent away."""
         try:
             more = sock.recv(MOST_BYTES - len(self._reading[sock]))
         except OSError:
@@ -226,7 +226,7 @@ class _Reception:
         self._close(sock)
 
     def _lose(self, sock: object) -> None:
-        """A member that ended, or says more than it may: another process may have its rank."""
+        """Forget a member that ended, or sends more than it may: another process may take its rank."""
         for rank in [rank for rank, (one, _) in self._found.items() if one is sock]:
             self._close(self._found.pop(rank)[0])
 
@@ -278,7 +278,7 @@ def _dial(place: Place, deadline: float) -> socket.socket:
 
 
 def _line(sock: socket.socket, most: int, deadline: float) -> bytes:
-    """What comes until the other side ends. Raises OSError, and TimeoutError, which is one."""
+    """Read until the other side ends. Raises OSError, and TimeoutError, which is one."""
     got = b""
     while len(got) < most:
         sock.settimeout(max(_RETRY_S, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""What the processes of a trial tell each other, besides gradients and weights: small notes, each of a type of its own.
+"""Messages between the processes of a trial, besides gradients and weights: small notes, each of a type of its own.
 
 An update is known by its number: iteration times the number of workers, plus rank. So every process knows whose it is.
 """
@@ -16,17 +16,17 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 from testbed.base.bounded_json import parse_json
 
 LONGEST_BYTES = 1 << 24
-"""Of a note; room is made for it before it is read."""
+"""Limit on the bytes of a note; room is made for it before it is read."""
 NEAR_S = 0.025
-"""How long before a transfer ends its receiver says so: more than it takes the scheduler to hear that, and the sender
-of what comes next to hear from the scheduler."""
+"""How long before a transfer ends its receiver reports that: longer than the report takes to the scheduler, and the
+scheduler's answer to the sender of what comes next."""
 _FAR = 2**63
-"""Whole numbers of notes are below it."""
+"""Limit below which the whole numbers in notes lie."""
 
 
 @dataclass(frozen=True)
 class Push:
-    """A worker's to its daemon: the shared memory has its update, computed on ``version``."""
+    """Note of a worker to its daemon: the shared memory has its update, computed on ``version``."""
 
     iteration: int
     version: int
@@ -35,7 +35,7 @@ class Push:
 
 @dataclass(frozen=True)
 class Ready:
-    """A daemon's to the scheduler: its worker's update waits to be sent."""
+    """Note of a daemon to the scheduler: its worker's update waits to be sent."""
 
     update: int
     version: int
@@ -44,7 +44,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Send:
-    """The scheduler's to a daemon: send its worker's update.
+    """Note of the scheduler to a daemon: send its worker's update.
 
     Attributes:
         target: the node to send it to: a server, or the aggregator of ``group``.
@@ -66,7 +66,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Gather:
-    """The scheduler's to an aggregator: sum these updates and send the sum on.
+    """Note of the scheduler to an aggregator: sum these updates and send the sum on.
 
     Attributes:
         members: numbers of the updates, in their order.
@@ -85,7 +85,8 @@ class Gather:
 
 @dataclass(frozen=True)
 class SendSums:
-    """The scheduler's to an aggregator: send a group's sum on, once it is complete; otherwise as :class:`Send`."""
+    """Note of the scheduler to an aggregator: send a group's sum on, once it is complete; otherwise as
+    :class:`Send`."""
 
     group: int
     wait_s: float
@@ -95,7 +96,7 @@ class SendSums:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Before floats: one update, or the sums of several.
+    """Note before floats: they are one update, or the sums of several.
 
     Attributes:
         members: numbers of the updates, in their order.
@@ -119,8 +120,8 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Arrived:
-    """To the scheduler: what a :class:`Gradient` announced is there; without members, weights. ``at_s`` is since when,
-    by the scheduler's clock, as far as that is known."""
+    """Note to the scheduler: the data that a :class:`Gradient` announced is there; without members, weights. ``at_s``
+    is since when, by the scheduler's clock, as far as that is known."""
 
     members: tuple[int, ...]
     source: int
@@ -130,8 +131,8 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Nears:
-    """To the scheduler: what is as in :class:`Arrived` has come so far that the rest takes ``left_s``, which is
-    :data:`NEAR_S` or less, if it comes as fast."""
+    """Note to the scheduler: the data, named as in :class:`Arrived`, has come so far that the rest takes ``left_s``,
+    which is :data:`NEAR_S` or less, if it comes as fast."""
 
     members: tuple[int, ...]
     source: int
@@ -142,8 +143,8 @@ class Nears:
 
 @dataclass(frozen=True)
 class Order:
-    """The scheduler's to a server, which tells its replica: updates are to be applied in this order, after those told
-    before. ``norms`` are theirs, with the learning rate applied; 0 where nobody needs them."""
+    """Note of the scheduler to a server, which tells its replica: apply updates in this order, after those told before.
+    ``norms`` are theirs, with the learning rate applied; 0 where nobody needs them."""
 
     updates: tuple[int, ...]
     versions: tuple[int, ...]
@@ -152,7 +153,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Dropped:
-    """The scheduler's to a server, which tells its replica: this update will not come."""
+    """Note of the scheduler to a server, which tells its replica: this update will not come."""
 
     update: int
     version: int
@@ -160,15 +161,15 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Commit:
-    """The scheduler's to one of several servers: so many updates of the order are there at all of them, and may be
-    applied. Commits, drops and :class:`Give` come to all servers in one order, so that all do the same."""
+    """Note of the scheduler to one of several servers: all servers have this many updates of the order, and may apply
+    them. Commits, drops and :class:`Give` come to all servers in one order, so that all do the same."""
 
     updates: int
 
 
 @dataclass(frozen=True)
 class Decided:
-    """The first server's to the scheduler and the replica: what became of updates, in order, as (number, fate)."""
+    """Note of the first server to the scheduler and the replica: the fates of updates, in order, as (number, fate)."""
 
     entries: tuple[tuple[int, int], ...]
     version: int
@@ -176,8 +177,8 @@ class Decided:
 
 @dataclass(frozen=True)
 class Held:
-    """A replica's to the server: how many updates of the order it has, without a gap, and how many times it had been
-    sent a :class:`Snapshot` before."""
+    """Note of a replica to the server: how many updates of the order it has, without a gap, and how many times it had
+    been sent a :class:`Snapshot` before."""
 
     count: int
     snapshots: int = 0
@@ -185,8 +186,8 @@ class Held:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A server's to its replica, before floats: the weights as they are, and with momentum the velocity. From here on
-    the replica gets all updates from the server, and nothing that came before counts.
+    """Note of a server to its replica, before floats: the weights as they are, and with momentum the velocity. From
+    here on the replica gets all updates from the server, and nothing that came before counts.
 
     Attributes:
         number: how many there were, with this one.
@@ -202,17 +203,18 @@ class Snapshot:
 
 
 Hop: TypeAlias = tuple[int, float, float]
-"""Where weights go next, how long to wait before they leave (s), and how fast at most (bit/s; 0 for any rate)."""
+"""One step of weights on their way: the next node, how long to wait before they leave (s), and how fast they go at most
+(bit/s; 0 for any rate)."""
 
 
 def recipients_of(first: int, onward: Sequence[int], recipients: Container[int]) -> list[int]:
-    """Those who get weights on one way, in its order."""
+    """List the nodes on one way that receive weights for their workers, in its order."""
     return [node for node in (first, *onward) if node in recipients]
 
 
 @dataclass(frozen=True)
 class Give:
-    """The scheduler's to a server: send the newest weights, or its shard of them.
+    """Note of the scheduler to a server: send the newest weights, or its shard of them.
 
     Attributes:
         ways: for each node that gets them from the server, how they go there, and the nodes to which it passes them on.
@@ -228,7 +230,7 @@ class Give:
 
 @dataclass(frozen=True)
 class Pass:
-    """The scheduler's to a distributor: pass on the weights for another node, once they are there; otherwise as
+    """Note of the scheduler to a distributor: pass on the weights for another node, once they are there; otherwise as
     :class:`Send`."""
 
     target: int
@@ -240,7 +242,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Weights:
-    """Before floats: weights of one version, or a shard of them.
+    """Note before floats: weights of one version, or a shard of them.
 
     Attributes:
         version: how many updates they contain.
@@ -266,8 +268,8 @@ class Weights:
 
 @dataclass(frozen=True)
 class Given:
-    """A daemon's to its worker: the shared memory has new weights; as :class:`Weights`. ``kept`` is how many entries of
-    the journal are still true if the server was started again since the last ones; None if it was not."""
+    """Note of a daemon to its worker: the shared memory has new weights; as :class:`Weights`. ``kept`` is how many
+    entries of the journal are still true if the server was started again since the last ones; None if it was not."""
 
     version: int
     begin: int
@@ -280,17 +282,18 @@ class Given:
 
 @dataclass(frozen=True)
 class Disband:
-    """The scheduler's to an aggregator: this group is not summed after all, for a process of it is lost. Its members
-    send their updates again."""
+    """Note of the scheduler to an aggregator: this group is not summed after all, for a process of it is lost. Its
+    members send their updates again."""
 
     group: int
 
 
 @dataclass(frozen=True)
 class Gone:
-    """The scheduler's to a server, and a server's to the scheduler: a node's daemon is lost. Where there is a replica,
-    also the scheduler's to daemons: one of them is lost, so nothing goes to the replica any more but from the server;
-    and its to all: the server is lost, or the replica; and that of either to the scheduler.
+    """Note of the scheduler to a server, or of a server to the scheduler: a node's daemon is lost. Where there is a
+    replica, the scheduler also sends it to daemons: one of them is lost, so nothing goes to the replica any more but
+    from the server. It sends it to all when the server or the replica is lost; and either of these two sends it to the
+    scheduler when the other is lost.
 
     Attributes:
         updates: numbers of those that will not come, unless they are there; a server knows none.
@@ -302,7 +305,7 @@ class Gone:
 
 @dataclass(frozen=True)
 class Joined:
-    """To the scheduler, after it has told that the server is lost: this process has nothing more from that.
+    """Note to the scheduler, after it has told that the server is lost: this process has no data left from that server.
 
     Attributes:
         unanswered: number of the update for which a worker waits for weights; -1 where none does.
@@ -317,7 +320,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Serve:
-    """The scheduler's to the replica: the server is lost, serve in its place.
+    """Note of the scheduler to the replica: the server is lost, serve in its place.
 
     Attributes:
         updates: numbers of all that was to be applied, in order, and ``versions``.
@@ -331,7 +334,7 @@ class Serve:
 
 @dataclass(frozen=True)
 class Back:
-    """To a server that was started again: this process has found it.
+    """Note to a server that was started again: this process has found it.
 
     Attributes:
         update: a daemon's: number of its worker's update that is not answered, or that the worker computes.
@@ -344,8 +347,8 @@ class Back:
 
 @dataclass(frozen=True)
 class Resume:
-    """A server's that was started again to the scheduler, when all have found it; and the scheduler's to daemons: all
-    that was said before is void.
+    """Note of a server that was started again to the scheduler, when all have found it; and of the scheduler to
+    daemons: all that was sent before is void.
 
     Attributes:
         history: how many times a server was started again.
@@ -364,22 +367,22 @@ class Resume:
 
 @dataclass(frozen=True)
 class Renewed:
-    """A daemon's to the scheduler: all that follows was said after :class:`Resume`."""
+    """Note of a daemon to the scheduler: all that follows was sent after :class:`Resume`."""
 
     history: int
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A daemon's to a server that was started again: this update was computed on weights that were lost."""
+    """Note of a daemon to a server that was started again: this update was computed on weights that were lost."""
 
     update: int
 
 
 @dataclass(frozen=True)
 class End:
-    """To the scheduler: this process has nothing left to do. And the scheduler's: nor has anybody else. A server tells
-    its replica, after all else. Once the scheduler is lost, the server takes its place."""
+    """Note to the scheduler: this process has nothing left to do. And from the scheduler: no process has. A server
+    tells its replica, after all else. Once the scheduler is lost, the server takes its place."""
 
 
 Note: TypeAlias = (
@@ -412,17 +415,18 @@ Note: TypeAlias = (
     | End
 )
 MOST_VALUES = 2**18
-"""In one note. The longest name each update that waits and how many of them each worker has sent."""
+"""Limit on the values in one note. The longest note names each update that waits, and how many of them each worker has
+sent."""
 _TYPES: dict[str, type[Note]] = {one.__name__: one for one in get_args(Note)}
 
 
 def encode(note: Note) -> bytes:
-    """As bytes."""
+    """Encode a note as bytes."""
     return json.dumps([type(note).__name__, *asdict(note).values()], separators=(",", ":")).encode()
 
 
 def decode(told: bytes) -> Note:
-    """What :func:`encode` was given. Whoever sent it is not believed: each field is of its type.
+    """Decode a note that :func:`encode` made. The sender is not trusted: each field is checked against its type.
 
     Raises:
         ValueError: it is none.
@@ -442,11 +446,11 @@ def decode(told: bytes) -> Note:
 
 
 _Read: TypeAlias = Callable[[Any], Any]
-"""Gives a value of JSON as a field has it; raises ValueError with what it is instead."""
+"""Converts a value of JSON to a field's type; raises ValueError with the value if it has another type."""
 
 
 def _reader(kind: Any) -> _Read:
-    """Of a field's type: numbers, truths, tuples of them, and each of these or None."""
+    """Make the reader of a field's type: numbers, truths, tuples of them, and each of these or None."""
     if get_origin(kind) is UnionType:
         (there,) = (one for one in get_args(kind) if one is not NoneType)
         return partial(_or_none, _reader(there))
@@ -485,4 +489,4 @@ def _all(reads: Sequence[_Read], value: Any) -> Any:
 _FIELDS: dict[type[Note], dict[str, _Read]] = {
     made: {field: _reader(kind) for field, kind in get_type_hints(made).items()} for made in _TYPES.values()
 }
-"""By type of note, what reads each of its fields."""
+"""The readers of the fields of each type of note."""

@@ -1,4 +1,4 @@
-"""What the processes of a trial that MLfabric schedules bring to their exchange."""
+"""Start of the processes of a trial that MLfabric schedules: each gets its connections and its data."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _dial(job: WorkerJob, plan: Fabric, meanwhile: Callable[[], None]) -> socket
 
 
 def _returned(job: WorkerJob, plan: Fabric, sockets: Mapping[int, socket], momentum: float) -> Returned:
-    """The server, from its last checkpoint.
+    """Make the server from its last checkpoint.
 
     Raises:
         WorkerError: that is none.
@@ -124,8 +124,8 @@ def _returned(job: WorkerJob, plan: Fabric, sockets: Mapping[int, socket], momen
 
 
 def _keeper(job: WorkerJob, served: _Served, server: Survivor) -> Keeper:
-    """What writes the checkpoints of a server that goes on when others are lost; if it may be started again, with all
-    that takes."""
+    """Make the writer of checkpoints of a server that goes on when others are lost; if the server may be started again,
+    its checkpoints have all that a start needs."""
     if job.checkpoint is None or not job.checkpoint.resumes:
         return Keeper(job.checkpoint, lambda: served.held[0])
 
@@ -137,8 +137,8 @@ def _keeper(job: WorkerJob, served: _Served, server: Survivor) -> Keeper:
 
 
 def _scale(job: WorkerJob, plan: Fabric) -> float:
-    """What the norm of a gradient times becomes that of the change of the weights: in training a gradient counts 1/N
-    and is multiplied by the learning rate, and in other tasks it is added. 0 where nobody needs norms."""
+    """Return the factor between the norm of a gradient and that of the change of the weights: in training a gradient
+    counts 1/N and is multiplied by the learning rate, and in other tasks it is added. 0 where nobody needs norms."""
     if plan.replica is None:
         return 0.0
     learning_rate = getattr(job.training, "learning_rate", None)
@@ -147,14 +147,15 @@ def _scale(job: WorkerJob, plan: Fabric) -> float:
 
 @dataclass(frozen=True)
 class _Served:
-    """Weights and what changes them, and the ``arrays`` that it changes: weights, and velocity with momentum."""
+    """Weights and the function that changes them, and the ``arrays`` that it changes: weights, and velocity with
+    momentum."""
 
     held: tuple[Floats, Apply]
     arrays: tuple[Floats, ...]
 
 
 def _served(job: WorkerJob, momentum: float, span: Span) -> _Served:
-    """A span of the weights, and what changes them."""
+    """Make a span of the weights, and the function that changes them."""
     weights, apply = tasks.served(job, span)
 
     def change(floats: Floats, is_sum: bool, count: int) -> None:

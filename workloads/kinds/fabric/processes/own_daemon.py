@@ -30,7 +30,7 @@ from testbed.workloads.sync.session import Session
 
 @dataclass(frozen=True)
 class Job:
-    """What a process of a program has to do.
+    """Settings of a process of a program.
 
     Attributes:
         node: its place in the plan.
@@ -45,7 +45,7 @@ class Job:
     timeout_s: float
 
     def connect(self) -> dict[int, socket]:
-        """Meet the others.
+        """Connect to the other processes.
 
         Raises:
             TrialTimeoutError, WorkerError: one of them did not come.
@@ -57,7 +57,7 @@ class Job:
             raise TrialTimeoutError(error.problem, fix=fix) from error
 
     def run(self, process: Session) -> None:
-        """Do what a process does that serves workers, until nobody has anything left to do.
+        """Run a process that serves workers, until no process has anything left to do.
 
         Raises:
             TrialTimeoutError, WorkerError: others fell silent, or are gone.
@@ -90,7 +90,7 @@ def start(job: Job, floats: int, worker: socket, memory: Memory) -> subprocess.P
 
 
 def main(parent: int) -> int:
-    """Be the daemon; returns the exit status."""
+    """Run the daemon, and return the exit status."""
     if not end_with(parent):
         return 1
     told: dict[str, Any] = json.load(sys.stdin)

@@ -44,7 +44,7 @@ from testbed.workloads.sync.connection import Connection
 
 
 class Replica(Server):
-    """Applies what the server has applied, and serves once that is lost."""
+    """A replica: it applies what the server has applied, and serves once the server is lost."""
 
     journal: Copy
 
@@ -57,8 +57,8 @@ class Replica(Server):
         loss_s: float | None = None,
         arrays: Sequence[Floats] = (),
     ) -> None:
-        """As :class:`.server.Server`; ``loss_s`` is as :attr:`testbed.workloads.job.WorkerJob.loss_s`, and ``arrays``
-        as in :class:`.replicated.Replicated`."""
+        """Set up as :class:`.server.Server`; ``loss_s`` is as :attr:`testbed.workloads.job.WorkerJob.loss_s`, and
+        ``arrays`` as in :class:`.replicated.Replicated`."""
         assert plan.replica is not None
         super().__init__(plan, plan.replica, sockets, held, rates)
         self.journal = Copy()
@@ -66,20 +66,20 @@ class Replica(Server):
         self._loses_after_s = loss_s
         self._arrays = tuple(arrays) or (self._weights,)
         self._snapshots: list[tuple[int, int]] = []
-        """Of the server's: how many steps had been made here, and how many there."""
+        """Number of steps that had been made here, and at the server, at each of the server's snapshots."""
         self._lost_s = self._commit_s = None
         self._heard: list[tuple[int, int]] = []
-        """What the server has told of its decisions."""
+        """Decisions that the server has reported."""
         self._gives: list[Give] = []
-        """What it was told to give and cannot yet."""
+        """Orders to give weights that cannot be carried out yet."""
         self._first: dict[int, int] = {}
-        """By rank, the first of its iterations that it computed on weights from here."""
+        """First iteration of each rank that it computed on weights from here."""
 
     _lost_s: float | None
     _commit_s: float | None
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """All updates together.
+        """Apply all updates of the trial, as one step.
 
         Raises:
             TrialTimeoutError, WorkerError: as :meth:`.holder.Holder.serve`.
@@ -88,8 +88,8 @@ class Replica(Server):
         yield from super().serve(buckets, done, total, silence_s)
 
     def said(self) -> dict[str, Any]:
-        """Its journal; ``received`` as :meth:`.server.Server.said`; and what tells how far its weights are from the
-        server's.
+        """Report its journal; ``received`` as :meth:`.server.Server.said`; and numbers that show how far its weights
+        are from the server's.
 
         If the server has fed it, ``snapshots``: how many steps had been made here and there when each came; the bytes
         of one; and ``came`` as in :meth:`.survivor.Survivor.said`. Once it has served, ``served``: from which step on,
@@ -118,7 +118,7 @@ class Replica(Server):
         return self.journal.inherited is not None
 
     def _decided(self, step: Step) -> None:
-        """Until it serves, the server knows."""
+        """Report a step to the scheduler, but only once the replica serves: until then the server reports."""
         new = self.journal.new(step)
         if not self._serves or not new:
             return
@@ -138,7 +138,7 @@ class Replica(Server):
             super()._came(connection, note, floats)
 
     def _begin_again(self, note: Snapshot, floats: Floats) -> None:
-        """With what the server has, in place of all that is here."""
+        """Begin again with the server's state in place of all that is here."""
         for array, saved in zip(self._arrays, np.split(floats, len(self._arrays)), strict=True):
             np.copyto(array, saved)
         self._snapshots.append((len(self.journal.steps), note.steps))
@@ -165,7 +165,8 @@ class Replica(Server):
             self._say(self._plan.server, Held(self._said_held, len(self._snapshots)))
 
     def _has_lost(self, node: int) -> None:
-        """The scheduler decides who serves. Without other processes the server goes on, and feeds this one.
+        """Report the server's loss to the scheduler, which decides who serves. If other processes are lost, the server
+        goes on, and feeds this one.
 
         Raises:
             NeighbourError: two are lost that cannot both be.
@@ -211,7 +212,8 @@ class Replica(Server):
             super()._told(connection, note)
 
     def _join(self) -> None:
-        """The server is lost, whether anything was noticed of it here or not; unless it has told that all is over."""
+        """Leave the server, which is lost, whether anything was noticed of it here or not; unless it has told that all
+        is over."""
         if self._over:
             return
         self._lose(self._plan.server)
@@ -225,7 +227,7 @@ class Replica(Server):
                 self._give(give)
 
     def _give(self, give: Give) -> None:
-        """Weights that are not behind those that workers have."""
+        """Give weights once they are not behind those that workers have."""
         if not self.journal.is_level:
             self._gives.append(give)
             return

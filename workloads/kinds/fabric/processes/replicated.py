@@ -1,5 +1,5 @@
-"""A server that goes on when its replica is lost, and tells what it decides as it goes, so that one process can repeat
-what it did when it is lost itself.
+"""A server that goes on when its replica is lost, and reports its decisions as it makes them, so that one process can
+repeat its work when it is lost itself.
 
 When a worker's daemon is lost, or the scheduler, nobody else can send the replica all that it lacks: a lost daemon had
 updates still to send, and sums for the replica were of other updates than those for the server. So the server feeds it.
@@ -26,7 +26,7 @@ from testbed.workloads.sync.connection import Connection
 
 
 class Replicated(Survivor):
-    """Applies updates, and gives weights, with a replica or without."""
+    """A server that applies updates, and gives weights, with a replica or without."""
 
     def __init__(
         self,
@@ -38,21 +38,23 @@ class Replicated(Survivor):
         momentum: float = 0.0,
         arrays: Sequence[Floats] = (),
     ) -> None:
-        """As :class:`.survivor.Survivor`; ``arrays`` are all that updates change, if that is more than weights."""
+        """Set up as :class:`.survivor.Survivor`; ``arrays`` are all that updates change, if that is more than
+        weights."""
         super().__init__(survival, plan, sockets, held, rates, momentum)
         self._arrays = tuple(arrays) or (self._weights,)
         self._alone_from: int | None = None
-        """How many steps had been made when the replica was lost."""
+        """Number of steps that had been made when the replica was lost."""
         self._snapshots = self._fed = 0
-        """How many were sent, and how many updates of the order the replica has in these, or was sent since."""
+        """Number of snapshots that were sent, and of updates of the order that the replica has in these, or was sent
+        since."""
         self._tells: Callable[..., None] = lambda **_: None
 
     def tells(self, write: Callable[..., None]) -> None:
-        """Each step is written before anybody hears of it."""
+        """Store ``write``, by which each step is written before anybody hears of it."""
         self._tells = write
 
     def said(self) -> dict[str, Any]:
-        """As :meth:`.survivor.Survivor.said`; and of the loss of the replica, how many steps had been made."""
+        """Report as :meth:`.survivor.Survivor.said`; and how many steps had been made when the replica was lost."""
         told = super().said()
         return told if self._alone_from is None else {**told, "alone_from": self._alone_from}
 
@@ -72,7 +74,7 @@ class Replicated(Survivor):
             super()._told(connection, note)
 
     def _tell_replica(self, note: Note) -> None:
-        """A replica that is fed learns the order from what it gets."""
+        """Send the replica a note, but no order if it is fed: it learns the order from the updates that it gets."""
         if not (self._snapshots and isinstance(note, Order)):
             super()._tell_replica(note)
 
@@ -95,7 +97,7 @@ class Replicated(Survivor):
             self._say(self._plan.scheduler, Gone(node, ()))
 
     def _go_on_alone(self) -> None:
-        """The replica is lost, whether anything was noticed of it here or not."""
+        """Go on without the replica, which is lost, whether anything was noticed of it here or not."""
         assert self._plan.replica is not None
         self._lose(self._plan.replica)
         self._plan = self._plan.unreplicated
@@ -111,7 +113,7 @@ class Replicated(Survivor):
     # What the replica is fed.
 
     def _send_snapshot(self) -> None:
-        """The replica has what the server has, once this is there."""
+        """Send the replica a snapshot, with which it has the server's state."""
         if self._plan.replica is None or self._plan.replica in self._former:
             return
         self._snapshots, self._fed = self._snapshots + 1, self.journal.at
@@ -125,7 +127,7 @@ class Replicated(Survivor):
         return super()._next()
 
     def _feed(self) -> None:
-        """Send the replica the unit whose turn it is, with what it counts."""
+        """Send the replica the unit whose turn it is, with the shares of its updates."""
         unit = self.journal.turn
         if unit is None or self._plan.replica is None or self.journal.at < self._fed:
             return

@@ -26,7 +26,7 @@ from testbed.workloads.sync.connection import Connection
 
 @dataclass(frozen=True)
 class Saved:
-    """What a server adds to its weights in a checkpoint.
+    """State that a server adds to its weights in a checkpoint.
 
     Attributes:
         steps: of the journal.
@@ -71,10 +71,10 @@ def _step(
 
 
 class Returned(Survivor):
-    """Finds the others again, and goes on."""
+    """A server that was started again: it waits until the others have found it, and goes on."""
 
     def resume(self, saved: Saved, history: int) -> None:
-        """Begin with what a checkpoint has; ``history`` is how many times the server was started again."""
+        """Begin with the state in a checkpoint; ``history`` is how many times the server was started again."""
         self.journal.resume(saved.steps)
         self._received, self._history = list(saved.received), history
         self._backs: dict[int, Back] = {}
@@ -84,10 +84,11 @@ class Returned(Survivor):
             self._done[number % len(self._done)] += 1
 
     def barrier(self, timeout_s: float) -> None:
-        """Nobody waits for this process at the start."""
+        """Return at once: nobody waits for this process at the start."""
 
     def said(self) -> dict[str, Any]:
-        """As :meth:`.survivor.Survivor.said`, with the loss of the server before, and what was lost with it."""
+        """Report as :meth:`.survivor.Survivor.said` does, with the loss of the server before, and what was lost with
+        it."""
         told = super().said()
         if self._loss is None:
             return told
@@ -115,7 +116,7 @@ class Returned(Survivor):
         return self._plan.workers[number % len(self._plan.workers)]
 
     def _go_on(self) -> None:
-        """All are back.
+        """Go on: all neighbours are back.
 
         Raises:
             ValueError: a daemon tells of an update that its worker cannot have.

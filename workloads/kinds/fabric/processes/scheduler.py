@@ -38,14 +38,14 @@ from testbed.workloads.sync.framed import NoBuckets
 from testbed.workloads.sync.tcp_info import HEADERS_BYTES
 
 LAST_S = 0.002
-"""So much later than its receiver thinks a transfer ends, in the median: a link of 50 Mbit/s takes as long for a large
-packet, which a receiver sees once all of it is there."""
+"""Time (s), in the median, between the end of a transfer as its receiver expects it and the real end: a link of 50
+Mbit/s takes as long for a large packet, which a receiver sees once all of it is there."""
 LOOK_S = 0.02
-"""How often it reads what the network monitor tells."""
+"""Time (s) between two looks at the reports of the network monitor."""
 
 
 class Scheduler(NoBuckets, Exchange):
-    """Runs a :class:`~testbed.workloads.kinds.fabric.planning.planner.Planner`."""
+    """A scheduler, which runs a :class:`~testbed.workloads.kinds.fabric.planning.planner.Planner`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Scheduler(NoBuckets, Exchange):
         loss_s: float | None = None,
         seek: Seek | None = None,
     ) -> None:
-        """``rates`` says what the network monitor sees; ``loss_s`` is as
+        """Set up; ``rates`` has the reports of the network monitor; ``loss_s`` is as
         :attr:`testbed.workloads.job.WorkerJob.loss_s`, and ``seek`` finds a server that is started again, where one
         is."""
         super().__init__(plan.nodes[plan.scheduler], dict(enumerate(plan.nodes)), sockets)
@@ -67,16 +67,16 @@ class Scheduler(NoBuckets, Exchange):
         self._loses_after_s, self._seek = loss_s, seek
         self._is_away = False
         self._outdated: set[int] = set()
+        """Nodes whose notes may still be from before the last restart of the server."""
         self._history: int | None = 0
-        """How many times the server was started again; None while it is not known."""
-        """Nodes that may still say what was true before the server was started again."""
+        """Number of restarts of the server; None while it is not known."""
         self._rates, self._looked_s = rates, 0.0
         self._took_s: list[float] = []
-        """What each batch took to plan."""
+        """Time (s) that each batch took to plan."""
         self._takeover = Takeover(plan) if plan.replica is not None and loss_s is not None else None
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """All updates together.
+        """Schedule all updates of the trial, as one step.
 
         Raises:
             TrialTimeoutError: nothing moved for ``silence_s``; names the workers that are waited for.
@@ -96,7 +96,7 @@ class Scheduler(NoBuckets, Exchange):
         yield total
 
     def _end_servers(self) -> None:
-        """They end, and tell their replica that it does."""
+        """Tell the servers to end; each tells its replica."""
         self._is_ending = True
         for server in self._plan.servers if not self._plan.roots else ():
             self._say(server, End())
@@ -112,7 +112,7 @@ class Scheduler(NoBuckets, Exchange):
         return self._over or self._is_away or (self._takeover is not None and self._takeover.is_open)
 
     def _has_all(self) -> bool:
-        """Whether nobody that is left has anything to compute, or to be told."""
+        """Whether no process that is left has anything to compute, or to be told."""
         has_ended = self._ended >= {*self._plan.workers} - self._former.keys()
         return has_ended and not self._is_halted and self._planner.is_replicated
 
@@ -183,8 +183,8 @@ class Scheduler(NoBuckets, Exchange):
             raise self._misfit(connection, f"{note}: {error}") from error
 
     def _moves(self, connection: Connection, note: Arrived | Nears, now_s: float) -> None:
-        """A transfer is there, or nearly. A server that lost a node sends what was to go over that straight, and this
-        process may hear of the loss a little later.
+        """Note that a transfer has arrived, or nearly. A server that lost a node sends straight what was to go over
+        that node, and this process may hear of the loss a little later.
 
         Raises:
             ValueError: nobody was to send it, and nobody may be lost.
@@ -217,7 +217,8 @@ class Scheduler(NoBuckets, Exchange):
             raise self._misfit(connection, f"{note}: {error}") from error
 
     def _check_own(self, number: int, node: int) -> None:
-        """A worker that is faster than all others may make nearly all updates, and has no more iterations than those.
+        """Check that an update is one of the worker's own. A worker that is faster than all others may make nearly all
+        updates, but no more iterations than there are updates.
 
         Raises:
             ValueError: the worker on ``node`` has no update of this number.
@@ -239,8 +240,8 @@ class Scheduler(NoBuckets, Exchange):
             raise ValueError(f"node {node} may not be lost, only nodes {list(allowed)}")
 
     def _lose_as_told(self, teller: int, node: int) -> None:
-        """Somebody has lost a node. It may have told this process that it ends, and not the other one. If that one has
-        lost the teller, too, and said so first, the teller is out."""
+        """Note that a process has lost a node. The node may have told this process that it ends, and not the other one.
+        If the node has lost the teller, too, and said so first, the teller is out."""
         if teller in self._former:
             return
         had_left = node in self._ended and node in self._former
@@ -280,7 +281,7 @@ class Scheduler(NoBuckets, Exchange):
             )
 
     def _lose_worker(self, node: int) -> None:
-        """The others go on without it. If there is a replica, the server feeds it from now on.
+        """Go on without a worker. If there is a replica, the server feeds it from now on.
 
         Raises:
             NeighbourError: no worker is left, or the server is lost, too.
@@ -299,7 +300,7 @@ class Scheduler(NoBuckets, Exchange):
         check_left(self._plan, self._former.keys())
 
     def _take_over(self, now_s: float) -> None:
-        """Once all have joined, the replica serves. Nothing is planned before that."""
+        """Let the replica serve once all have joined. Nothing is planned before that."""
         takeover = self._takeover
         if takeover is None or not takeover.is_complete:
             return
@@ -312,7 +313,7 @@ class Scheduler(NoBuckets, Exchange):
             self._end_servers()
 
     def _await_server(self, seek: Seek) -> None:
-        """Find the server that is started again; until it says what it has, nothing is planned.
+        """Find the server that is started again; until it reports its state, nothing is planned.
 
         Raises:
             WorkerError: a worker has ended.
@@ -337,19 +338,19 @@ class Scheduler(NoBuckets, Exchange):
             )
 
     def _resume(self, note: Resume, now_s: float) -> None:
-        """Plan anew, from what the new server has."""
+        """Plan anew, from the state of the new server."""
         self._is_away, self._history = False, note.history
         self._planner = self._planner.resumed(note, now_s)
         for node in self._plan.workers:
             self._say(node, replace(note, entries=()))
 
     def _teller(self, note: Decided) -> int:
-        """The node that may tell this."""
+        """Return the node that may report these decisions."""
         (number, _), *_ = note.entries
         return self._plan.servers_at(number // len(self._plan.workers))[0]
 
     def _look_at_rates(self) -> None:
-        """Hear what the monitor has seen, as late as it tells."""
+        """Read the reports of the monitor, and hear each as late as the options say."""
         try:
             for seen_s, rates_bps in self._rates.new():
                 due_s = seen_s + self._plan.options.lag_s
@@ -360,7 +361,7 @@ class Scheduler(NoBuckets, Exchange):
             ) from error
 
     def _hear_rates(self, rates_bps: Mapping[int, float], now_s: float) -> None:
-        """The monitor tells of links; also of a time before the server was started again."""
+        """Take new rates of links, which may be from before a restart of the server."""
         self._planner.rates(rates_bps, now_s)
 
     def _patience_s(self, timeout_s: float) -> float:
@@ -382,7 +383,7 @@ class Scheduler(NoBuckets, Exchange):
         return moved or bool(said)
 
     def _tick(self) -> list[Command]:
-        """Have done what is due, and note what planning a batch took."""
+        """Do what is due, and note how long planning a batch took."""
         before, begun_s = self._planner.batches, time.monotonic()
         said = self._planner.tick(begun_s)
         if self._planner.batches > before:
@@ -390,7 +391,8 @@ class Scheduler(NoBuckets, Exchange):
         return said
 
     def _waits_for(self, connection: Connection) -> bool:
-        """A server and a replica that say that they have ended have; daemons go on until they are told."""
+        """Whether a neighbour may not have ended yet: a server or replica may once it has said so; daemons go on until
+        they are told."""
         return not self._over and (connection.node in self._plan.workers or connection.node not in self._ended)
 
     def _awaited(self) -> str:
@@ -400,6 +402,6 @@ class Scheduler(NoBuckets, Exchange):
 
 
 def goodput_of(sock: socket) -> float:
-    """Share of a link's rate that payload gets, given the segments that a connection is cut into."""
+    """Return the share of a link's rate that payload gets, given the segments that a connection is cut into."""
     segment_bytes = sock.getsockopt(IPPROTO_TCP, TCP_MAXSEG)
     return goodput(segment_bytes + HEADERS_BYTES - 14)

@@ -49,7 +49,7 @@ class State:
 
 
 class Server(Holder):
-    """Applies updates, and gives weights."""
+    """A server: it applies updates, and gives weights."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Server(Holder):
         momentum: float = 0.0,
         keeper: Keeper | None = None,
     ) -> None:
-        """``held`` and ``rates`` are as in :class:`Holder`; ``momentum`` is gamma of eq. 2; ``keeper`` writes
+        """Set up; ``held`` and ``rates`` are as in :class:`Holder`; ``momentum`` is gamma of eq. 2; ``keeper`` writes
         checkpoints."""
         lead = None if plan.replica is None else plan.options.lead(momentum)
         allowed = math.inf if len(plan.servers) == 1 else 0
@@ -73,13 +73,13 @@ class Server(Holder):
         self._keeper = keeper or Keeper(None, lambda: self._weights)
 
     def keep(self, keeper: Keeper) -> None:
-        """Write checkpoints by this one from now on."""
+        """Use this keeper for checkpoints from now on."""
         self._keeper = keeper
 
     def said(self) -> dict[str, Any]:
-        """The journal; ``received``: the number of the first update, and the bytes, of all that came; ``update_bytes``:
-        the model's own. With a replica, also how many updates that had at each step, the norms of updates by number,
-        and what tells how far the weights are from the replica's."""
+        """Report the journal; ``received``: the number of the first update, and the bytes, of all that came;
+        ``update_bytes``: the model's own. With a replica, report also how many updates it had at each step, the norms
+        of updates by number, and numbers that show how far the weights are from the replica's."""
         told = {"journal": self._steps(), "received": self._sizes(), "update_bytes": self._weights.nbytes}
         told |= self._keeper.said()
         if self._has_replica:
@@ -88,8 +88,8 @@ class Server(Holder):
         return told
 
     def _decided(self, step: Step) -> None:
-        """Tell of it. Then write a checkpoint, if it is time. Meanwhile nothing is read or applied, but all that was to
-        be sent before goes on."""
+        """Report a step. Then write a checkpoint, if it is time. While it is written nothing is read or applied, but
+        data that was queued before goes on leaving."""
         self._report(step)
         self._keeper.after(len(self.journal.entries), self._hand_over)
 
@@ -145,13 +145,13 @@ class Server(Holder):
             self._at(said_s + wait_s, self._sender(first, note, newest.weights, rate_bps))
 
     def _state(self) -> State:
-        """What workers get now."""
+        """Return the state whose weights workers get now."""
         if self._newest.entries != len(self.journal.entries):
             self._newest = State(self._requested(), self.journal.version, len(self.journal.entries))
         return self._newest
 
     def _requested(self) -> Floats:
-        """What is sent of the weights: a copy."""
+        """Return the weights that are sent: a copy."""
         return self._weights.copy()
 
     def _sender(self, node: int, note: Weights, weights: Floats, rate_bps: float) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""What a worker shares with its daemon: memory for one update and for weights, and a connection for notes.
+"""Resources that a worker shares with its daemon: memory for one update and for weights, and a connection for notes.
 
 The memory has no name (memfd_create(2)), and the socket's address is abstract (unix(7)): the kernel frees both when the
 two processes have ended, however they did. An abstract address belongs to a network namespace; on a machine where
@@ -39,7 +39,7 @@ class Memory:
     """
 
     def __init__(self, descriptor: int, floats: int) -> None:
-        """Takes the descriptor over.
+        """Take over the descriptor.
 
         Raises:
             WorkerError: it holds something else.
@@ -54,7 +54,7 @@ class Memory:
 
     @classmethod
     def make(cls, floats: int) -> Memory:
-        """New memory, of zeros, whose size nobody can change.
+        """Make new memory, filled with zeros, whose size nobody can change.
 
         Raises:
             SpecError: the machine has less.
@@ -80,12 +80,12 @@ class Memory:
 
 
 def place(forest: str, node: int) -> bytes:
-    """The address at which a node's daemon awaits its worker, of the trial whose plan lies at ``forest``."""
+    """Return the address at which a node's daemon awaits its worker, of the trial whose plan lies at ``forest``."""
     return b"\0testbed." + hashlib.sha256(f"{forest} {node}".encode()).hexdigest()[:32].encode()
 
 
 def await_worker(address: bytes, floats: int, timeout_s: float) -> tuple[socket.socket, Memory]:
-    """The daemon's end.
+    """Open the daemon's end.
 
     Raises:
         TrialTimeoutError: the worker did not come.
@@ -111,7 +111,7 @@ def await_worker(address: bytes, floats: int, timeout_s: float) -> tuple[socket.
 
 
 def _introduced(sock: socket.socket, timeout_s: float) -> Sequence[int]:
-    """The descriptor that a worker of the same user sends first; empty of anybody else."""
+    """Read the descriptor that a worker of the same user sends first; empty if another user connected."""
     said = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     if _CREDENTIALS.unpack(said)[1] != os.getuid():
         return []
@@ -128,7 +128,7 @@ def _introduced(sock: socket.socket, timeout_s: float) -> Sequence[int]:
 
 
 def reach_daemon(address: bytes, memory: Memory, timeout_s: float) -> socket.socket:
-    """The worker's end.
+    """Open the worker's end.
 
     Raises:
         TrialTimeoutError: the daemon did not come.

@@ -1,4 +1,4 @@
-"""A server that goes on when others are lost.
+"""A server that goes on when other processes are lost.
 
 When a worker's daemon is lost, the server gives weights straight to those that were to get them over it. When the
 scheduler is lost, the server takes its place as far as it can: updates are applied as they come, still within the delay
@@ -29,8 +29,8 @@ from testbed.workloads.sync.connection import Connection
 
 @dataclass(frozen=True)
 class Survival:
-    """What a server needs to go on without others: after how long of silence (s) one is lost, and how many updates
-    there are in all."""
+    """Settings of a server that goes on without others: the silence (s) after which a neighbour counts as lost, and the
+    number of updates of the trial."""
 
     after_s: float
     updates: int
@@ -58,7 +58,7 @@ class Gift:
 
 
 class Survivor(Server):
-    """Applies updates, and gives weights, whoever else is lost."""
+    """A server that applies updates, and gives weights, whichever other process is lost."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Survivor(Server):
         rates: Rates,
         momentum: float = 0.0,
     ) -> None:
-        """As :class:`.server.Server`."""
+        """Set up as :class:`.server.Server`."""
         super().__init__(plan, plan.server, sockets, held, rates, momentum)
         self._survival = survival
         self._losses: list[Loss] = []
@@ -80,11 +80,11 @@ class Survivor(Server):
         """and nodes that have told that they do."""
         self._gifts: dict[int, Gift] = {}
         self._turns: Turns | None = None
-        """Whose turn it is, once nobody else says so."""
+        """Turns of workers, once the scheduler is lost."""
         self._gave: list[tuple[int, int]] = []
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """All updates together.
+        """Apply all updates of the trial, as one step.
 
         Raises:
             TrialTimeoutError: nothing moved for ``silence_s``; names what is waited for.
@@ -95,9 +95,9 @@ class Survivor(Server):
         yield from super().serve(buckets, done, total, silence_s)
 
     def said(self) -> dict[str, Any]:
-        """As :meth:`.server.Server.said`. Of losses, what :meth:`testbed.workloads.kinds.base.Kind.survives` asks for,
-        and how many entries the journal had; and what was sent as far as the server knows, if nobody else can tell:
-        updates by their source, and weights."""
+        """Report as :meth:`.server.Server.said` does. After losses, add the report that
+        :meth:`testbed.workloads.kinds.base.Kind.survives` asks for, and how many entries the journal had; and what was
+        sent as far as the server knows, if nobody else can tell: updates by their source, and weights."""
         if not self._losses:
             return super().said()
         now_s = time.monotonic()
@@ -113,7 +113,7 @@ class Survivor(Server):
 
     @property
     def came(self) -> Sequence[tuple[int, tuple[int, ...], int]]:
-        """Of all that came: from whom, numbers of the updates, and bytes."""
+        """List of all updates and sums that came: the sender, numbers of the updates, and bytes."""
         return self._received
 
     def _told(self, connection: Connection, note: Note) -> None:
@@ -129,7 +129,7 @@ class Survivor(Server):
             super()._told(connection, note)
 
     def _repeated(self, note: Gradient) -> None:
-        """Members of a group are sent again when its aggregator is lost."""
+        """Accept them: members of a group are sent again when its aggregator is lost."""
 
     def _decided(self, step: Step) -> None:
         for loss in self._losses:
@@ -177,8 +177,8 @@ class Survivor(Server):
         self._end_all()
 
     def _give_up(self, note: Gone) -> None:
-        """A node is lost, whether anything was noticed of it here or not, and these updates will not come: what is held
-        behind them has its turn, as nothing else may come before the others have weights."""
+        """Note that a node is lost, whether that was noticed here or not, and that these updates will not come: units
+        that wait behind them get their turn."""
         for number in note.updates:
             self.journal.forget(number)
         self._lose(note.node)
@@ -188,7 +188,7 @@ class Survivor(Server):
         self._losses.append(Loss(node, time.monotonic(), len(self.journal.entries)))
 
     def _take_over(self) -> None:
-        """Nobody says any more whose turn it is."""
+        """Choose whose turn it is, because the scheduler is lost."""
         self.journal.open()
         lost = frozenset(rank for rank, node in enumerate(self._plan.workers) if node in self._former)
         given = Given(self._begun, self._done, lost, frozenset(self._dismissed))
@@ -196,7 +196,7 @@ class Survivor(Server):
         self._turns = Turns.taken_over(given, self._survival.updates, staleness, time.monotonic())
 
     def _grant(self) -> None:
-        """Give weights straight to those whose turn it is, if nobody else says so."""
+        """Give weights straight to the workers whose turn it is, if the scheduler is lost."""
         turns = self._turns.taken(time.monotonic()) if self._turns else []
         if turns:
             nodes = [self._plan.workers[turn.rank] for turn in turns]
@@ -204,8 +204,8 @@ class Survivor(Server):
             self._give(Give(tuple(((node, 0.0, 0.0), ()) for node in nodes), recipients))
 
     def _give_again(self, lost: int) -> None:
-        """Give weights straight to those that were to get them over this node. Who has them ignores it, and then
-        knows no more than before: so what the journal says since then is told again with the next weights."""
+        """Give weights straight to the workers that were to get them over this node. A worker that has them ignores
+        them, and then knows no more than before; so the journal since then is told again with the next weights."""
         for node, gift in list(self._gifts.items()):
             rank = self._plan.workers.index(node)
             is_newest = gift.decided == self._done[rank]

@@ -40,7 +40,7 @@ class Worker(NoBuckets, Exchange):
     leaves_sums = False
 
     def __init__(self, plan: Fabric, node: int, sock: socket, memory: Memory, timeout_s: float) -> None:
-        """``timeout_s`` is how long :meth:`get` waits at most while nothing moves."""
+        """Set up; ``timeout_s`` is how long :meth:`get` waits at most while nothing moves."""
         name = plan.nodes[node]
         super().__init__(name, {node: f"{name}.daemon"}, {node: sock})
         self._node, self._memory, self._timeout_s = node, memory, timeout_s
@@ -146,7 +146,7 @@ class Worker(NoBuckets, Exchange):
 
     @property
     def _wires(self) -> Sequence[Connection]:
-        """Its daemon is on its own host."""
+        """Connections over a network: none, because the worker's daemon is on its own host."""
         return ()
 
     def barrier(self, timeout_s: float) -> None:
@@ -173,7 +173,7 @@ class Worker(NoBuckets, Exchange):
         self._given = note
 
     def _learnt(self, new: Learnt, held_s: float) -> None:
-        """What new weights tell, which were held back for so long."""
+        """React to the news that come with new weights, which were held back for ``held_s``."""
 
     def _waits_for(self, connection: Connection) -> bool:
         return self.goes_on or (self._pushed is not None and self._given is None)

@@ -1,1 +1,1 @@
-"""What becomes of a batch of updates: MLfabric's algorithms, pure."""
+"""MLfabric's algorithms that schedule a batch of updates; pure."""

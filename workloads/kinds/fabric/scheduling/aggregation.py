@@ -1,4 +1,4 @@
-"""Which ordered updates go straight to their target, and which are summed on the way (MLfabric, section 5.2, alg. 3).
+"""Aggregation: ordered updates go straight to their target, or are summed on the way (MLfabric, section 5.2, alg. 3).
 
 The first n updates go straight. The others are cut into groups, one for each aggregator: a group takes the next update
 as long as the aggregator has it before the target has everything that comes before the group. So the target receives
@@ -21,7 +21,7 @@ from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 @dataclass(frozen=True)
 class Destination:
-    """Where updates go, and over whom they may.
+    """Destination of updates, and the aggregators over which they may go.
 
     Attributes:
         targets: the node for each component of an update; one may have several components.
@@ -42,7 +42,7 @@ class Destination:
 
 
 def aggregate(updates: Sequence[Update], destination: Destination, network: Network) -> Way:
-    """The way of ordered updates, which is then reserved in ``network``.
+    """Find the way of ordered updates, which is then reserved in ``network``.
 
     The target holds what comes before its turn: an update arrives when it and all before it are there.
 
@@ -53,7 +53,8 @@ def aggregate(updates: Sequence[Update], destination: Destination, network: Netw
 
 
 def aggregate_with(direct: int, updates: Sequence[Update], destination: Destination, network: Network) -> Way:
-    """As :func:`aggregate`, of the case in which ``direct`` updates go straight, whether it is the best or not.
+    """Find the way as :func:`aggregate` does, for the case in which ``direct`` updates go straight, whether it is the
+    best or not.
 
     Raises:
         SchemeError: two of the nodes have several paths.
@@ -64,7 +65,7 @@ def aggregate_with(direct: int, updates: Sequence[Update], destination: Destinat
 
 
 def grouped(updates: Sequence[Update], destination: Destination, network: Network) -> Cuts:
-    """The groups of the best case; the first one begins behind those updates that go straight.
+    """Return the groups of the best case; the first one begins behind the updates that go straight.
 
     Raises:
         SchemeError: two of the nodes have several paths.
@@ -73,7 +74,7 @@ def grouped(updates: Sequence[Update], destination: Destination, network: Networ
 
 
 class _Lane:
-    """A case that is tried: what is reserved so far, and when the target has it.
+    """A case that is tried: its reservations so far, and when the target has their data.
 
     Attributes:
         last_s: when the target has all that was sent to it.
@@ -86,15 +87,15 @@ class _Lane:
         self.transfers: list[Transfer] = []
 
     def send(self, index: int) -> None:
-        """Straight to the target."""
+        """Send an update straight to the target."""
         self._arrived(self._send(index, self.destination.targets), 1)
 
     def collect(self, index: int, aggregator: int) -> list[Transfer]:
-        """To an aggregator."""
+        """Send an update to an aggregator."""
         return self._send(index, [aggregator] * len(self.destination.targets))
 
     def hand_on(self, aggregator: int, members: Sequence[Update], ready_s: Sequence[float]) -> None:
-        """The sum of a group to the target; ``ready_s`` says when the aggregator has each component of all."""
+        """Send the sum of a group to the target; ``ready_s`` says when the aggregator has each component of all."""
         ids = tuple(update.id for update in members)
         sent = []
         for shard, target in enumerate(self.destination.targets):
@@ -132,7 +133,7 @@ class _Collected:
 
 
 def _laid(updates: Sequence[Update], cuts: Cuts, destination: Destination, network: Network) -> Way:
-    """The way of a case, reserved."""
+    """Return the way of a case, reserved."""
     lane = _Lane(updates, destination, network)
     arrivals_s: dict[int, float] = {}
     for index in range(cuts[0]):

@@ -10,7 +10,7 @@ from testbed.workloads.kinds.fabric.scheduling.replication import replicate
 
 
 def schedule(batch: Batch, network: Network) -> Schedule:
-    """What becomes of a batch; all of its transfers are then reserved in ``network``.
+    """Schedule a batch; all of its transfers are then reserved in ``network``.
 
     Synchronous training has no order of updates (section 6, eq. 16). A batch of it has no delay bound: algorithm 3 then
     takes its updates shortest transfer first.

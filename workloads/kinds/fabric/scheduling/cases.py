@@ -32,7 +32,7 @@ Cuts = tuple[int, ...]
 
 
 class _Load(NamedTuple):
-    """What is sent, by shard: bits, and when they can leave.
+    """Data that is sent, by shard: bits, and when they can leave.
 
     ``out`` is the only link of its source; -1 if another update leaves the source, too, or if it has more links.
     ``is_host`` says that the source is an aggregator's host, whose update and sum leave by the same link. A sum that
@@ -98,7 +98,7 @@ class Cases:
         self._left_bps = list(accumulate(reversed(self._rates_bps)))[::-1]
 
     def best(self) -> Cuts:
-        """The groups of the best case; the first one begins behind those that go straight."""
+        """Return the groups of the best case; the first one begins behind the updates that go straight."""
         count = len(self._loads)
         cuts: Cuts = (count,)
         rank = (math.inf, math.inf, -count)
@@ -114,8 +114,8 @@ class Cases:
         return cuts
 
     def with_straight(self, direct: int) -> Cuts:
-        """The groups of the case in which so many updates go straight, whether it is the best or not. To be asked
-        before :meth:`best`, which leaves cases out.
+        """Return the groups of the case in which so many updates go straight, whether it is the best or not. To be
+        called before :meth:`best`, which leaves cases out.
 
         Raises:
             ValueError: in that case, something is never there.
@@ -126,7 +126,8 @@ class Cases:
         return tried[1]
 
     def _order(self) -> Iterator[int]:
-        """Each number of updates that go straight and may win; first a few that are far apart, for a low limit."""
+        """Yield each number of updates that go straight and may win; first a few that are far apart, for a low
+        limit."""
         count = len(self._loads)
         far = [1 << power for power in range(count.bit_length())] if self._aggregators else []
         yield from (direct for direct in far if self._may_win(direct))
@@ -137,7 +138,7 @@ class Cases:
                 yield direct
 
     def _may_win(self, direct: int) -> bool:
-        """Whether those that go straight are there in time; then their state is known."""
+        """Whether the updates that go straight are there in time; then their state is known."""
         states = self._straight
         while len(states) <= direct and states[-1].last_s <= self._limit_s:
             case = self._after(states[-1])
@@ -146,7 +147,7 @@ class Cases:
         return direct < len(states) and states[direct].last_s <= self._limit_s
 
     def _try(self, direct: int, is_exact: bool = False) -> tuple[_Case, Cuts] | None:
-        """DetAgg of alg. 3; None if the case cannot win.
+        """Try a case (DetAgg of alg. 3); None if it cannot win.
 
         Unless it has to be exact, an update is not taken from its host's link for an aggregator there, as most of
         them have left by the time at which the aggregator sends.
@@ -174,7 +175,8 @@ class Cases:
     def _collect(
         self, case: _Case, first: int, aggregator: int, bound_s: float, is_exact: bool
     ) -> tuple[int, Sequence[float]]:
-        """A group from its first update on: the index behind its last, and when the aggregator has all of it, by shard.
+        """Collect a group from its first update on; return the index behind its last, and when the aggregator has all
+        of it, by shard.
 
         It ends before an update that would be there after the bound, or after one that is beyond the limit.
         """
@@ -203,7 +205,7 @@ class Cases:
         return len(loads), latest_s
 
     def _send_on(self, case: _Case, load: _Load) -> list[float]:
-        """The same, to the targets."""
+        """Send a load to the targets, and return when its shards are there."""
         target, *others = self._targets
         funnel = self._funnels[target]
         is_alone = load.out >= 0 and load.source != target and not load.is_host
@@ -212,7 +214,7 @@ class Cases:
         return self._send(case, load, self._targets)
 
     def _send(self, case: _Case, load: _Load, targets: Sequence[int], bound_s: float = math.inf) -> list[float]:
-        """When the shards of a load are there; nothing is reserved if one of them is after the bound."""
+        """Send a load, and return when its shards are there; nothing is reserved if one of them is after the bound."""
         links, taken, ends_s = case.links, dict[int, Residual](), []
         for target, bits, ready_s in zip(targets, load.bits, load.ready_s, strict=True):
             path = self._limits.of(load.source, target)
@@ -228,14 +230,14 @@ class Cases:
         return ends_s
 
     def _after(self, case: _Case) -> _Case:
-        """A case that goes on from another one."""
+        """Make a case that goes on from another one."""
         links = case.links.copy()
         for target in self._targets:
             self._own(links, self._funnels[target])
         return _Case(links, case.last_s, case.waited_s)
 
     def _own(self, links: list[Residual], funnel: Funnel | None) -> int:
-        """Let :func:`send` change what a funnel has left; its link, -1 if there is none."""
+        """Let :func:`send` change what a funnel has left, and return the funnel's link; -1 if there is none."""
         if funnel is None:
             return -1
         times_s, rates_bps = links[funnel.link]
@@ -254,12 +256,13 @@ class Cases:
         return load._replace(is_host=False) if self._own_at.get(aggregator, -1) < end else load
 
     def _remote(self) -> list[float]:
-        """By index, the bits of updates from there on that no aggregator has on its own host."""
+        """Sum up, by index, the bits of updates from there on that no aggregator has on its own host."""
         bits = [0.0 if load.source in self._hosts else sum(load.bits) for load in reversed(self._loads)]
         return [*list(accumulate(bits))[::-1], 0.0]
 
     def _least_s(self, first: int, number: int, takes_all: bool) -> float:
-        """When an aggregator, or all from it on, have all updates from one on, at the earliest."""
+        """Return the earliest moment at which an aggregator, or all aggregators from it on, can have all updates from
+        the ``first`` on."""
         rate_bps = self._rates_bps[number] if takes_all else self._left_bps[number]
         left = self._remote_bits[first]
         if not left:
@@ -271,13 +274,14 @@ class Cases:
         return max(self._network.residual(leaf.into).rates_bps) if leaf else math.inf
 
     def _is_own(self, funnel: Funnel, node: int) -> bool:
-        """Whether no traffic but a node's own passes it."""
+        """Whether a funnel is a node's own link, which no other traffic passes."""
         leaf = self._network.leaf(node)
         return leaf is not None and leaf.into == funnel.link
 
 
 def _sent(residual: Residual, before: Residual, load: _Load) -> list[float]:
-    """When the shards of a load are there, over its source's link and another one. Each leaves after the one before."""
+    """Return when the shards of a load are there, over its source's link and another one. Each leaves after the one
+    before."""
     ends_s = [send(residual, before, load.bits[0], load.ready_s[0])]
     for bits in load.bits[1:]:
         ends_s.append(send(residual, before, bits, ends_s[-1]))

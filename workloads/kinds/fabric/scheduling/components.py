@@ -14,7 +14,7 @@ def reserve(update: Update, targets: Sequence[int], network: Network, is_replica
 
 
 def end_s(update: Update, targets: Sequence[int], network: Network) -> float:
-    """When the slowest component would be there (eq. 18)."""
+    """Return when the slowest component would be there (eq. 18)."""
     return network.last_s(_loads(update, targets))
 
 

@@ -1,4 +1,5 @@
-"""How workers get new weights (MLfabric, section 10.3): from the servers, or from a distributor that passes them on.
+"""Distribution of new weights to workers (MLfabric, section 10.3): from the servers, or from a distributor that passes
+them on.
 
 This is algorithm 3 backwards in time. Updates reach the servers group by group, and each aggregator has collected its
 group by then. Weights leave the servers distributor by distributor, the last one first, and each passes them on to its
@@ -39,7 +40,7 @@ class Request:
 
 
 def distribute(request: Request, network: Network) -> Way:
-    """The way of weights to workers, which is then reserved in ``network``. Ids in it are the workers' nodes.
+    """Find the way of weights to workers, which is then reserved in ``network``. Ids in it are the workers' nodes.
 
     A worker on a distributor's host has the weights when the distributor has them. A worker for which no rate is left,
     ever, is not in it. Where distributors would take longer, all workers get the weights from the servers.
@@ -66,7 +67,8 @@ class _Plan:
         self._transfers: list[Transfer] = []
 
     def way(self, workers: Sequence[int], cuts: Sequence[int]) -> Way:
-        """For workers of which groups begin at these indices; what the servers send is reserved first."""
+        """Return the way to workers whose groups begin at these indices; transfers from the servers are reserved
+        first."""
         ends = [*cuts[1:], len(workers)]
         groups = [
             Group(distributor, tuple(workers[first:end]))
@@ -88,7 +90,7 @@ class _Plan:
         return self._send(self._request.servers, target, [self._request.ready_s] * len(self._request.servers))
 
     def _send(self, sources: Sequence[int], target: int, ready_s: Sequence[float]) -> list[float]:
-        """Each shard from its source; when they are there."""
+        """Send each shard from its source; return when they are there."""
         sizes = self._request.sizes_bytes
         sent = [
             self._network.reserve_whole(Load(source, target, size_bytes, at_s, (), shard))

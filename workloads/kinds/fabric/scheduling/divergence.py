@@ -1,4 +1,4 @@
-"""How far the weights of the servers and of the replica may be apart (MLfabric, sections 3.3 and 5.3).
+"""Divergence: how far the weights of the servers and of the replica may be apart (MLfabric, sections 3.3 and 5.3).
 
 Both apply the same updates in the same order (eq. 2), and the replica is behind by some of them. The weights differ by
 the sum of the changes that the replica has not made. A change h is momentum times the one before it plus an
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 Vector: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-9
-"""A divergence that is beyond its bound by so little, as a share of it, is within it."""
+"""Share of its bound by which a divergence may be beyond it and still count as within it."""
 
 
 def most_within(bound: float) -> float:
-    """The largest divergence that counts as within this bound."""
+    """Return the largest divergence that counts as within this bound."""
     return bound * (1 + ROUNDING)
 
 
 def changes(history: float, norms: Sequence[float], momentum: float) -> list[float]:
-    """Upper bounds of the norms of the changes of the weights that some updates make, one after another.
+    """Return upper bounds of the norms of the changes of the weights that some updates make, one after another.
 
     Args:
         history: norm of the change before them, h0 of eq. 7, or an upper bound of it.
@@ -44,7 +44,8 @@ def changes(history: float, norms: Sequence[float], momentum: float) -> list[flo
 
 
 def bound(history: float, norms: Sequence[float], momentum: float, replicated: int = 0) -> float:
-    """Upper bound of the distance of two models: one has all of some updates, and the other the first of them (eq. 11).
+    """Return an upper bound of the distance of two models: one has all of some updates, and the other the first of them
+    (eq. 11).
 
     Args:
         history: as for :func:`changes`: of the last change before all of them.
@@ -56,7 +57,7 @@ def bound(history: float, norms: Sequence[float], momentum: float, replicated: i
 
 
 class Lead:
-    """How far the servers are ahead of the replica, by how many updates of one order each of them has.
+    """Lead of the servers over the replica, by how many updates of one order each of them has.
 
     Args:
         most: the largest divergence, Div_max; None for no bound.
@@ -78,13 +79,13 @@ class Lead:
         return len(self._changes)
 
     def add(self, norms: Iterable[float]) -> None:
-        """These updates come next, one after another."""
+        """Append the norms of the updates that come next, one after another."""
         for norm in norms:
             self._history = self._momentum * self._history + norm
             self._add(self._history)
 
     def pass_over(self, updates: int) -> None:
-        """So many come next that change nothing."""
+        """Append so many updates that change nothing."""
         for _ in range(updates):
             self._add(0.0)
 
@@ -93,7 +94,7 @@ class Lead:
         self._moved.append(self._moved[-1] + change)
 
     def divergence(self, replicated: int, committed: int) -> float:
-        """Its upper bound (eq. 11)."""
+        """Return the upper bound of the divergence (eq. 11)."""
         return fsum(self._changes[replicated:committed])
 
     def is_beyond(self, replicated: int, committed: int) -> bool:
@@ -102,8 +103,8 @@ class Lead:
         return is_many or self.divergence(replicated, committed) > self._most
 
     def needed(self, committed: int) -> int:
-        """How many the replica must have before the servers have so many: all but one at most, for an update that is
-        beyond the bound alone goes through."""
+        """Return how many updates the replica must have before the servers have so many: all but one at most, for an
+        update that is beyond the bound alone goes through."""
         least = bisect_left(self._moved, self._moved[committed] - self._most)
         if self._most_updates is not None:
             least = max(least, committed - self._most_updates)
@@ -111,7 +112,8 @@ class Lead:
 
 
 def exact(history: Vector, ahead: Sequence[Vector], behind: Sequence[Vector], momentum: float) -> float:
-    """Distance of two models that were the same and then applied different updates, or others in their order (eq. 6).
+    """Compute the distance of two models that were the same and then applied different updates, or others in their
+    order (eq. 6).
 
     Args:
         history: the change of the weights before, h0 of eq. 5.
@@ -123,7 +125,7 @@ def exact(history: Vector, ahead: Sequence[Vector], behind: Sequence[Vector], mo
 
 
 def _moved(history: Vector, updates: Sequence[Vector], momentum: float) -> Vector:
-    """How far a model is from where it was, by eq. 2."""
+    """Return how far a model is from where it was, by eq. 2."""
     weights = np.zeros_like(history)
     for update in updates:
         history = update + momentum * history

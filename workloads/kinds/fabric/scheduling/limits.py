@@ -1,4 +1,4 @@
-"""Which links of a path may limit a transfer. Pure logic, no I/O.
+"""Links of a path that may limit a transfer. Pure logic, no I/O.
 
 Most paths have links that never do: the uplink of a rack carries all that its hosts can send. Such a link always has at
 least as much left as the links before it together, or as the links behind it together. What transfers take of it they
@@ -17,18 +17,20 @@ from testbed.workloads.kinds.fabric.scheduling.network import Network
 from testbed.workloads.kinds.fabric.scheduling.residual import covers
 
 NO_LINK = -1
-"""Before the first link of a path, and behind its last."""
+"""Stands for the place before the first link of a path, and behind its last."""
 
 
 class Funnel(NamedTuple):
-    """Where transfers to a node meet: the only link that limits those from these sources, besides their own link."""
+    """The place where transfers to a node meet: the only link that limits those from these sources, besides their own
+    link."""
 
     link: int
     sources: frozenset[int]
 
 
 class Limits:
-    """What limits transfers from some nodes to others, in a state of a network and whatever these reserve in it.
+    """The links that limit transfers from some nodes to others, in a state of a network and whatever these reserve in
+    it.
 
     Raises:
         SchemeError: two of the nodes have several paths.
@@ -43,7 +45,7 @@ class Limits:
         self._needless = set[int]() if self._is_star else _needless(network, self._sources, targets)
 
     def of(self, source: int, target: int) -> tuple[int, ...]:
-        """The links of the path that may limit a transfer; none from a node to itself."""
+        """Return the links of the path that may limit a transfer; none from a node to itself."""
         known = self._ways.get((source, target))
         if known is None:
             path = self._network.path(source, target)
@@ -51,7 +53,7 @@ class Limits:
         return known
 
     def funnel(self, target: int) -> Funnel | None:
-        """That of most sources; None if there is none."""
+        """Return the funnel of most sources; None if there is none."""
         leaf = self._network.leaf(target)
         if self._is_star and leaf:
             return Funnel(leaf.into, self._sources)
@@ -65,7 +67,7 @@ class Limits:
 
 
 def _needless(network: Network, sources: Collection[int], targets: Collection[int]) -> set[int]:
-    """Links that limit nothing. Those that leave a source are not looked at."""
+    """Find the links that limit nothing. Links that leave a source are not considered."""
     before, after = defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
     for path in [network.path(source, target) for source in sources for target in targets if source != target]:
         for link, following in pairwise((NO_LINK, *path, NO_LINK)):

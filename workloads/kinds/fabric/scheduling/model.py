@@ -1,4 +1,4 @@
-"""What the scheduler is asked, and what it answers: plain data, in bytes and seconds (MLfabric, sections 4 and 5).
+"""Questions to the scheduler and its answers: plain data, in bytes and seconds (MLfabric, sections 4 and 5).
 
 Nodes are indices into a topology's nodes. Moments are seconds on one clock, which the caller chooses.
 """
@@ -36,7 +36,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Replication:
-    """Where updates are replicated, and how far the replica may be behind (section 5.3).
+    """Goal of replication: the node, and how far it may be behind (section 5.3).
 
     Attributes:
         replica: the node that has the copy.
@@ -58,7 +58,7 @@ class Replication:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is to be scheduled at once.
+    """Updates that are scheduled together.
 
     Attributes:
         updates: those that wait, in any order.
@@ -92,7 +92,7 @@ class Drop(Enum):
 
 @dataclass(frozen=True)
 class Transfer:
-    """What one node sends to another in one go.
+    """Data that one node sends to another in one go.
 
     Attributes:
         shard: which of the servers it is for.
@@ -129,7 +129,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Way:
-    """How ordered updates get to one place, the servers or the replica.
+    """The way of ordered updates to one place, the servers or the replica.
 
     Attributes:
         direct: ids of those that go straight there: a prefix of the order.
@@ -145,18 +145,18 @@ class Way:
 
     @property
     def average_s(self) -> float:
-        """Of all updates, eq. 17; 0 of none."""
+        """Mean arrival of all updates, eq. 17; 0 of none."""
         return sum(self.arrivals_s.values()) / len(self.arrivals_s) if self.arrivals_s else 0.0
 
     @property
     def total_s(self) -> float:
-        """When the last one is there, eq. 16; 0 of none."""
+        """When the last update is there, eq. 16; 0 of none."""
         return max(self.arrivals_s.values(), default=0.0)
 
 
 @dataclass(frozen=True)
 class Replicated:
-    """What goes to the replica with this batch.
+    """The part of a schedule that concerns the replica.
 
     Attributes:
         way: of the updates that are frozen; those of :attr:`Replication.behind` come first.
@@ -178,7 +178,7 @@ class Replicated:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What becomes of a batch.
+    """Result of scheduling a batch.
 
     Attributes:
         order: ids of the updates that are sent, in the order in which they are to be committed.
@@ -194,4 +194,4 @@ class Schedule:
 
 
 Rates = Mapping[int, Sequence[tuple[float, float]]]
-"""By directed link, (from when on in seconds, bit/s), from moment 0 on."""
+"""Rates by directed link: (from when on in seconds, bit/s), from moment 0 on."""

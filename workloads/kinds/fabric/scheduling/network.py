@@ -1,4 +1,4 @@
-"""What is left of each directed link's rate over time, and what transfers take of it (MLfabric, section 5.1.1, fig. 4).
+"""Each directed link's free rate over time, and the part of it that transfers take (MLfabric, section 5.1.1, fig. 4).
 
 A transfer uses all that the bottleneck of its path has left, from the moment on at which it can leave. To reserve it
 takes that away from each link of the path. So two transfers never overlap on their bottleneck (section 3.1.1).
@@ -23,7 +23,7 @@ from testbed.workloads.kinds.fabric.scheduling.residual import Flow, Residual, f
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is to be sent: as :class:`.model.Transfer`, and ``ready_s``, when it can leave."""
+    """Data to be sent: as :class:`.model.Transfer`, and ``ready_s``, when it can leave."""
 
     source: int
     target: int
@@ -46,7 +46,7 @@ class Leaf(NamedTuple):
 
 
 class Outlet(NamedTuple):
-    """How a transfer gets from a leaf to its switch: at this rate at most, from this moment on."""
+    """The way of a transfer from a leaf to its switch: at this rate at most, from this moment on."""
 
     most_bps: float
     from_s: float
@@ -69,21 +69,21 @@ class Network:
         self._is_turned = False
 
     def copy(self) -> Network:
-        """Another one in the same state; what is reserved in one is not in the other."""
+        """Copy the network in its state; reservations in one are not in the other."""
         other = Network.__new__(Network)
         other._topology, other._paths, other._leaves = self._topology, self._paths, self._leaves
         other._residuals, other._is_turned = self._residuals.copy(), self._is_turned
         return other
 
     def turned(self) -> Network:
-        """Another one in the same state, in which what goes from node a to b takes the path from b to a."""
+        """Copy the network in its state, but with traffic from node a to b on the path from b to a."""
         other = self.copy()
         other._is_turned, other._paths = not self._is_turned, {}
         other._leaves = [leaf and Leaf(leaf.into, leaf.out, leaf.switch) for leaf in self._leaves]
         return other
 
     def leaf(self, node: int) -> Leaf | None:
-        """The links of a node that has only one; None of any other."""
+        """Return the links of a node that has only one; None for any other node."""
         return self._leaves[node]
 
     def may_stall(self) -> bool:
@@ -91,7 +91,7 @@ class Network:
         return not all(residual.rates_bps[-1] for residual in self._residuals)
 
     def outlet(self, node: int, ready_s: float) -> Outlet | None:
-        """How a transfer leaves a node; None where its limits are more than one rate from some moment on."""
+        """Return how a transfer leaves a node; None where its limits are more than one rate from some moment on."""
         leaf = self._leaves[node]
         if leaf is None:
             return None
@@ -104,7 +104,7 @@ class Network:
         return Outlet(rates_bps[at], from_s, leaf.switch) if at + 1 == len(rates_bps) else None
 
     def path(self, source: int, target: int) -> tuple[int, ...]:
-        """The directed links from node to node; none from a node to itself.
+        """Return the directed links from node to node; none from a node to itself.
 
         Raises:
             SchemeError: there are several paths, and what a transfer takes of each is chance.
@@ -122,19 +122,20 @@ class Network:
         return only_path(self._topology, *((target, source) if self._is_turned else (source, target)))
 
     def residual(self, link: int) -> Residual:
-        """What a directed link has left; not to be changed."""
+        """Return the free rate of a directed link; not to be changed."""
         return self._residuals[link]
 
     def residuals(self) -> list[Residual]:
-        """Of all directed links; the list is a copy."""
+        """Return the free rates of all directed links; the list is a copy."""
         return self._residuals.copy()
 
     def end_s(self, load: Load) -> float:
-        """When the load is there if it is sent now: t_en of fig. 4(b); infinity where rates stay 0 before it is."""
+        """Return when the load is there if it is sent now: t_en of fig. 4(b); infinity where rates stay 0 before it
+        is."""
         return self._flow(load, {})[1]
 
     def last_s(self, loads: Sequence[Load]) -> float:
-        """When all of some loads are there if they are sent now, one after another."""
+        """Return when all of some loads are there if they are sent now, one after another."""
         taken: dict[int, Residual] = {}
         last_s = -math.inf
         paths = [self.path(load.source, load.target) for load in loads]
@@ -167,8 +168,8 @@ class Network:
         )
 
     def reserve_whole(self, load: Load) -> Transfer:
-        """As :meth:`reserve`, but the transfer begins once nothing interrupts it any more: a sender that has begun goes
-        on, whatever was reserved for others."""
+        """Send the load as :meth:`reserve` does, but begin the transfer once nothing interrupts it any more: a sender
+        that has begun goes on, whatever was reserved for others."""
         made = self.reserve(load)
         while (resumed_s := made.resumed_s) is not None and made.end_s < math.inf:
             self.release(made)
@@ -183,7 +184,7 @@ class Network:
             self._residuals[link] = less(self._residuals[link], back, transfer.end_s)
 
     def take(self, transfer: Transfer) -> None:
-        """Reserve again what :meth:`reserve` said, for instance of a transfer that has begun.
+        """Reserve again what :meth:`reserve` returned, for instance for a transfer that has begun.
 
         Rates may have changed since; a link has 0 left where the transfer was promised more than it has now.
         """
@@ -218,7 +219,7 @@ PARALLEL = "parallel circuits or routes", "give each ring once, and no routes to
 
 
 def only_path(topology: Topology, source: int, target: int) -> tuple[int, ...]:
-    """The directed links from one node to another.
+    """Return the directed links from one node to another.
 
     Raises:
         SchemeError: there are several paths.

@@ -1,4 +1,4 @@
-"""In which order updates are sent, and which are dropped (MLfabric, section 5.1, algorithms 1 and 2).
+"""The order in which updates are sent, and the updates that are dropped (MLfabric, section 5.1, algorithms 1 and 2).
 
 Without a bound on delay, the transfer that ends first goes first, then the one of the others that ends first given
 what is reserved, and so on (alg. 1). With one, an update has a deadline, the last position at which it may stand
@@ -33,7 +33,7 @@ class Ordering:
 
 @dataclass(frozen=True)
 class _Placed:
-    """An update at its position, with the network as it was before, and what was known of it."""
+    """An update at its position, with the network as it was before, and the picker's state then."""
 
     found: Found
     before: Network
@@ -41,7 +41,7 @@ class _Placed:
 
 
 def order(batch: Batch, network: Network) -> Ordering:
-    """The order of a batch, as if all of it went straight to the servers; ``network`` stays as it is.
+    """Order a batch, as if all of it went straight to the servers; ``network`` stays as it is.
 
     Updates of :attr:`Batch.placed` come first. They are dropped only where no rate is left for them, ever.
 
@@ -62,12 +62,13 @@ def order(batch: Batch, network: Network) -> Ordering:
 
 
 def deadline(update: Update, batch: Batch) -> float:
-    """The last position, from 1, at which an update may stand in its batch (eq. 9); infinity without a delay bound."""
+    """Return the last position, from 1, at which an update may stand in its batch (eq. 9); infinity without a delay
+    bound."""
     return math.inf if batch.delay_bound is None else update.version + batch.delay_bound - batch.version
 
 
 class _Back:
-    """What comes behind the updates that keep their place."""
+    """Ordering of the updates behind those that keep their place."""
 
     def __init__(self, batch: Batch, first: int, updates: Iterable[Update]) -> None:
         self._servers = batch.servers
@@ -94,7 +95,7 @@ class _Back:
         return [self._updates[placed.found.index] for placed in self._order], self._dropped()
 
     def _dropped(self) -> dict[int, Drop]:
-        """Those that did not get a place, in the order of their workers."""
+        """Return why updates did not get a place, in the order of their workers."""
         end = self._first + len(self._order) + 1
         ordered = {placed.found.index for placed in self._order}
         dropped = {}

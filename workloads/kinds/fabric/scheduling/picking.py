@@ -1,4 +1,5 @@
-"""Which update goes next (MLfabric, alg. 2, ShrtDLine): of those that are due, or else of all, the one that ends first.
+"""Choice of the next update (MLfabric, alg. 2, ShrtDLine): of those that are due, or else of all, the one that ends
+first.
 
 To ask each of them at each position makes the time grow with the square of their number. :class:`_Bounds` asks few.
 What is reserved never makes a transfer end earlier, so an update ends no earlier than it once would have, and no
@@ -28,10 +29,10 @@ from testbed.workloads.kinds.fabric.scheduling.network import Network, Outlet
 from testbed.workloads.kinds.fabric.scheduling.residual import TICK_S, TICKS, Residual, moment, when
 
 MANY, MANY_PARTS = 50, 10
-"""From so many updates on, of one component or of several, bounds of all are faster than to ask each."""
+"""Number of updates, of one component or of several, from which on bounds of all are faster than asking each."""
 
 FEW = 20
-"""Up to so many updates it is faster to ask each than to look at the server's link for all."""
+"""Number of updates up to which it is faster to ask each than to look at the server's link for all."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -51,20 +52,21 @@ class Picker(Protocol):
     """Picks from updates in the order of their ranks."""
 
     def next(self, position: int, network: Network) -> Found | None:
-        """The update for a position, from 1; None if none is left that is in time and has a way to the servers."""
+        """Return the update for a position, from 1; None if none is left that is in time and has a way to the
+        servers."""
 
     def take(self, index: int) -> None:
-        """Do not pick this one any more."""
+        """Exclude this update from now on."""
 
     def known(self) -> Any:
-        """What is remembered of the network's state, for :meth:`back`."""
+        """Return the memory of the network's state, for :meth:`back`."""
 
     def back(self, known: Any) -> None:
-        """The network is as it was before; all that were taken since stay taken."""
+        """Go back to an earlier state of the network; updates that were taken since stay taken."""
 
 
 def picker(updates: Sequence[Update], deadlines: Sequence[float], servers: Sequence[int], network: Network) -> Picker:
-    """For updates that are in the order of their ranks, from a state of the network on."""
+    """Make a picker for updates that are in the order of their ranks, from a state of the network on."""
     ends = _Ends(updates, servers, network)
     if len(updates) < (MANY if len(servers) == 1 else MANY_PARTS) or network.may_stall():
         return _Every(ends, deadlines)
@@ -72,7 +74,7 @@ def picker(updates: Sequence[Update], deadlines: Sequence[float], servers: Seque
 
 
 class _Ends:
-    """When updates end.
+    """The moments at which updates end.
 
     Attributes:
         updates: in the order of their ranks.
@@ -100,7 +102,7 @@ class _Ends:
 
 
 class _Every:
-    """Asks every update when it ends."""
+    """A picker that asks every update when it ends."""
 
     def __init__(self, ends: _Ends, deadlines: Sequence[float]) -> None:
         self._ends, self._deadlines = ends, deadlines
@@ -126,14 +128,14 @@ class _Every:
         pass
 
     def _due(self, left: Sequence[int], position: int) -> list[int]:
-        """The fewest updates that need all of the next positions, as many as there are of them; none if none do."""
+        """Return the fewest updates that need as many of the next positions as there are of them; empty if none do."""
         deadlines = sorted([self._deadlines[index] for index in left])
         last = next((at for at, latest in enumerate(deadlines, position) if latest <= at), 0)
         return [index for index in left if self._deadlines[index] <= last]
 
 
 class _Bounds:
-    """Asks those updates that may end first."""
+    """A picker that asks only the updates that may end first."""
 
     def __init__(self, ends: _Ends, deadlines: Sequence[float]) -> None:
         self._ends = ends
@@ -169,7 +171,8 @@ class _Bounds:
             self._learn(int(at[first]), bounds[first])
 
     def _candidates(self, is_left: Bools, network: Network) -> Indices:
-        """Without those that surely end after another one: no smaller, and no faster on the way to the server's link.
+        """Leave out the updates that surely end after another one: no smaller, and no faster on the way to the server's
+        link.
 
         That is sure where nothing but this rate and the server's link limits either, and both can leave before the link
         has anything left.
@@ -199,7 +202,7 @@ class _Bounds:
         self._least = known
 
     def _last_due(self, deadlines: Floats, position: int) -> int:
-        """The last of the next positions that updates with these deadlines need all of; 0 if they do not."""
+        """Return the last of the next positions that updates with these deadlines need all of; 0 if they do not."""
         ahead = deadlines[deadlines < position + len(deadlines)] - position
         if not len(ahead):
             return 0
@@ -209,7 +212,7 @@ class _Bounds:
         return position + first if is_due[first] else 0
 
     def _bounds(self, at: Indices, network: Network) -> Floats:
-        """Before this updates do not end, in ticks."""
+        """Return the moments, in ticks, before which updates do not end."""
         bounds: Floats = self._least[at]
         if len(at) > FEW and self._ends.into is not None:
             link = network.residual(self._ends.into)
@@ -217,12 +220,12 @@ class _Bounds:
         return bounds
 
     def _learn(self, index: int, bound: float) -> None:
-        """An update ends then, and never earlier."""
+        """Note that an update would end now at ``bound``, and never earlier."""
         self._least[index] = bound
 
 
 class _PartBounds(_Bounds):
-    """The same for updates of several components, from a state of the network on."""
+    """A picker as :class:`_Bounds` for updates of several components, from a state of the network on."""
 
     def __init__(self, ends: _Ends, deadlines: Sequence[float], network: Network) -> None:
         super().__init__(ends, deadlines)
@@ -238,8 +241,8 @@ class _PartBounds(_Bounds):
         return np.flatnonzero(is_left)
 
     def _bounds(self, at: Indices, network: Network) -> Floats:
-        """A worker's components leave by one link, and none before some server's link has something left. Each comes by
-        its server's link."""
+        """Return when updates cannot have ended before, in ticks: a worker's components leave by one link, and none
+        before some server's link has something left. Each comes by its server's link."""
         links = [None if link is None else network.residual(link) for link in self._into]
         free_s = min(0.0 if one is None or one.rates_bps[0] else one.times_s[1] for one in links)
         bounds: Floats = np.rint((np.maximum(self._from_s[at], free_s) + self._takes_s[at]) * TICKS)
@@ -253,7 +256,7 @@ class _PartBounds(_Bounds):
 
 
 def _alone(residual: Residual, from_s: Floats, bits: Floats) -> Floats:
-    """When transfers would end if nothing but one link limited them, each alone, in ticks.
+    """Return when transfers would end, in ticks, if only one link limited them, each alone.
 
     One that would end up to two ticks after a change of rates ends at the change, as :func:`when` has it.
     """
@@ -267,7 +270,8 @@ def _alone(residual: Residual, from_s: Floats, bits: Floats) -> Floats:
 
 
 def _carried(residual: Residual, from_s: float) -> tuple[Floats, Floats, Floats]:
-    """A link's steps from a moment on: when they begin, their rates, and the bits carried before each and in all."""
+    """Return a link's steps from a moment on: when they begin, their rates, and the bits carried before each and in
+    all."""
     first = bisect_right(residual.times_s, from_s) - 1
     times_s = np.array(residual.times_s[first:])
     times_s[0] = from_s

@@ -1,4 +1,4 @@
-"""Which updates go to the replica with a batch, and when the servers wait for them (MLfabric, section 5.3, fig. 3).
+"""Updates that go to the replica with a batch, and when the servers wait for them (MLfabric, section 5.3, fig. 3).
 
 The replica gets the updates in the servers' order, by the aggregation of section 5.2 over aggregators of its own. Those
 that it has when the servers commit the last update of the batch (T_last) are frozen. The others are punted: they go
@@ -37,7 +37,7 @@ from testbed.workloads.kinds.fabric.scheduling.residual import TICK_S
 
 
 def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network) -> tuple[Way, Replicated]:
-    """What goes to the replica, and the way to the servers, whose last transfer may be delayed.
+    """Plan the way to the replica, and return it with the way to the servers, whose last transfer may be delayed.
 
     Args:
         batch: has a replica.
@@ -70,13 +70,13 @@ def replicate(batch: Batch, order: Sequence[Update], way: Way, network: Network)
 
 
 def _whole(update: Update) -> Update:
-    """The replica has all shards, so an update goes there in one piece."""
+    """Return the update in one piece: the replica has all shards."""
     return replace(update, sizes_bytes=(sum(update.sizes_bytes),))
 
 
 @dataclass(frozen=True)
 class _Commit:
-    """What the servers commit at once: an update that came alone, or a group.
+    """Updates that the servers commit at once: one that came alone, or a group.
 
     Attributes:
         committed: how many of the waiting updates the servers have afterwards.
@@ -95,7 +95,8 @@ class _Commit:
 
 
 class _Lead(Lead):
-    """That of the updates that wait, and when the replica has how many of them, if all go there in ``network``."""
+    """The lead of the servers over the replica, with the updates that wait, and when the replica has how many of these,
+    if all go there in ``network``."""
 
     def __init__(self, asked: Replication, momentum: float, waiting: Sequence[Update], network: Network) -> None:
         super().__init__(asked.most, asked.most_updates, asked.history, momentum)
@@ -105,8 +106,8 @@ class _Lead(Lead):
         self._soonest_s = self._first_s()
 
     def _first_s(self) -> float:
-        """Before this the replica has none of them: the first one comes alone, or in a sum that is no smaller, from the
-        first aggregator."""
+        """Return the moment before which the replica has none of them: the first one comes alone, or in a sum that is
+        no smaller, from the first aggregator."""
         if not self._waiting:
             return math.inf
         first, (replica,) = self._waiting[0], self._destination.targets
@@ -116,7 +117,7 @@ class _Lead(Lead):
 
     @cached_property
     def way(self) -> Way:
-        """That of all of them."""
+        """The way to the replica of all updates that wait."""
         return aggregate(self._waiting, self._destination, self._network)
 
     @cached_property
@@ -124,26 +125,27 @@ class _Lead(Lead):
         return list(accumulate((self.way.arrivals_s[update.id] for update in self._waiting), max))
 
     def held(self, moment_s: float) -> int:
-        """How many updates the replica has at a moment, without a gap."""
+        """Count the updates that the replica has at a moment, without a gap."""
         if moment_s < self._soonest_s - 2 * TICK_S:
             return 0
         return bisect_right(self._held_s, moment_s + TICK_S)
 
     def frozen(self, until_s: float, behind: int) -> int:
-        """How many updates go there with this batch: those that are there by then and, where a commit needs one of the
-        first ``behind``, which wait from before, all of these."""
+        """Count the updates that go to the replica with this batch: those that are there by then and, where a commit
+        needs one of the first ``behind``, which wait from before, all of these."""
         ends_s = self._held_s[behind - 1] if behind and self.needed(len(self)) else -math.inf
         return self.held(until_s if ends_s == math.inf else max(until_s, ends_s))
 
     def allowed_s(self, committed: int) -> float:
-        """From when on the servers may have so many. No commit waits for an update that the replica can never have."""
+        """Return from when on the servers may have so many updates. No commit waits for an update that the replica can
+        never have."""
         needed = self.needed(committed)
         since_s = self._held_s[needed - 1] if needed else 0.0
         return 0.0 if since_s == math.inf else since_s
 
 
 def _commits(way: Way, behind: int, lead: _Lead) -> Iterator[_Commit]:
-    """Those of a batch, in their order."""
+    """Yield the commits of a batch, in their order."""
     committed = behind
     for members in (*((one,) for one in way.direct), *(group.members for group in way.groups)):
         committed += len(members)
@@ -151,13 +153,13 @@ def _commits(way: Way, behind: int, lead: _Lead) -> Iterator[_Commit]:
 
 
 def _last(batch: Batch, way: Way) -> tuple[Transfer, ...]:
-    """What brings the last update to the servers, alone or in a sum."""
+    """Return the transfers that bring the last update to the servers, alone or in a sum."""
     members = way.groups[-1].members if way.groups else way.direct[-1:]
     return tuple(one for one in way.transfers if one.members == members and one.target == batch.servers[one.shard])
 
 
 def _from(transfer: Transfer, moment_s: float) -> Load:
-    """The same, to be sent from a moment on."""
+    """Make a load of the same data, to be sent from a moment on."""
     return Load(
         transfer.source, transfer.target, transfer.size_bytes, moment_s, transfer.members, transfer.shard, False
     )
@@ -166,8 +168,8 @@ def _from(transfer: Transfer, moment_s: float) -> Load:
 def _reserved(
     way: Way, late: Sequence[Transfer], to_replica: Way, from_s: float, network: Network
 ) -> tuple[Way, float]:
-    """The way with its late transfers sent from a moment on, and by how much that delays them. The replica's transfers
-    are reserved before them."""
+    """Return the way with its late transfers sent from a moment on, and by how much that delays them. The replica's
+    transfers are reserved before them."""
     for transfer in late:
         network.release(transfer)
     for transfer in to_replica.transfers:
@@ -182,7 +184,7 @@ def _reserved(
 
 
 def _committed(way: Way, commits: Sequence[_Commit]) -> dict[int, float]:
-    """By id, when the servers may commit."""
+    """Return when the servers may commit, by id."""
     found: dict[int, float] = {}
     now_s = 0.0
     for one in commits:
@@ -192,7 +194,7 @@ def _committed(way: Way, commits: Sequence[_Commit]) -> dict[int, float]:
 
 
 def _prefix(way: Way, ids: set[int]) -> Way:
-    """The way of the first updates alone; a group is in it or not."""
+    """Return the way of the first updates alone; a group is in it or not."""
     groups: tuple[Group, ...] = tuple(group for group in way.groups if ids.issuperset(group.members))
     return Way(
         tuple(one for one in way.direct if one in ids),

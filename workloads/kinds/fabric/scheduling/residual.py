@@ -1,4 +1,5 @@
-"""What a link has left over time, as steps, and what a transfer takes of it (MLfabric, section 5.1.1, fig. 4)."""
+"""A link's free rate over time, as steps, and the part of it that a transfer takes (MLfabric, section 5.1.1, fig.
+4)."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ TICK_S = 1e-9
 """Moments that are closer than this are one moment."""
 
 TICKS = 1e9
-"""In a second."""
+"""Ticks in a second."""
 
 Flow = list[tuple[float, float]]
-"""(from when on in seconds, bit/s), until the transfer ends."""
+"""Steps of a transfer: (from when on in seconds, bit/s), until the transfer ends."""
 
 
 class Residual(NamedTuple):
-    """What a link has left: ``rates_bps[i]`` from ``times_s[i]`` to ``times_s[i + 1]``; the last moment is infinity.
+    """Free rate of a link: ``rates_bps[i]`` from ``times_s[i]`` to ``times_s[i + 1]``; the last moment is infinity.
 
     Neither list is changed by anybody but :func:`send`.
     """
@@ -28,12 +29,13 @@ class Residual(NamedTuple):
 
 
 def moment(time_s: float) -> float:
-    """A time in whole ticks, so that times that differ by rounding alone are the same."""
+    """Round a time to whole ticks, so that times that differ by rounding alone are the same."""
     return round(time_s * TICKS) if time_s < math.inf else math.inf
 
 
 def merged(steps: Iterable[tuple[float, float]]) -> Residual:
-    """Of (from when on in seconds, bit/s), in their order; of those at one moment the last counts."""
+    """Make a residual of steps (from when on in seconds, bit/s), in their order; of those at one moment the last
+    counts."""
     times: list[float] = []
     rates: list[float] = []
     for from_s, rate in steps:
@@ -46,7 +48,7 @@ def merged(steps: Iterable[tuple[float, float]]) -> Residual:
 
 
 def flow(residuals: Sequence[Residual], bits: float, ready_s: float) -> tuple[Flow, float]:
-    """What a transfer takes of its path, and when it ends; infinity where rates stay 0 before it does.
+    """Return the rates that a transfer takes of its path, and when it ends; infinity where rates stay 0 before it does.
 
     The first step is at the first rate above 0. A step shorter than a tick carries nothing, and an end that is within a
     tick of a change of rates is at that change.
@@ -83,7 +85,7 @@ def flow(residuals: Sequence[Residual], bits: float, ready_s: float) -> tuple[Fl
 
 
 def _lowest(residuals: Sequence[Residual], from_s: float) -> Iterator[tuple[float, float]]:
-    """What links have left, one behind the other, from a moment on: (until when, bit/s)."""
+    """Return the lowest free rate of links, one behind the other, from a moment on: (until when, bit/s)."""
     if len(residuals) == 1:
         ((times_s, rates_bps),) = residuals
         at = bisect_right(times_s, from_s)
@@ -92,7 +94,7 @@ def _lowest(residuals: Sequence[Residual], from_s: float) -> Iterator[tuple[floa
 
 
 def _lowest_of_many(residuals: Sequence[Residual], from_s: float) -> Iterator[tuple[float, float]]:
-    """Steps with the same rate are one."""
+    """Yield the lowest free rate of several links; steps with the same rate are one."""
     at = [bisect_right(one.times_s, from_s) - 1 for one in residuals]
     last_bps = min(one.rates_bps[i] for one, i in zip(residuals, at, strict=True))
     until_s = 0.0
@@ -106,7 +108,7 @@ def _lowest_of_many(residuals: Sequence[Residual], from_s: float) -> Iterator[tu
 
 
 def covers(residual: Residual, others: Sequence[Residual]) -> bool:
-    """Whether it always has at least as much left as the others together."""
+    """Whether a link always has at least as much left as the others together."""
     if min(residual.rates_bps) >= sum(max(other.rates_bps) for other in others):
         return True
     every = (residual, *others)
@@ -116,7 +118,7 @@ def covers(residual: Residual, others: Sequence[Residual]) -> bool:
 
 
 def less(residual: Residual, steps: Sequence[tuple[float, float]], end_s: float) -> Residual:
-    """What is left when a transfer with these steps takes its part, until it ends."""
+    """Return the free rate when a transfer with these steps takes its part, until it ends."""
     times, rates = residual.times_s.copy(), residual.rates_bps.copy()
     at = bisect_right(times, steps[0][0]) - 1
     for number, (from_s, rate) in enumerate(steps):
@@ -134,7 +136,7 @@ def less(residual: Residual, steps: Sequence[tuple[float, float]], end_s: float)
 
 
 def when(residual: Residual, most_bps: float, bits: float, ready_s: float) -> float:
-    """When a transfer would end that nothing but this link and a constant rate limit."""
+    """Return when a transfer would end that only this link and a constant rate limit."""
     times, rates = residual
     if ready_s == math.inf or not most_bps:
         return math.inf
@@ -157,7 +159,7 @@ def when(residual: Residual, most_bps: float, bits: float, ready_s: float) -> fl
 
 
 def send(residual: Residual, before: Residual, bits: float, ready_s: float) -> float:
-    """Reserve a transfer over two links, in place and on the second one only; when it ends.
+    """Reserve a transfer over two links, in place and on the second one only; return when it ends.
 
     The same as :func:`flow` over the two, then :func:`less` of the second one.
     """
@@ -209,7 +211,7 @@ def send(residual: Residual, before: Residual, bits: float, ready_s: float) -> f
 
 
 def _split(times: list[float], rates: list[float], at: int, from_s: float, until_s: float, rate: float) -> int:
-    """Give the part of step ``at`` between two moments another rate; the index of that part."""
+    """Give the part of step ``at`` between two moments another rate, and return the index of that part."""
     if until_s < times[at + 1]:
         if times[at] == from_s and at and rates[at - 1] == rate:
             times[at] = until_s  # the usual case: what is used up is so for longer
@@ -227,7 +229,7 @@ def _split(times: list[float], rates: list[float], at: int, from_s: float, until
 
 
 def _join(times: list[float], rates: list[float], at: int) -> int:
-    """Make one step of this one and the one before if they have the same rate; its index."""
+    """Join this step and the one before if they have the same rate, and return the index of the result."""
     if not 0 < at < len(rates) or rates[at - 1] != rates[at]:
         return at
     del times[at], rates[at]

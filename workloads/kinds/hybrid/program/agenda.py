@@ -1,4 +1,4 @@
-"""Which step of a server is next: first ready, first taken, as in :mod:`testbed.workloads.parallel.prediction`.
+"""Agenda of a server: the next step is the first ready one, as in :mod:`testbed.workloads.parallel.prediction`.
 
 A message of the next iteration may arrive before this one is over; one of the iteration after that cannot. Its sender
 has computed with the weights that this server's answer to the message before led to.
@@ -41,7 +41,7 @@ class Agenda:
         return not self._remote <= self._there
 
     def begin(self, now_s: float) -> None:
-        """The next iteration begins; the last one :attr:`is_over`."""
+        """Begin the next iteration; the last one :attr:`is_over`."""
         self._left = len(self._steps)
         self._missing = [len(step.needs) for step in self._steps]
         for at, step in enumerate(self._steps):
@@ -55,7 +55,7 @@ class Agenda:
             self.arrived(number, now_s)
 
     def arrived(self, number: int, now_s: float) -> None:
-        """A message is there."""
+        """Note that a message has come."""
         if number in self._there:
             self._early.append(number)
             return
@@ -63,11 +63,12 @@ class Agenda:
         self._less(self._needed_by[number], now_s)
 
     def next(self) -> tuple[Step, float] | None:
-        """The step to take now, and when all that it needs was there; None if messages are missing, or all is done."""
+        """Return the step to take now, and when all that it needs was there; None if messages are missing, or all is
+        done."""
         return self._ready.popleft() if self._ready else None
 
     def done(self, step: Step, now_s: float) -> None:
-        """A step that :meth:`next` gave is done, and its local messages are there."""
+        """Note that a step that :meth:`next` gave is done, and its local messages are there."""
         self._left -= 1
         if step.ends and step.phase == "forward":
             self._less(self._backward[step.place], now_s)
@@ -76,7 +77,7 @@ class Agenda:
                 self.arrived(message.number, now_s)
 
     def _less(self, at: int, now_s: float) -> None:
-        """A step misses one thing less."""
+        """Note that a step lacks one thing less."""
         self._missing[at] -= 1
         if not self._missing[at]:
             self._ready.append((self._steps[at], now_s))

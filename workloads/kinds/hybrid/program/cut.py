@@ -66,7 +66,7 @@ class Step:
 
 
 def messages(model: Model, strategy: Strategy) -> tuple[Message, ...]:
-    """All of an iteration. Those between different servers add up to
+    """List all messages of an iteration. Those between different servers add up to
     :func:`~testbed.workloads.parallel.strategy.mp_bytes`."""
     found: list[Message] = []
     for phase in PHASES:
@@ -81,7 +81,8 @@ def messages(model: Model, strategy: Strategy) -> tuple[Message, ...]:
 
 
 def _shared(strategy: Strategy, producer: int, consumer: int) -> Iterator[tuple[int, int, range]]:
-    """A holder of each, and the servers whose samples both serve: contiguous, for holders are taken in rising order."""
+    """Yield a holder of each, and the servers whose samples both serve: contiguous, for holders are taken in rising
+    order."""
     pairs = zip(*(holder_of(strategy.servers, strategy.holders[one]) for one in (producer, consumer)), strict=True)
     for (a, b), group in groupby(enumerate(pairs), key=lambda numbered: numbered[1]):
         servers = [server for server, _ in group]
@@ -89,13 +90,14 @@ def _shared(strategy: Strategy, producer: int, consumer: int) -> Iterator[tuple[
 
 
 def served(strategy: Strategy, holders: Holders, server: int) -> range:
-    """The servers whose samples a holder serves."""
+    """Return the servers whose samples a holder serves."""
     whose = [one for one, holder in enumerate(holder_of(strategy.servers, holders)) if holder == server]
     return range(whose[0], whose[-1] + 1)
 
 
 def steps(model: Model, strategy: Strategy, server: int, every: Sequence[Message]) -> tuple[Step, ...]:
-    """What one server does in an iteration, in an order that works: forward, then back. ``every`` are all messages."""
+    """List the steps of one server in an iteration, in an order that works: forward, then back. ``every`` are all
+    messages."""
     incoming = [message for message in every if message.dst == server]
     outgoing = [message for message in every if message.src == server]
     held = [place for place, holders in enumerate(strategy.holders) if server in holders]
@@ -114,10 +116,10 @@ def steps(model: Model, strategy: Strategy, server: int, every: Sequence[Message
 
 
 def _maker(message: Message) -> int:
-    """The operator whose pass makes it."""
+    """Return the operator whose pass makes the message."""
     return message.producer if message.phase == "forward" else message.consumer
 
 
 def _taker(message: Message) -> int:
-    """The operator whose pass needs it."""
+    """Return the operator whose pass needs the message."""
     return message.consumer if message.phase == "forward" else message.producer

@@ -1,4 +1,5 @@
-"""Where each operator's weights lie: in the flat buffers that servers share the layout of, and in what they save."""
+"""Places of each operator's weights: in the flat buffers whose layout servers share, and in the files that they
+save."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where operators lie in a buffer of all weights, in which each AllReduce group has one span.
+    """Places of operators in a buffer of all weights, in which each AllReduce group has one span.
 
     It is the same on all servers, so that a span means the same to all members of a group. A server touches only what
     it holds; the kernel gives no memory for the rest.
@@ -33,17 +34,17 @@ class Layout:
 
     @property
     def floats(self) -> int:
-        """Of all weights."""
+        """Floats of all weights."""
         return max(stop for _, stop in self.operators)
 
 
 def floats(model: Model) -> list[int]:
-    """By operator, the number of its weights."""
+    """Count the weights of each operator."""
     return [operator.weight_bytes // FLOAT_BYTES for operator in model.operators]
 
 
 def layout(model: Model, strategy: Strategy) -> Layout:
-    """Groups in the order of their last operators, then what single servers hold."""
+    """Lay out the groups in the order of their last operators, then the operators that single servers hold."""
     sizes, order = floats(model), range(len(model.operators))[::-1]
     summed = gradients(model, strategy)
     spans: dict[int, Span] = {}
@@ -66,19 +67,20 @@ def _lay(spans: dict[int, Span], places: Sequence[int], sizes: Sequence[int], at
 
 
 def saved(strategy: Strategy, server: int, where: Layout, weights: Floats) -> Floats:
-    """What a server saves: float32[weights that it holds], operator by operator, from its flat buffer."""
+    """Return the weights that a server saves: float32[weights that it holds], operator by operator, from its flat
+    buffer."""
     held = [span for span, holders in zip(where.operators, strategy.holders, strict=True) if server in holders]
     return np.concatenate([weights[start:stop] for start, stop in held] or [weights[:0]])
 
 
 def held_floats(model: Model, strategy: Strategy, server: int) -> int:
-    """How many weights a server saves."""
+    """Count the weights that a server saves."""
     return sum(size for size, holders in zip(floats(model), strategy.holders, strict=True) if server in holders)
 
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """What all servers have saved, put together.
+    """Weights that all servers have saved, put together.
 
     Attributes:
         weights: float32[parameters] in gradient order, as those of
@@ -91,7 +93,7 @@ class Collected:
 
 
 def collected(model: Model, strategy: Strategy, files: Sequence[Floats]) -> Collected:
-    """``files`` are what each server has :func:`saved`.
+    """Put together all weights; ``files`` are what each server has :func:`saved`.
 
     Raises:
         ValueError: a server has saved more or fewer weights than it holds.

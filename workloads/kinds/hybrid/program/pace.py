@@ -1,4 +1,4 @@
-"""How long a step is to take: its operator's share of a pace.
+"""Time that a step is to take: its operator's share of a pace.
 
 A pace (``compute.pace``) is the time for a whole gradient of one server's batch. An operator's share of it is that of
 its multiply-adds, once for each server whose batch it serves; a backward pass takes twice as long as a forward pass.
@@ -13,19 +13,20 @@ from testbed.workloads.parallel.prediction import BACKWARD, FLOP_OF_AN_ITERATION
 
 
 def step_s(model: Model, step: Step, pace_s: float) -> float:
-    """The time of a step."""
+    """Compute the time (s) of a step."""
     passes = BACKWARD if step.phase == "backward" else 1
     share = model.operators[step.place].multiply_adds / _multiply_adds(model)
     return pace_s * share * len(step.servers) * passes / (1 + BACKWARD)
 
 
 def flop_per_s(model: Model, pace_s: float) -> float:
-    """What a :class:`testbed.workloads.parallel.prediction.Machine` computes on which steps take these times."""
+    """Return the speed of a :class:`testbed.workloads.parallel.prediction.Machine` on which steps take these times."""
     return FLOP_OF_AN_ITERATION * _multiply_adds(model) * model.samples / pace_s
 
 
 class Clock:
-    """When the steps of a server end, which takes one at a time, and how long it waits for messages.
+    """Ideal clock of a server that takes one step at a time: when each step ends, and how long the server waits for
+    messages.
 
     A step that was computed too late is counted, and the server makes up for it in the steps that follow: a step of a
     table may have a pace of less time than a processor needs for it.
@@ -43,14 +44,14 @@ class Clock:
         self.overrun_s = 0.0
 
     def begin(self, iteration: int, now_s: float) -> None:
-        """An iteration begins; a straggler's extra time belongs to its first step."""
+        """Begin an iteration; a straggler's extra time belongs to its first step."""
         self._factor, self._extra_s = self._compute.slowdown(iteration)
         self._free_s = now_s
         self.wait_s, self.overrun_s = dict.fromkeys(PHASES, 0.0), 0.0
 
     def due_s(self, step: Step, ready_s: float, now_s: float) -> float:
-        """The next step is computed by ``now_s``, and all that it needs was there at ``ready_s``: when it ends, so that
-        what it gives may leave."""
+        """Return when the next step ends, so that its results may leave: it is computed by ``now_s``, and all that it
+        needs was there at ``ready_s``."""
         began_s = max(ready_s, self._free_s)
         self.wait_s[step.phase] += began_s - self._free_s
         extra_s, self._extra_s = self._extra_s, 0.0
@@ -63,5 +64,5 @@ class Clock:
 
 
 def _multiply_adds(model: Model) -> int:
-    """Of one sample's forward pass."""
+    """Count the multiply-adds of one sample's forward pass."""
     return sum(operator.multiply_adds for operator in model.operators)

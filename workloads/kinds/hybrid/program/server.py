@@ -1,4 +1,4 @@
-"""What one server computes: the operators that it holds, for the samples that it serves, with PyTorch.
+"""The computing of one server, with PyTorch: the operators that it holds, for the samples that it serves.
 
 Every edge between operators cuts autograd, also one within a server: an output is copied to where its consumer reads
 it, as a leaf of the consumer's own graph, and the leaf's gradient comes back into the producer's backward pass.
@@ -52,12 +52,12 @@ class _Held:
     output: Tensor
 
     def rows(self, batch: int, servers: range) -> slice:
-        """Where the samples of some of its servers lie."""
+        """Return the rows in which the samples of some of its servers lie."""
         return slice((servers.start - self.servers.start) * batch, (servers.stop - self.servers.start) * batch)
 
 
 class Server:
-    """Runs the :attr:`steps` of one server, in any order in which their messages are there.
+    """The program of one server: it runs its :attr:`steps` in any order in which their messages are there.
 
     Attributes:
         steps: of each iteration.
@@ -68,8 +68,8 @@ class Server:
     """
 
     def __init__(self, task: Training, strategy: Strategy, number: int, first: Floats) -> None:
-        """``first`` are the weights that training begins with, in gradient order. Their type is that of everything:
-        tests train in float64.
+        """Set up; ``first`` are the weights that training begins with, in gradient order. Their type is that of
+        everything: tests train in float64.
 
         Raises:
             SpecError: the model has no operators or no module, or does not fit the data set.
@@ -104,7 +104,7 @@ class Server:
         return np.zeros((len(message.servers) * self.model.samples, floats), self.weights.dtype)
 
     def _modules(self, held: list[int]) -> dict[int, nn.Module]:
-        """Those of operators, with weights and ``.grad`` viewing the flat buffers."""
+        """Build the modules of operators, with weights and ``.grad`` viewing the flat buffers."""
         with torch.device("meta"):
             whole = self._net.build()
         weights, gradients = (
@@ -135,7 +135,7 @@ class Server:
         return _Held(module, servers, inputs, gradients, [], torch.empty(0))
 
     def warm_up(self) -> None:
-        """Compute each step once with whatever the messages hold, so that what PyTorch does but once is of no
+        """Compute each step once with whatever the messages hold, so that PyTorch's work at the first call is in no
         iteration."""
         self.begin(0)
         for step in self.steps:
@@ -143,11 +143,11 @@ class Server:
         self.gradient[:] = 0
 
     def begin(self, iteration: int) -> None:
-        """The steps that follow are of this iteration."""
+        """Begin an iteration: the steps that follow are of it."""
         self._iteration, self.loss = iteration, None
 
     def incoming(self, message: Message) -> Floats:
-        """Where a message is to be written: contiguous, as many bytes as it has."""
+        """Return the floats into which a message is to be written: contiguous, as many bytes as it has."""
         if message.phase == "forward":
             held = self._held[message.consumer]
             return held.inputs[message.producer][held.rows(self.model.samples, message.servers)]
@@ -155,7 +155,8 @@ class Server:
         return held.gradients[message.consumer][held.rows(self.model.samples, message.servers)]
 
     def outgoing(self, message: Message) -> Floats:
-        """What a message carries once a step has given it, contiguous; it stays until that step is run again."""
+        """Return the floats of a message once a step has given it, contiguous; they stay until that step is run
+        again."""
         return self._out[message.number]
 
     def compute(self, step: Step) -> None:
@@ -190,7 +191,7 @@ class Server:
             held.output.backward(gradient)  # type: ignore[no-untyped-call]
 
     def _samples(self, servers: range) -> tuple[Tensor, Tensor]:
-        """Samples and labels of some servers in this iteration: float32[n, values], int64[n]."""
+        """Return samples and labels of some servers in this iteration: float32[n, values], int64[n]."""
         batch, train = self.model.samples, self._data.train
         size = batch * self._strategy.servers
         positions = training.global_batch(self._task.seed, self._iteration, size, len(train))
@@ -198,7 +199,7 @@ class Server:
         return samples.to(torch.from_numpy(self.weights[:0]).dtype), labels
 
     def descend(self, place: int) -> None:
-        """A step of SGD of one operator, whose gradient is the sum over its holders by now.
+        """Take a step of SGD of one operator, whose gradient is the sum over its holders by now.
 
         An operator can take it as soon as its own sum is there. Its backward pass has used the weights by then.
         """
@@ -207,7 +208,7 @@ class Server:
         training.descend(self._task, *parts, self._strategy.servers)
 
     def saved(self) -> Floats:
-        """The weights that it holds, see :func:`testbed.workloads.kinds.hybrid.program.layout.saved`."""
+        """Return the weights that it holds, see :func:`testbed.workloads.kinds.hybrid.program.layout.saved`."""
         return saved(self._strategy, self._number, self.layout, self.weights)
 
 

@@ -1,4 +1,5 @@
-"""Every so-many-th sum is kept, and compared with Gloo's sum of the same arrays when the script leaves its group."""
+"""Checks of some sums: every so-many-th one is kept, and compared with Gloo's sum of the same arrays when the script
+leaves its group."""
 
 from __future__ import annotations
 
@@ -14,17 +15,17 @@ from testbed.workloads.kinds.script.backend.rows import Row, Rows
 from testbed.workloads.kinds.script.backend.tensors import Array, divide
 
 MOST_BYTES = 2**28
-"""Of what is kept; later sums are not compared."""
+"""Limit on the bytes that are kept; later sums are not compared."""
 HALVES = (torch.float16, torch.bfloat16)
 """Types that Gloo would round anew in each addition."""
 MOST = 1e300
-"""What is told of a difference that is not finite."""
+"""Number that stands for a difference that is not finite."""
 
 
 @dataclass
 class Kept:
-    """A sum: what this rank added to it, whether it was divided by the number of ranks, the part of it that this rank
-    has, and what came of that."""
+    """A sum that is to be compared: the array that this rank added to it, whether it was divided by the number of
+    ranks, the part of it that this rank has, and the result in that part."""
 
     own: torch.Tensor
     divided: bool
@@ -37,14 +38,14 @@ class Comparison:
     """The sums of a group that are compared. All ranks keep the same ones, for they count them alike."""
 
     def __init__(self, every: int, rows: Rows) -> None:
-        """``every`` is 0 for none."""
+        """Set up; ``every`` is 0 for no comparison."""
         self._every, self._rows = every, rows
         self._seen = self._bytes = 0
         self._kept: list[Kept] = []
 
     def keep(self, array: Array, *, divided: bool, part: slice = slice(None)) -> Kept | None:
-        """Note what this rank adds, if the sum that is asked for now is one of them; what comes of it is for the caller
-        to fill in."""
+        """Keep the array that this rank adds, if the sum that is asked for now is to be compared; the caller fills in
+        the result."""
         self._seen += 1
         nbytes = 2 * array.memory.numel() * array.memory.element_size()
         if self._every == 0 or self._seen % self._every or self._bytes + nbytes > MOST_BYTES:
@@ -54,7 +55,7 @@ class Comparison:
         return self._kept[-1]
 
     def compare(self, gloo: Callable[[], Any], world: int) -> None:
-        """Have Gloo make the same sums, on all ranks, and tell the differences."""
+        """Have Gloo make the same sums, on all ranks, and report the differences."""
         for one in self._kept:
             wide = one.own.to(torch.float32) if one.own.dtype in HALVES else one.own
             gloo().allreduce([wide], dist.AllreduceOptions()).wait()

@@ -1,4 +1,4 @@
-"""Where numbers arise that are not finite: in what a rank gives, or in a sum of halves that overflows.
+"""Search for the origin of numbers that are not finite: an array that a rank gives, or a sum of halves that overflows.
 
 The engine's thread looks at what a rank gives once the first bytes of it are on their way. Before that, the look would
 make each call later by the time in which memory is read once.
@@ -14,31 +14,32 @@ from testbed.workloads.kinds.script.collectives.calls import Call, What
 
 
 class Look:
-    """At the numbers of one call. Calls that add nothing are not looked at, nor those whose numbers become integers:
-    what is not finite cannot, and ends them."""
+    """Search in the numbers of one call. Calls that add nothing are left out, and so are those whose numbers become
+    integers: a number that is not finite cannot become one, and ends them."""
 
     def __init__(
         self, call: Call, numbers: torch.Tensor, tell: Callable[[str], None], *, by_integers: bool = False
     ) -> None:
-        """``numbers`` are what this rank gives, and later the sum; ``tell`` gets "input" or "sum"."""
+        """Set up; ``numbers`` are what this rank gives, and later the sum; ``tell`` gets "input" or "sum"."""
         self._call, self._numbers, self._tell = call, numbers, tell
         self._is_looked_at, self._is_well = bool(call.op) and not by_integers, True
 
     def at_input(self) -> None:
-        """Before anything is added to it."""
+        """Look at the array before anything is added to it."""
         if self._is_looked_at and not is_finite(self._numbers):
             self._is_well = False
             self._tell("input")
 
     def at_sum(self) -> None:
-        """Of float16, whose largest number is 65,504."""
+        """Look at a sum of float16, whose largest number is 65,504."""
         overflows = self._call.what == What.ALLREDUCE and self._call.dtype == "float16" and self._is_well
         if overflows and not is_finite(self._numbers):
             self._tell("sum")
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
-    """Whether all its numbers are; others make their sum one that is not, which is looked at first."""
+    """Whether all numbers of a tensor are finite. One that is not makes their sum not finite, which is looked at
+    first."""
     if not tensor.is_floating_point():
         return True
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32

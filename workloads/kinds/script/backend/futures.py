@@ -1,4 +1,4 @@
-"""What a script does with the future of a collective: it waits, or it has something done when the collective is over.
+"""Wrappers of a script's operations on the future of a collective: a wait for it, and callbacks when it is over.
 
 Problem: for how long a script waits is part of what is measured. DDP waits for futures in C++, which nobody sees. A
 script may wait for one in Python, though. And what is done when a collective is over may ask for another one, as DDP's
@@ -29,12 +29,12 @@ _here = threading.local()
 
 
 def is_chained() -> bool:
-    """Whether this thread runs a callback that another one gave."""
+    """Whether this thread runs a callback that another thread gave."""
     return bool(getattr(_here, "chained", False))
 
 
 def given(future: Any, row: Row | None) -> Any:
-    """A collective's future, which the script gets now."""
+    """Link a collective's future, which the script gets now, with the collective's row."""
     if row is not None:
         row.unseen()
         _rows[future] = row
@@ -42,12 +42,12 @@ def given(future: Any, row: Row | None) -> Any:
 
 
 def wait_for(future: Any) -> Any:
-    """Wait, and tell nobody."""
+    """Wait, without counting that for any collective."""
     return _theirs_wait(future)
 
 
 def wrap() -> None:
-    """Let futures of this process say who waits for them."""
+    """Wrap futures of this process, so that waits for them are counted."""
 
     @functools.wraps(_theirs_wait)
     def wait(self: Any) -> Any:
@@ -74,7 +74,7 @@ def wrap() -> None:
 
 
 def _marked(callback: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same, told apart where another thread runs it."""
+    """Wrap a callback so that it is told apart where another thread runs it."""
     giver, is_givers_chained = threading.get_ident(), is_chained()
 
     def called(future: Any) -> Any:

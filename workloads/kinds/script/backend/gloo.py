@@ -20,14 +20,14 @@ from testbed.workloads.kinds.script.backend.rows import Row, Rows
 from testbed.workloads.kinds.script.backend.tensors import is_summed
 
 CAUSE_S = 0.5
-"""How long what Gloo says of a lost connection waits for the engine to know whose it was."""
+"""How long (s) Gloo's error about a lost connection waits for the engine to know whose connection it was."""
 LOOK_S = 0.05
-"""Between looks at whether the engine has ended."""
+"""Time (s) between looks at whether the engine has ended."""
 Cause = Callable[[], BaseException | None]
 Failed = Callable[[Row, BaseException], None]
-"""Is told of a collective that failed."""
+"""Callback for a collective that failed."""
 Sized = Callable[[tuple[Any, ...], int], Sequence[torch.Tensor]]
-"""Of a call's arguments and the group's size, tensors that have as many bytes as the whole array."""
+"""Finds, from a call's arguments and the group's size, tensors that have as many bytes as the whole array."""
 
 
 class Told(dist.Work):
@@ -65,7 +65,7 @@ class Told(dist.Work):
         return bool(found)
 
     def _known(self) -> BaseException | None:
-        """Why the engine ended, if it did: Gloo names an address, and the engine the rank."""
+        """Return why the engine ended, if it did: Gloo names an address, and the engine the rank."""
         end_s = time.monotonic() + CAUSE_S
         while (found := self._cause()) is None and time.monotonic() < end_s:
             time.sleep(0.01)
@@ -109,8 +109,8 @@ class Gloo(Named):
         carries: frozenset[str] = frozenset({"allreduce"}),
         cause: Cause = lambda: None,
     ) -> None:
-        """The rows of collectives that it ``carries`` say that the scheme does: what Gloo's allreduce moves is known.
-        ``cause`` says why our engine beside it has ended, if there is one that has."""
+        """Set up; the rows of collectives that it ``carries`` say that the scheme carries them: what Gloo's allreduce
+        moves is known. ``cause`` says why our engine beside it has ended, if there is one that has."""
         store, rank, size, timeout = place
         super().__init__(rank, size, rows, group)
         self._gloo: Any = _connected(lambda: dist.ProcessGroupGloo(store, rank, size, timeout), cause)
@@ -121,11 +121,12 @@ class Gloo(Named):
         self._gloo = None
 
     def abort(self) -> None:
-        """The same."""
+        """Leave the group, as :meth:`shutdown` does."""
         self._gloo = None
 
     def _failed(self, row: Row, error: BaseException) -> None:
-        """Nobody waits for what is on its way when the script leaves the group."""
+        """Report a failed collective, unless the script has left the group: nobody waits then for what is on its
+        way."""
         if self._gloo is not None:
             self._rows.failed(row, error)
 
@@ -138,8 +139,8 @@ class Gloo(Named):
 
 
 def _connected(make: Callable[[], Any], cause: Cause) -> Any:
-    """What ``make`` gives, on a thread of its own: Gloo's ranks wait for each other, until the timeout if one has died
-    meanwhile.
+    """Call ``make`` on a thread of its own, and return its result: Gloo's ranks wait for each other, until the timeout
+    if one has died meanwhile.
 
     Raises:
         TestbedError: our engine has ended.
@@ -226,7 +227,7 @@ CALLS: dict[str, tuple[str, Sized]] = {
     "barrier": ("barrier", _nothing),
     "monitored_barrier": ("barrier", _nothing),
 }
-"""By name of the method, which kind of collective it is and what its size is."""
+"""The kind of collective that each method asks for, and the function that finds its size."""
 SAME = {
     "all_gather_single": "_allgather_base",
     "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
@@ -234,7 +235,7 @@ SAME = {
     "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
     "all_to_all_single": "alltoall_base",
 }
-"""Newer names of methods."""
+"""Newer names of methods, with the older ones."""
 for _name, (_op, _sized) in CALLS.items():
     setattr(Gloo, _name, _around(_name, _op, _sized))
 for _newer, _name in SAME.items():

@@ -52,11 +52,11 @@ _OF_OURS = FIRST_OF_OURS
 """The tag of gathers and the like, whose messages are counted as all others of a tag are."""
 _MONITORED = _OF_OURS + 1
 ENDED = "this rank makes no collectives any more, for it does not know what other ranks have of the last ones:"
-"""What comes before the error of the engine in later ones."""
+"""Beginning of later errors, which the error of the engine follows."""
 
 
 class Who(Protocol):
-    """This process's rank (:class:`.initialise.Rank`), and what its groups share."""
+    """Interface of this process's rank (:class:`.initialise.Rank`), with what its groups share."""
 
     job: RankJob
     rows: Rows
@@ -66,7 +66,7 @@ class Who(Protocol):
 
 
 def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group:
-    """A group of some ranks; the first one of a process meets its neighbours.
+    """Make a group of some ranks; the first one of a process meets its neighbours.
 
     Raises:
         WorkerError, TrialTimeoutError: a neighbour did not come.
@@ -80,7 +80,7 @@ def create(place: Place, who: Who, number: int, members: Sequence[int]) -> Group
 
 
 class Group(Named):
-    """Some ranks, or all."""
+    """A group of some ranks, or of all."""
 
     def __init__(self, place: Place, who: Who, number: int, members: Sequence[int]) -> None:
         _, rank, size, _ = place
@@ -92,7 +92,7 @@ class Group(Named):
         self._has_left = False
 
     def shutdown(self) -> None:
-        """Compare what was kept, and leave. The default group's end is the engine's."""
+        """Compare the sums that were kept, and leave. The default group's end is the engine's."""
         if self._is_forked:
             return
         if self._who.engine.error is None:
@@ -235,7 +235,8 @@ class Group(Named):
         return self._ask(BARRIER, array_of([torch.ones(1, dtype=torch.int32)]), [], opts, lambda: None)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Rank 0 hears of all others, and then answers whether it has. Whoever is late ends nothing but this.
+        """Let rank 0 hear of all others, and then answer whether it has. A rank that is late ends nothing but this
+        barrier.
 
         Raises:
             RuntimeError: rank 0 has not heard of a rank in time (of all of them, with ``wait_all_ranks``).
@@ -401,7 +402,7 @@ class Group(Named):
     # Common
 
     def _check(self, tensors: Tensors, whole: Tensors | None = None) -> None:
-        """``whole`` are those of the tensors whose numbers move, if not all do.
+        """Check tensors before they are moved; ``whole`` are those whose numbers move, if not all do.
 
         Raises:
             SpecError: a tensor cannot be moved.
@@ -448,13 +449,14 @@ class Group(Named):
         return work
 
     def _failed(self, row: Row | None, error: BaseException) -> None:
-        """Nobody waits for what is on its way when the script leaves the group."""
+        """Report a failed collective, unless the script has left the group: nobody waits then for what is on its
+        way."""
         self._who.error = error
         if row is not None and not self._has_left:
             self._rows.failed(row, error)
 
     def _by_gloo(self) -> Gloo:
-        """A group of Gloo's of the same ranks, made when it is first needed."""
+        """Return a group of Gloo's of the same ranks, made when it is first needed."""
         if self._gloo is None:
             store, rank, size, timeout = self._place
             place = (PrefixStore("gloo", store), rank, size, timeout)
@@ -463,7 +465,7 @@ class Group(Named):
 
 
 def _after(why: BaseException) -> WorkerError:
-    """What a script gets that goes on after an error which no connection of this process has outlived."""
+    """Make the error for a script that goes on after an error which no connection of this process has outlived."""
     if isinstance(why, TestbedError):
         return WorkerError(f"{ENDED} {why.problem}", fix=why.fix)
     return WorkerError(f"{ENDED} {why!r}")
@@ -474,7 +476,7 @@ def _piece(array: Array, rank: int, count: int) -> torch.Tensor:
 
 
 def _cut(tensor: torch.Tensor, splits: Sequence[int], size: int) -> list[torch.Tensor]:
-    """A tensor's parts along its first dimension; even ones without splits."""
+    """Cut a tensor along its first dimension; into even parts without splits."""
     sizes = list(splits) or [tensor.shape[0] // size] * size
     return list(torch.split(tensor.detach(), sizes))
 

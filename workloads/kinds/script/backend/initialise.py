@@ -33,14 +33,14 @@ from testbed.workloads.rank_job import RankJob
 
 NAME = "testbed"
 TAKEN = ("", "gloo", "undefined", NAME)
-"""Backends that a script may ask for, and gets ours."""
+"""Backends that a script may ask for, and gets ours instead."""
 _DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 LOST = ("connection closed by peer", "connection reset", "timed out", "socket timeout", "broken pipe")
-"""What Gloo says when another rank is the cause."""
+"""Words of Gloo's errors when another rank is the cause."""
 MOST_NAMED = 3
-"""Processes in an error."""
+"""Limit on the processes that an error names."""
 LAST = -100
-"""Of what multiprocessing does at the end of a process."""
+"""Priority among multiprocessing's finalizers: the last one at the end of a process."""
 
 
 class Rank:
@@ -57,7 +57,7 @@ class Rank:
         self._numbers = Numbering()
 
     def begin(self) -> None:
-        """Make a default group, be it the first one or one after another was destroyed.
+        """Begin a default group, be it the first one or one after another was destroyed.
 
         Raises:
             SpecError: another one was, with which processes that add for the scheme have ended.
@@ -74,19 +74,21 @@ class Rank:
         self.engine = self.watch = self.error = None
 
     def forget(self) -> None:
-        """In a process that the script forked: its locks may be held by threads that it has not, and the connections
-        would outlive the rank."""
+        """Let go of files and connections in a process that the script forked: its locks may be held by threads that it
+        does not have, and the connections would outlive the rank."""
         marks.sink = None
         if self.engine is not None:
             self.engine.forget()
 
     def totals(self) -> dict[str, Any]:
-        """What all engines of this process have sent, as :meth:`RankEngine.totals` has it of one."""
+        """Add up the bytes that all engines of this process have sent, as :meth:`RankEngine.totals` has them for
+        one."""
         last = {} if self.engine is None else self.engine.totals()
         return functools.reduce(_added, [*self._before, last])
 
     def group(self, options: Any, _: Any) -> dist.ProcessGroup:
-        """A process group of all ranks or some (``torch.distributed.distributed_c10d._DistributedBackendOptions``)."""
+        """Make a process group of all ranks or some
+        (``torch.distributed.distributed_c10d._DistributedBackendOptions``)."""
         if self.pid != os.getpid():
             raise forked()
         members = list(options.global_ranks_in_group) or list(range(self.job.world))
@@ -110,7 +112,7 @@ class Rank:
 
 
 def _added(some: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """The totals of two engines, one after the other; unknown if those of one are."""
+    """Add the totals of two engines, one after the other; unknown if those of one are."""
     if not some.get("sent") or not more.get("sent"):
         return {"wire_bytes": None, "sent": None}
     sent = {node: dict(one) for node, one in some["sent"].items()}
@@ -152,7 +154,7 @@ def wrap() -> None:
 
 
 def _begun(job: RankJob) -> Rank:
-    """This process as a rank, which tells of what it does until it ends."""
+    """Make this process a rank, which reports what it does until it ends."""
     rank = Rank(job)
     dist.Backend.register_backend(NAME, rank.group, extended_api=True, devices=["cpu"])
     marks.sink = rank.rows
@@ -166,8 +168,8 @@ def _begun(job: RankJob) -> Rank:
 
 
 def _wrap_groups() -> None:
-    """Give groups of some ranks our backend, too, and have PyTorch say of all what the script asked for: it asks for
-    that name again, and scripts look at it."""
+    """Wrap the making of groups: groups of some ranks get our backend, too, and PyTorch names, for all groups, the
+    backend that the script asked for: it asks for that name again, and scripts look at it."""
     module: Any = dist.distributed_c10d
     theirs = module._new_process_group_helper
 
@@ -243,12 +245,13 @@ def _hello(job: RankJob) -> dict[str, Any]:
 
 
 def _congestion_control(job: RankJob) -> str:
-    """Sockets of Gloo's have the default of this network namespace."""
+    """Name the congestion control of this rank's sockets. Sockets of Gloo's have the default of this network
+    namespace."""
     return _DEFAULT.read_text().strip() if job.library else job.congestion_control
 
 
 def _leave(rank: Rank) -> None:
-    """At the end of the script: leave the group if it is still in it, and write the last rows."""
+    """Leave the group at the end of the script, if it is still in it, and write the last rows."""
     marks.sink = None
     if rank.pid != os.getpid():  # a process that the script forked ends, and not the rank
         return
@@ -267,7 +270,7 @@ def _keep_pace(job: RankJob, rows: Rows) -> None:
 
 
 def _tell_errors(rank: Rank) -> None:
-    """Have an exception that ends the script told beside its traceback."""
+    """Report an exception that ends the script, besides its traceback."""
     before = sys.excepthook
 
     def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -282,7 +285,7 @@ def _tell_errors(rank: Rank) -> None:
 
 
 def _cause(error: BaseException, known: Iterable[BaseException | None]) -> BaseException:
-    """The error of a collective that a script ends with: C++ makes another one of it, which has its words."""
+    """Find the error of a collective that a script ends with: C++ makes another one of it, which has its words."""
     return next((one for one in known if one is not None and _said(one)[0] in str(error)), error)
 
 
@@ -293,13 +296,13 @@ def _said(error: BaseException) -> tuple[str, str | None]:
 
 
 def _ended_with(name: str, error: BaseException) -> WorkerError:
-    """What other ranks are told of the exception that ends a script."""
+    """Make the error with which other ranks hear of the exception that ends a script."""
     said = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1][:500]
     return WorkerError(f"the script on {name} ended with {said}", fix=f"see the log of {name}")
 
 
 def _is_elsewhere(error: BaseException) -> bool:
-    """Whether another rank's end is why this one ends."""
+    """Whether this rank ends because another one did."""
     if isinstance(error, NeighbourError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in LOST)

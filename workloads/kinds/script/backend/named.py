@@ -1,5 +1,6 @@
 # mypy: disable-error-code="override"
-"""What any group is made of, and what PyTorch keeps with the parts of a process group, of groups that have no parts."""
+"""The common part of all groups, and data that PyTorch keeps with the parts of a process group, for groups that have no
+parts."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ else:
     _Whole = dist.ProcessGroup
 
 Place = tuple[Store, int, int, timedelta]
-"""What any group is made of: its store, this rank in it, its size, and its timeout."""
+"""Data of which any group is made: its store, this rank in it, its size, and its timeout."""
 
 
 class Named(_Whole):
@@ -42,7 +43,7 @@ class Named(_Whole):
 
     @property
     def _is_forked(self) -> bool:
-        """Whether the script has forked this process from the rank, whose threads and connections it has not."""
+        """Whether the script has forked this process from the rank, whose threads and connections it does not have."""
         return os.getpid() != self._pid
 
     @property
@@ -72,11 +73,11 @@ class Named(_Whole):
         return self
 
     def _set_sequence_number_for_group(self) -> None:
-        """Rows have numbers of their own."""
+        """Do nothing: rows have numbers of their own."""
 
 
 def telling(ask: Callable[..., Any], op: str) -> Callable[..., Any]:
-    """A method of a group, which tells how long it takes, and of its errors before they are raised."""
+    """Wrap a method of a group, so that it reports how long it takes, and its errors before they are raised."""
 
     @functools.wraps(ask)
     def asked(self: Named, *arguments: Any, **named: Any) -> Any:
@@ -93,7 +94,7 @@ def telling(ask: Callable[..., Any], op: str) -> Callable[..., Any]:
 
 
 def forked() -> SpecError:
-    """What a process gets that was forked from a rank, and asks for a collective."""
+    """Make the error for a process that was forked from a rank, and asks for a collective."""
     return SpecError(
         "a process that the script forked asks for a collective, and the connections are the rank's own",
         fix="ask for collectives in the rank's own process; others may load data",

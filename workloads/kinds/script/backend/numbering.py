@@ -17,9 +17,9 @@ from testbed.base.errors import SpecError
 from testbed.workloads.kinds.script.engine.channels import MOST_GROUPS
 
 COUNTED = 2**20
-"""Groups of a default group that have the numbers that PyTorch counts."""
+"""Number of groups of a default group that have the numbers that PyTorch counts."""
 NAMED = MOST_GROUPS // 2
-"""Numbers from here on are made of names; those below are counted."""
+"""Number from which on numbers are made of names; those below are counted."""
 
 
 class Numbering:
@@ -31,12 +31,12 @@ class Numbering:
         self._live: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     def begin(self) -> None:
-        """A default group is made."""
+        """Begin a default group."""
         self._worlds += 1
         self._made.clear()
 
     def of(self, name: str, members: Sequence[int]) -> int:
-        """The number of a group that PyTorch calls ``name`` and that is made now.
+        """Return the number of a group that PyTorch calls ``name`` and that is made now.
 
         Raises:
             SpecError: a group that is still there has it.
@@ -56,5 +56,5 @@ class Numbering:
         return number
 
     def keep(self, number: int, group: Any) -> None:
-        """The number stands for this group as long as there is one."""
+        """Reserve the number for this group as long as there is one."""
         self._live[number] = group

@@ -34,7 +34,7 @@ class Pace:
         self._is_complete = False
 
     def wrap(self) -> None:
-        """Have ``torch.autograd.backward``, and so ``loss.backward()``, keep it."""
+        """Wrap ``torch.autograd.backward``, and so ``loss.backward()``, to keep the pace."""
         theirs = torch.autograd.backward
 
         @functools.wraps(theirs)
@@ -53,7 +53,7 @@ class Pace:
         torch.autograd.backward = backward
 
     def ask(self, nbytes: int) -> None:
-        """Wait until a backward pass at this pace would ask for a sum of that size; at once outside of one."""
+        """Wait until a backward pass at this pace would ask for a sum of that size; return at once outside of one."""
         if self._begun_s is None:
             return
         self._asked_bytes += nbytes
@@ -68,7 +68,7 @@ class Pace:
             self._keep(begun_s + self._pace_s)
 
     def _keep(self, moment_s: float) -> None:
-        """Wait until then; say by how much that is past, if nothing more is to be computed."""
+        """Wait until then; report how long ago that was, if nothing more is to be computed."""
         late_s = time.monotonic() - moment_s
         if late_s < 0:
             time.sleep(-late_s)

@@ -1,4 +1,4 @@
-"""What a rank tells: a line of JSON for each collective, and what else is worth a line.
+"""The report of a rank: a line of JSON for each collective, and lines about the script and its end.
 
 Lines are written in batches by a thread of their own, never while a caller waits. A row is complete when the collective
 is done and it is known whether the script waited for it: a script may wait long after that, or never. So rows of
@@ -24,17 +24,17 @@ from testbed.workloads.kinds.script.backend.futures import is_chained
 from testbed.workloads.rank_job import RankJob
 
 EVERY_S = 0.25
-"""How often what is complete is written."""
+"""Time (s) between two writes of complete rows."""
 HELD_S = 2.0
-"""For how long a row waits for the script to wait for it."""
+"""Time (s) for which a row waits for the script to wait for it."""
 _TOLD = "is_told_by_testbed"
-"""What an error has that was told of a collective."""
+"""Name of an attribute that marks an error as reported with its collective."""
 LONGEST = 300
-"""Characters of an error that are told of a collective that failed."""
+"""Limit on the characters of the error of a failed collective."""
 
 
 class Row:
-    """One collective; moments are ``time.monotonic()``."""
+    """The row of one collective; moments are ``time.monotonic()``."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
@@ -55,39 +55,39 @@ class Row:
 
     @property
     def sequence(self) -> int:
-        """Which of its group's collectives it is."""
+        """Number of this collective among those of its group."""
         return int(self._fields["seq"])
 
     def number(self, sequence: int) -> None:
-        """It is that one of its group's collectives."""
+        """Store the collective's number among those of its group."""
         self._fields["seq"] = sequence
 
     def asked(self, at_s: float) -> None:
-        """The script called it then."""
+        """Note when the script called it."""
         self._fields["asked_s"] = at_s
 
     def held(self, seconds: float) -> None:
-        """The call held the script for so long, which goes on now, or waits. A result that is there already is the
-        script's from now on."""
+        """Note for how long (s) the call held the script, which goes on now, or waits. A result that is there already
+        is the script's from now on."""
         self._fields["asking_s"] = seconds
         if self.done_s is not None:
             self._fields["done_s"] = time.monotonic()
 
     def begun(self) -> None:
-        """It has begun to move."""
+        """Note that it begins to move."""
         self._fields["begun_s"] = time.monotonic()
 
     def came(self) -> None:
-        """Its first chunk from another process has come."""
+        """Note that its first chunk from another process has come."""
         self._fields.setdefault("came_s", time.monotonic())
 
     def done(self) -> None:
-        """This rank has the result."""
+        """Note that this rank has the result."""
         self._fields.setdefault("done_s", time.monotonic())
 
     def waited(self, since_s: float, *, for_it: bool = True) -> None:
-        """The script has waited since then, and goes on now. If it waited ``for_it`` alone, and not also for what is
-        done with the result, the rank has the result now: before, its thread could not go on with it."""
+        """Note that the script has waited since then, and goes on now. If it waited ``for_it`` alone, and not also for
+        what is done with the result, the rank has the result now: before, its thread could not go on with it."""
         now_s = time.monotonic()
         self._waited_s += now_s - since_s
         self._is_waited = True
@@ -95,32 +95,33 @@ class Row:
             self._fields["done_s"] = now_s
 
     def unseen(self) -> None:
-        """The script got a future, and whether it waits for that is not seen."""
+        """Note that the script got a future, and that waits for it may not be seen."""
         self._is_unseen = True
 
     def chain(self) -> None:
-        """What is done at the end of another collective asks for it, and nobody but that waits for it by itself."""
+        """Note that a callback at the end of another collective asked for it, so that only that callback's chain waits
+        for it."""
         self._fields["chained"] = True
         self._is_unseen = True
 
     @property
     def done_s(self) -> float | None:
-        """When it was; None if it is not yet."""
+        """When the rank had the result; None if it has not yet."""
         return self._fields.get("done_s")
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether the row is complete: no more measurements are to come."""
         return self._is_waited and self.done_s is not None
 
     def line(self) -> dict[str, Any]:
-        """What is written of it."""
+        """Return the line that is written of it."""
         waited_s = None if self._is_unseen and not self._is_waited else self._waited_s
         return {"kind": "call", **self._fields, "waited_s": waited_s}
 
 
 class _Asking(threading.local):
-    """The collective that a thread asks for now: since when, for how long its pace has held it, and its row."""
+    """The collective that a thread is asking for: since when, for how long its pace has held it, and its row."""
 
     since_s: float | None = None
     paced_s = 0.0
@@ -128,7 +129,7 @@ class _Asking(threading.local):
 
 
 class Rows:
-    """The file of a rank. All methods may be called from any thread; after a fork, the child's say nothing."""
+    """The file of a rank. All methods may be called from any thread; after a fork, the child's write nothing."""
 
     def __init__(self, job: RankJob) -> None:
         self._job, self._pid = job, os.getpid()
@@ -139,7 +140,7 @@ class Rows:
         self._totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._marks = 0
         self.asks: Callable[[str, int], None] | None = None
-        """Is called before the script's own thread asks for a collective, with its kind and size, and may wait."""
+        """Callback before the script's own thread asks for a collective, with its kind and size; it may wait."""
         self._asking = _Asking()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -147,8 +148,8 @@ class Rows:
         threading.Thread(target=self._keep_writing, name="testbed-rows", daemon=True).start()
 
     def call(self, op: str, dtype: str, nbytes: int, ranks: int, **more: Any) -> Row:
-        """The script asks for a collective now; ``more`` are ``group`` (0 unless given), ``by``, ``root`` and
-        ``other``."""
+        """Begin the row of a collective that the script asks for now; ``more`` are ``group`` (0 unless given), ``by``,
+        ``root`` and ``other``."""
         here = self._asking
         if self.asks is not None and not is_chained():
             before_s = time.monotonic()
@@ -172,8 +173,8 @@ class Rows:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """While a thread asks for a collective. What is done before it has a row, such as a copy of its array, is part
-        of it; waiting for a pace is not."""
+        """Time a thread while it asks for a collective. Work before the collective has a row, such as a copy of its
+        array, counts; waiting for a pace does not."""
         here = self._asking
         if here.since_s is not None:
             yield
@@ -187,12 +188,12 @@ class Rows:
             here.since_s = here.row = None
 
     def say(self, kind: str, **fields: Any) -> None:
-        """Any other line."""
+        """Write a line of another kind."""
         with self._lock:
             self._lines.append({"kind": kind, **fields})
 
     def failed(self, row: Row, error: BaseException) -> None:
-        """A collective failed, whether the script goes on or not; told once of each."""
+        """Note that a collective failed, whether the script goes on or not; only the first error of each is written."""
         with self._lock:
             if row.has_failed:
                 return
@@ -201,30 +202,31 @@ class Rows:
         self.say("failed", op=row.op, group=row.group, seq=row.sequence, **_about(error))
 
     def refused(self, op: str, group: int, error: BaseException) -> None:
-        """A collective failed before it had a row; nothing is said of an error that is known from one with a row."""
+        """Note that a collective failed before it had a row; nothing is written about an error that a row has
+        already."""
         if _TOLD not in vars(error):
             vars(error)[_TOLD] = True
             self.say("failed", op=op, group=group, **_about(error))
 
     def mark(self) -> None:
-        """An iteration of the script has ended."""
+        """Note that an iteration of the script has ended."""
         with self._lock:
             self._lines.append({"kind": "mark", "iteration": self._marks, "time": time.monotonic()})
             self._marks += 1
 
     def log(self, values: Mapping[str, float]) -> None:
-        """Numbers that the script tells."""
+        """Note numbers that the script logs."""
         line = {"kind": "log", "iteration": self._marks, "time": time.monotonic(), "values": dict(values)}
         with self._lock:
             self._lines.append(line)
 
     def fail(self, problem: str, fix: str | None, *, elsewhere: bool) -> None:
-        """Why this rank ends; ``elsewhere`` if another one is the cause."""
+        """Write why this rank ends; ``elsewhere`` if another one is the cause."""
         self.say("error", error=problem, fix=fix, elsewhere=elsewhere)
         self._write(everything=True)
 
     def close(self, **done: Any) -> None:
-        """Write all that is left, and the last line. The second time nothing happens."""
+        """Write all that is left, and the last line. A second call does nothing."""
         if self._ended.is_set() or os.getpid() != self._pid:
             return
         self._ended.set()
@@ -261,6 +263,6 @@ class Rows:
 
 
 def _about(error: BaseException) -> dict[str, Any]:
-    """When something failed, and why."""
+    """Return when something failed, and why."""
     said = error.problem if isinstance(error, TestbedError) else "".join(str(error).splitlines()[:1])
     return {"time": time.monotonic(), "error": f"{type(error).__name__}: {said}"[:LONGEST]}

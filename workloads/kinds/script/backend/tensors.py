@@ -17,9 +17,9 @@ from testbed.workloads.kinds.script.engine.channels import FIRST_OF_OURS
 KNOWN = frozenset(name for name, _ in DTYPES)
 OTHER = "other"
 OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg"}
-"""What the engine does; all else is Gloo's."""
+"""Operations that the engine does; all others are Gloo's."""
 LARGEST_BYTES = 2**31
-"""Of one collective."""
+"""Limit on the bytes of one collective."""
 
 
 Put = Callable[[torch.Tensor, torch.Tensor], None]
@@ -42,7 +42,7 @@ class Array:
     _sources: tuple[torch.Tensor, ...]
 
     def copy_back(self, put: Put | None = None) -> None:
-        """Put what is in the array into the tensors that it was made of; as Gloo does unless told how.
+        """Copy the array into the tensors that it was made of; as Gloo does, unless ``put`` says otherwise.
 
         Raises:
             RuntimeError: it was made of several, and one of these has one place for several numbers.
@@ -55,8 +55,8 @@ class Array:
 
 
 def write(target: torch.Tensor, numbers: torch.Tensor) -> None:
-    """Put numbers into a tensor wherever its memory is. Where a place stands for several elements, as in what
-    ``expand`` gives, the first one's number is written: after a sum, all of them have that one."""
+    """Put numbers into a tensor wherever its memory is. Where one place in memory stands for several elements, as in a
+    tensor that ``expand`` gives, the first element's number is written: after a sum, all of them have that one."""
     where, values = target, numbers.view(target.shape)
     for dim, (size, stride) in enumerate(zip(where.shape, where.stride(), strict=True)):
         if stride == 0 and size > 1:
@@ -65,7 +65,7 @@ def write(target: torch.Tensor, numbers: torch.Tensor) -> None:
 
 
 def copy(target: torch.Tensor, numbers: torch.Tensor) -> None:
-    """The same, as Gloo does with what it has gathered or scattered.
+    """Put numbers into a tensor, as Gloo does with those that it has gathered or scattered.
 
     Raises:
         RuntimeError: a place stands for several elements.
@@ -75,23 +75,23 @@ def copy(target: torch.Tensor, numbers: torch.Tensor) -> None:
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
-    """``float32``; the name that calls have for its type."""
+    """Return the name that calls have for a tensor's type, such as ``float32``."""
     name = str(tensor.dtype).removeprefix("torch.")
     return name if name in KNOWN else OTHER
 
 
 def op_of(opts: Any) -> str:
-    """``sum`` or ``avg``; empty for what the engine does not do."""
+    """Return ``sum`` or ``avg``; empty for an operation that the engine does not do."""
     return "sum" if opts is None else next((name for op, name in OPS.items() if opts.reduceOp == op), "")
 
 
 def is_summed(tensors: Sequence[torch.Tensor], opts: Any) -> bool:
-    """Whether the engine adds these."""
+    """Whether the engine adds these tensors."""
     return bool(op_of(opts)) and all(one.layout == torch.strided and dtype_name(one) in SUMMED for one in tensors)
 
 
 def array_of(tensors: Sequence[torch.Tensor]) -> Array:
-    """Tensors of one type, one after the other. A single one that lies in one piece is not copied."""
+    """Make an array of tensors of one type, one after the other. A single one that lies in one piece is not copied."""
     first = tensors[0].detach()
     if len(tensors) == 1 and first.is_contiguous() and not (first.is_neg() or first.is_conj()):
         flat, sources = first.view(-1), tuple[torch.Tensor, ...]()
@@ -102,13 +102,13 @@ def array_of(tensors: Sequence[torch.Tensor]) -> Array:
 
 
 def empty_array(like: torch.Tensor, count: int) -> Array:
-    """So many numbers of that type, for results that go to several places."""
+    """Make an array of so many numbers of that type, for results that go to several places."""
     flat = torch.empty(count, dtype=like.dtype)
     return Array(dtype_name(flat), numpy_of(flat), flat, ())
 
 
 def numpy_of(flat: torch.Tensor) -> NDArray[Any]:
-    """The same memory."""
+    """View a tensor's memory as a numpy array."""
     if flat.dtype == torch.bfloat16:
         import ml_dtypes
 
@@ -117,7 +117,7 @@ def numpy_of(flat: torch.Tensor) -> NDArray[Any]:
 
 
 def check(tensors: Sequence[torch.Tensor], whole: Sequence[torch.Tensor]) -> None:
-    """``whole`` are those of the ``tensors`` whose numbers move.
+    """Check tensors of a collective; ``whole`` are those of the ``tensors`` whose numbers move.
 
     Raises:
         SpecError: they are not on the CPU, of several types, or too large.
@@ -186,10 +186,10 @@ def _uneven(found: int, wanted: int, of: str) -> SpecError:
 
 
 def _held(tensor: torch.Tensor) -> torch.Tensor:
-    """What a tensor has in memory."""
+    """Return the numbers that a tensor has in memory."""
     return tensor._values() if tensor.is_sparse else tensor
 
 
 def divide(numbers: torch.Tensor, by: int) -> None:
-    """In place; whole numbers as integers, as NCCL does."""
+    """Divide in place; whole numbers as integers, as NCCL does."""
     numbers.div_(by, rounding_mode=None if numbers.is_floating_point() or numbers.is_complex() else "trunc")

@@ -1,4 +1,4 @@
-"""Collectives that take too long are ended with an error that names them."""
+"""Watch over collectives: those that take too long are ended with an error that names them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Watch:
     """A thread that looks at all collectives on their way now and then."""
 
     def __init__(self, fail: Callable[[BaseException], None]) -> None:
-        """``fail`` ends all of them."""
+        """Set up; ``fail`` ends all collectives."""
         self._fail = fail
         self._open: dict[int, tuple[Ours, float, str, Callable[[], str]]] = {}
         self._lock = threading.Lock()
@@ -24,12 +24,12 @@ class Watch:
         threading.Thread(target=self._look, name="testbed-watch", daemon=True).start()
 
     def over(self, work: Ours, limit_s: float, what: str, waits_for: Callable[[], str]) -> None:
-        """Watch over a collective; ``what`` it is, and whom it waits for, in words."""
+        """Watch over a collective; ``what`` names it, and ``waits_for`` the ranks that it waits for."""
         with self._lock:
             self._open[id(work)] = work, work.asked_s + limit_s, what, waits_for
 
     def end(self) -> None:
-        """Nobody is left."""
+        """End the watch: no group is left."""
         self._ended.set()
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""What a script gets for a collective that it asks for: something to wait for, with a future."""
+"""Works, which a script gets for the collectives that it asks for: it can wait for them, and each has a future."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from testbed.workloads.kinds.script.backend import futures
 from testbed.workloads.kinds.script.backend.rows import Row
 
 Failed = Callable[[Row | None, BaseException], None]
-"""Is told why a collective failed, and its row, if it has one."""
+"""Callback for a collective that failed: its row, if it has one, and the error."""
 
 
 MOST_CALLBACKS = 1024
-"""Of a script's, at a time: more than models have buckets. If all of them waited, nobody would be left to end what they
-wait for."""
+"""Limit on a script's callbacks at a time: more than models have buckets. If all of them waited, no thread would be
+left to end what they wait for."""
 
 
 @cache
 def _callbacks() -> ThreadPoolExecutor:
-    """Threads for what a script does when a collective is over. It may wait for another one there, as DDP's PowerSGD
-    does, so it cannot be the engine's thread, nor a single one."""
+    """Make the threads for callbacks of a script when a collective is over. A callback may wait for another collective,
+    as DDP's PowerSGD does, so it cannot run on the engine's thread, nor on a single one."""
     return ThreadPoolExecutor(MOST_CALLBACKS, "testbed-callback")
 
 
@@ -48,7 +48,7 @@ class Ours(dist.Work):
         finish: Callable[[], None] = lambda: None,
         source: int = -1,
     ) -> None:
-        """``tensors`` are the result; ``finish`` puts it there, before anybody is told that it is."""
+        """Set up; ``tensors`` are the result; ``finish`` puts it there, before anybody is told that it is."""
         super().__init__()
         self.row, self._tensors, self._failed, self._finish, self._source = row, list(tensors), failed, finish, source
         self.asked_s = time.monotonic()
@@ -59,7 +59,7 @@ class Ours(dist.Work):
         self._future = self._over.then(self._value)
 
     def complete(self, error: BaseException | None) -> None:
-        """It is over; on whichever thread. The second time nothing happens."""
+        """End the collective; on whichever thread. A second call does nothing."""
         with self._lock:
             if self._is_over:
                 return
@@ -90,12 +90,12 @@ class Ours(dist.Work):
         return self._tensors
 
     def begun(self) -> None:
-        """It has begun to move."""
+        """Note that it begins to move."""
         if self.row is not None:
             self.row.begun()
 
     def came(self) -> None:
-        """Its first chunk from another process has come."""
+        """Note that its first chunk from another process has come."""
         if self.row is not None:
             self.row.came()
 
@@ -123,13 +123,13 @@ class Ours(dist.Work):
         return True
 
     def ends_within(self, limit_s: float) -> bool:
-        """Whether it is over by then. It goes on if not."""
+        """Wait until it is over, at most for ``limit_s``, and say whether it is. It goes on if not."""
         over = threading.Event()
         self.call(lambda _: over.set())
         return over.wait(limit_s)
 
     def synchronize(self) -> None:
-        """The same as to wait."""
+        """Wait, as :meth:`wait` does."""
         self.wait()
 
     def get_future(self) -> Any:
@@ -155,11 +155,11 @@ class Ours(dist.Work):
     source_rank = _source_rank
 
     def came_from(self, source: int) -> None:
-        """A message that anybody might have sent is this rank's."""
+        """Note which rank sent a message that any rank might have sent."""
         self._source = source
 
     def call(self, told: Callable[[BaseException | None], None]) -> None:
-        """Call this when it is over, with the error if there is one."""
+        """Call ``told`` when it is over, with the error if there is one."""
         self._over.add_done_callback(lambda _: told(self._error))
 
 
@@ -170,7 +170,7 @@ def joined(
     failed: Failed,
     finish: Callable[[], None] = lambda: None,
 ) -> Ours:
-    """One that is over when all of them are, or one has failed."""
+    """Make a work that is over when all of ``works`` are, or one has failed."""
     found, left, lock = Ours(row, tensors, failed, finish), [len(works)], threading.Lock()
 
     def over(error: BaseException | None) -> None:

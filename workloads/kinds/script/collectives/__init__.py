@@ -1,1 +1,1 @@
-"""What a script's calls become: trees that an engine runs. Pure."""
+"""Translation of a script's calls into trees that an engine runs; pure logic."""

@@ -1,4 +1,4 @@
-"""A script's call: what every member of a group must agree on, and how it is told to others."""
+"""A script's call: the data on which every member of a group must agree, and its form on the wire."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Call:
         return self.count * self.itemsize
 
     def encode(self) -> bytes:
-        """16 bytes."""
+        """Encode the call in 16 bytes."""
         return _SIGNATURE.pack(self.what, _NUMBER[self.dtype], _OPS.index(self.op), self.root, self.count)
 
     @classmethod
@@ -97,7 +97,7 @@ class Call:
         return cls(What(what), DTYPES[dtype][0], count, _OPS[op], root)
 
     def describe(self) -> str:
-        """``allreduce of 1,024 float32 (sum)``, for messages."""
+        """Describe the call for messages: ``allreduce of 1,024 float32 (sum)``."""
         name = _NAMES.get(self.what, self.what.name.lower())
         unit = "bytes" if self.dtype == "other" else self.dtype
         said = f"{name} of {self.count:,} {unit}" if self.count else name

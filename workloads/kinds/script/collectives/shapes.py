@@ -23,16 +23,17 @@ from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.plan import Plan, plan
 
 LEAST_BYTES = 2048
-"""Of a chunk, where a call has as many."""
+"""Least bytes of a chunk, where a call has as many."""
 EAGER_BYTES = 64 * 2**10
 """A call of at most this size is sent before the other side has made it."""
 MOST_BYTES = 2**40
-"""Of one call: so that no number of another process makes this one ask for more than any machine has."""
+"""Limit on the bytes of one call, so that no number of another process makes this one ask for more than any machine
+has."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What one process does in a call.
+    """The part of one process in a call.
 
     Attributes:
         call: the call.
@@ -52,7 +53,7 @@ class Shape:
 
 
 def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
-    """The shape of a call of at least one number, in a group whose allreduce takes ``forest``, for one process.
+    """Make the shape of a call of at least one number, in a group whose allreduce takes ``forest``, for one process.
 
     Raises:
         SchemeError: the call has no trees, or these do not do what it is for.
@@ -71,7 +72,7 @@ def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
 
 
 def direct(names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes: int, node: int) -> Shape:
-    """The shape of what one of two nodes sends the other; ``ends`` are sender and receiver."""
+    """Make the shape of a message from one of two nodes to the other; ``ends`` are sender and receiver."""
     source, target = ends
     up = np.full((1, len(names)), ABSENT, np.int32)
     down = up.copy()
@@ -88,7 +89,7 @@ def _cut(forest: Forest, call: Call, chunk_bytes: int) -> ChunkTable:
 
 
 def fewer(forest: Forest, call: Call) -> Forest:
-    """The same trees with so few classes that each has ``LEAST_BYTES``, or each piece has one class."""
+    """Reduce the trees to so few classes that each has ``LEAST_BYTES``, or each piece has one class."""
     if not forest.aligned:
         return _kept(forest, _spread(forest.classes, call.nbytes))
     size = len(forest.workers)
@@ -106,7 +107,7 @@ def fewer(forest: Forest, call: Call) -> Forest:
 
 
 def _spread(classes: int, nbytes: int) -> list[int]:
-    """Some of so many classes, evenly."""
+    """Choose some of so many classes, evenly."""
     count = max(1, min(classes, nbytes // LEAST_BYTES))
     return [n * classes // count for n in range(count)]
 

@@ -28,11 +28,12 @@ from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents
 from testbed.workloads.sync.trees import among
 
 MOST_CLASSES = 1024
-"""Of a call in which every rank has trees of its own: more make planning slow, and small messages many."""
+"""Limit on the classes of a call in which every rank has trees of its own: more make planning slow, and small messages
+many."""
 
 
 def of_group(forest: Forest, nodes: Sequence[int]) -> tuple[Forest, bool]:
-    """The trees among some of the workers, by rank in the group, and whether they are the scheme's.
+    """Make the trees among some of the workers, by rank in the group, and say whether they are the scheme's.
 
     They are those of the scheme's trees from which all that is left when the others' branches are cut is members. If no
     class has such trees, it is a ring among the members in their order.
@@ -52,7 +53,7 @@ def of_group(forest: Forest, nodes: Sequence[int]) -> tuple[Forest, bool]:
 
 
 def ring_of(forest: Forest, nodes: Sequence[int]) -> Forest:
-    """A ring among some of the workers, in their order."""
+    """Make a ring among some of the workers, in their order."""
     size = len(forest.nodes)
     reduce, broadcast = among(nodes, size), among(nodes[::-1], size)
     share = np.ones(len(nodes), dtype=np.int64)
@@ -60,7 +61,7 @@ def ring_of(forest: Forest, nodes: Sequence[int]) -> Forest:
 
 
 def trees(forest: Forest, call: Call) -> Forest:
-    """The trees of a call in a group whose allreduce takes ``forest``; its workers are the members, by rank.
+    """Make the trees of a call in a group whose allreduce takes ``forest``; its workers are the members, by rank.
 
     In the result each class is a run of the numbers where ``aligned``, else a share of them.
 
@@ -91,11 +92,11 @@ def too_wide(forest: Forest, call: Call) -> bool:
 
 
 _Ways = tuple[Parents, Parents]
-"""int32[C, V] each, up and down: the classes of one rank's piece."""
+"""Trees of the classes of one rank's piece, up and down: int32[C, V] each."""
 
 
 def _down(forest: Forest, rank: int) -> _Ways:
-    """From one rank to all."""
+    """Make trees from one rank to all."""
     root = forest.workers[rank]
     down = _least_busy(forest, forest.broadcast, root)
     up = np.full_like(down, ABSENT)
@@ -104,7 +105,7 @@ def _down(forest: Forest, rank: int) -> _Ways:
 
 
 def _up(forest: Forest, rank: int) -> _Ways:
-    """From all to one rank."""
+    """Make trees from all to one rank."""
     root = forest.workers[rank]
     up = _least_busy(forest, forest.reduce, root)
     down = np.full_like(up, ABSENT)
@@ -113,7 +114,7 @@ def _up(forest: Forest, rank: int) -> _Ways:
 
 
 def _least_busy(forest: Forest, some: Parents, root: int) -> Parents:
-    """Trees with that root: those that have it, or all rooted anew."""
+    """Return trees with that root: those that have it, or all rooted anew."""
     kept = forest.share > 0
     anew = rooted(some[kept], root)
     own = some[kept & (some[:, root] == ROOT)]
@@ -124,7 +125,7 @@ def _least_busy(forest: Forest, some: Parents, root: int) -> Parents:
 
 
 def _busiest(some: Parents) -> float:
-    """How much the busiest node sends or receives over tree edges, in units of the whole."""
+    """Return how much the busiest node sends or receives over tree edges, in units of the whole."""
     children, parents = np.nonzero(some >= 0)[1], some[some >= 0]
     size = some.shape[1]
     up, down = np.bincount(children, minlength=size), np.bincount(parents, minlength=size)
@@ -132,7 +133,7 @@ def _busiest(some: Parents) -> float:
 
 
 def rooted(some: Parents, root: int) -> Parents:
-    """The same trees with another root: the way from it to the old one runs the other way.
+    """Return the same trees with another root: the way from it to the old one runs the other way.
 
     Raises:
         SchemeError: the node is in none of them, or not in all.
@@ -148,7 +149,7 @@ def rooted(some: Parents, root: int) -> Parents:
 
 
 def _pruned(forest: Forest, nodes: Sequence[int]) -> NDArray[np.int64]:
-    """The classes in which no member is below another node than a member, in both trees."""
+    """Return the classes in which no member is below another node than a member, in both trees."""
     member = np.zeros(len(forest.nodes), dtype=bool)
     member[list(nodes)] = True
 
@@ -174,8 +175,8 @@ def _pieces(forest: Forest, call: Call, ways: Sequence[_Ways]) -> Forest:
 
 
 def _joined(forest: Forest, ways: Sequence[_Ways], counts: Sequence[int]) -> Forest:
-    """Pieces of so many numbers, one after the other, each along its own trees. No window: it counts sums that come
-    back, and none do."""
+    """Join pieces of so many numbers, one after the other, each along its own trees. There is no window: a window
+    counts sums that come back, and none do."""
     share: list[int] = []
     for (up, _), count in zip(ways, counts, strict=True):
         edges = [count * c // len(up) for c in range(len(up) + 1)]
@@ -193,7 +194,8 @@ def _joined(forest: Forest, ways: Sequence[_Ways], counts: Sequence[int]) -> For
 
 
 def delivers(forest: Forest, call: Call) -> str:
-    """Empty if the trees do what the call is for; else the class and the node that get or give too little.
+    """Return an empty string if the trees do what the call is for; else the class and the node that get or give too
+    little.
 
     Every member's numbers must reach the root once, and every member that is to have a result must be below it.
     """
@@ -223,7 +225,7 @@ def delivers(forest: Forest, call: Call) -> str:
 
 
 def _reaching(parents: tuple[int, ...]) -> frozenset[int]:
-    """The nodes whose way up ends at the root."""
+    """Return the nodes whose way up ends at the root."""
     found: dict[int, bool] = {}
     for start in range(len(parents)):
         way, node = [], start

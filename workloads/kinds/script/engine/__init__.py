@@ -1,4 +1,4 @@
-"""Moves the bytes of a script's collectives: many at a time, whose sizes are known only when they come."""
+"""Engine that moves the bytes of a script's collectives: many at a time, whose sizes are known only when they come."""
 
 from testbed.workloads.kinds.script.engine.rank import Group, RankEngine, join
 

@@ -44,32 +44,33 @@ from testbed.workloads.sync.loop import Loop
 _HEADER = Struct(">QIII")
 HEADER_BYTES = _HEADER.size
 UNSENT_BYTES = 256 * 2**10
-"""What the kernel may hold of a connection before it is on the wire: enough that two cores do not wake up for less, and
-little enough that the news of a call does not wait long behind a large one."""
+"""Limit on the bytes that the kernel may hold of a connection before they are on the wire: enough that two cores do not
+wake up for less, and little enough that the news of a call does not wait long behind a large one."""
 MOST_EARLY = 16
-"""Calls of which something was sent to a neighbour that has not made them yet."""
+"""Limit on the calls of which something was sent to a neighbour that has not made them yet."""
 EARLY_BYTES = 256 * 2**10
-"""Of a chunk that may be kept: more than a link carries of a call before the neighbour's news of it comes."""
+"""Limit on the bytes of a chunk that may be kept: more than a link carries of a call before the neighbour's news of it
+comes."""
 _MOST_KEPT = 4 * MOST_EARLY
-"""Calls whose chunks are kept for one neighbour: more than it may send, and less than memory."""
+"""Limit on the calls whose chunks are kept for one neighbour: more than it may send, and less than memory."""
 _CONTROL = 1 << 30
 _BEGIN, _BYE, _ABORT = 1, 2, 3
 _MOST_TEXT_BYTES = 4096
-"""Of the error that ends all."""
+"""Limit on the bytes of the error that ends all."""
 _LAST_WORDS_S = 0.5
-"""For how long a process that fails tries to tell others why."""
+"""How long (s) a process that fails tries to tell others why."""
 _LOOK_S = 0.5
-"""Between looks at whether a process that leaves has waited long enough."""
+"""Time (s) between looks at whether a process that leaves has waited long enough."""
 _CONTROL_BYTES = {_BEGIN: (SIGNATURE_BYTES,), _BYE: (0,), _ABORT: range(1, _MOST_TEXT_BYTES + 1)}
 _LENGTH_MASK = (1 << 32) - 1
 _SCRATCH_BYTES = 1 << 18
 _LEAVE_S = 1.0
-"""How long a process that leaves waits for others to leave, so that the kernel does not throw away what they have yet
-to read."""
+"""How long (s) a process that leaves waits for others to leave, so that the kernel does not throw away data that they
+have yet to read."""
 
 
 class _Bell:
-    """Wakes the loop: what looks like a connection whose events mean nothing."""
+    """A bell that wakes the loop: it looks like a connection whose events mean nothing."""
 
     readable = writable = hung_up = False
 
@@ -77,12 +78,13 @@ class _Bell:
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def ring(self) -> None:
-        """From any thread."""
+        """Ring it, from any thread."""
         os.eventfd_write(self.descriptor, 1)
 
 
 class Carrier(Loop):
-    """Moves calls. All methods but :meth:`submit`, :meth:`call_soon` and :meth:`leave` are the loop's thread's own.
+    """Carrier of calls. All methods but :meth:`submit`, :meth:`call_soon` and :meth:`leave` are the loop's thread's
+    own.
 
     Attributes:
         error: why nothing moves any more; None while it does.
@@ -97,22 +99,22 @@ class Carrier(Loop):
         super().__init__(names[node], list(self._by_node.values()))
         self._ops: dict[Key, Operation] = {}
         self._summed: dict[Key, Operation] = {}
-        """Of these, those whose chunks have only to leave."""
+        """Calls among these whose chunks have only to leave."""
         self._signatures: dict[Key, dict[int, bytes]] = {}
-        """What neighbours have said of calls that this process has not made."""
+        """Signatures from neighbours of calls that this process has not made."""
         self._early: dict[Key, list[tuple[int, int, memoryview]]] = {}
         """Messages of such calls: neighbour, word, and what came."""
         self._over: dict[Key, tuple[Operation, set[int]]] = {}
         """Small calls that are over before these neighbours have made them."""
         self._unanswered: dict[int, set[Key]] = {}
         self._absent: dict[int, list[tuple[bytes, memoryview, int, Act | None, Act | None]]] = {}
-        """What is for nodes without a connection yet."""
+        """Messages for nodes without a connection yet."""
         self._gone: set[int] = set()
         """Nodes that leave, as they or others have said."""
         self._said_bye: set[int] = set()
-        """Of these, neighbours that have said so themselves: all that they had to send has come."""
+        """Neighbours among these that have said so themselves: all that they had to send has come."""
         self._messages: dict[Connection, tuple[Key, int]] = {}
-        """Of the message that comes over each connection: its call, and its word."""
+        """Call and word of the message that comes over each connection."""
         self._into: dict[Connection, memoryview] = {}
         self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
         self._scratch_bytes = self._scratch.data
@@ -132,7 +134,7 @@ class Carrier(Loop):
     # From any thread.
 
     def call_soon(self, act: Callable[[], None]) -> None:
-        """Have the loop's thread do this."""
+        """Have the loop's thread call ``act``."""
         self._inbox.append(act)
         self._bell.ring()
         if self._has_ended:
@@ -147,19 +149,19 @@ class Carrier(Loop):
         self.call_soon(self._say_bye)
 
     def forget(self) -> None:
-        """In a process that was forked from this one: close what it has of the connections."""
+        """Close the connections' sockets in a process that was forked from this one."""
         for connection in self._connections:
             connection.sock.close()
 
     # The loop.
 
     def throw(self, error: BaseException) -> None:
-        """End with this error, unless it is over."""
+        """End with this error, unless the loop is over."""
         if self.error is None:
             raise error
 
     def run(self) -> None:
-        """Until this process has left, or something fails: then each call ends with that error."""
+        """Run the loop until this process has left, or something fails: then each call ends with that error."""
         try:
             while not self._is_over():
                 self._act()
@@ -171,7 +173,7 @@ class Carrier(Loop):
 
     @property
     def totals(self) -> dict[str, Any]:
-        """``wire_bytes``, and ``sent`` by neighbour, once it is over."""
+        """Bytes that were sent, once the loop is over: ``wire_bytes``, and ``sent`` by neighbour."""
         return self._totals
 
     def _act(self) -> None:
@@ -202,7 +204,7 @@ class Carrier(Loop):
         self._say_why(error)
 
     def _say_why(self, error: BaseException) -> None:
-        """Tell the neighbours, who would else name this process as the one that was lost."""
+        """Tell the neighbours why this process ends; else they would name it as the one that was lost."""
         problem, fix = (error.problem, error.fix) if isinstance(error, TestbedError) else (repr(error), None)
         text = f"{problem}\n{fix or ''}".encode()[:_MOST_TEXT_BYTES]
         end_s = time.monotonic() + _LAST_WORDS_S
@@ -216,7 +218,7 @@ class Carrier(Loop):
 
     def _drain(self, end_s: float) -> None:
         """Read what others still send, until they end: if something is unread at the end, the kernel takes back what
-        was said last."""
+        was sent last."""
         for connection in self._connections:
             with suppress(OSError):
                 connection.sock.shutdown(SHUT_WR)
@@ -237,7 +239,7 @@ class Carrier(Loop):
                     del unread[descriptor]
 
     def _end(self) -> None:
-        """Close all, and keep what was counted."""
+        """Close all connections, and keep their counts."""
         if self.error is None:
             self.error = WorkerError(
                 f"{self._name} has left its process group", fix="make calls before destroy_process_group()"
@@ -254,7 +256,7 @@ class Carrier(Loop):
         self._act()  # calls that were made meanwhile end, too
 
     def _let_go(self) -> None:
-        """Nothing is asked of the connections any more."""
+        """Close the loop, which does nothing more with the connections."""
         self.close()
 
     # Calls.
@@ -284,14 +286,14 @@ class Carrier(Loop):
         self._take_early(op)
 
     def _fill(self, op: Operation) -> None:
-        """Hand the kernel what it takes of a call that has just been made, so that links are busy meanwhile."""
+        """Hand the kernel as much as it takes of a call that has just been made, so that links are busy meanwhile."""
         for node in op.shape.neighbours:
             connection = self._by_node.get(node)
             while connection is not None and connection.writable and connection.sending:
                 self._flush(connection)
 
     def _answered(self, op: Operation, node: int, signature: bytes) -> None:
-        """A neighbour has made the call, too: what waits for that may leave.
+        """Note that a neighbour has made the call, too: chunks that wait for that may leave.
 
         Raises:
             WorkerError: it has made another one.
@@ -342,7 +344,7 @@ class Carrier(Loop):
         return True
 
     def _take_early(self, op: Operation) -> None:
-        """Take what came before the call was made, as far as there is room."""
+        """Take chunks that came before the call was made, as far as there is room."""
         left = []
         for node, word, payload in self._early.pop(op.key, []):
             k, phase = word & ~SUM, word & SUM
@@ -368,12 +370,12 @@ class Carrier(Loop):
         self._note(op)
 
     def _note(self, op: Operation) -> None:
-        """If all its chunks have been here, it is over as soon as they have left."""
+        """Note whether all chunks of a call have been here; then it is over as soon as they have left."""
         if op.is_summed:
             self._summed[op.key] = op
 
     def _finish(self, op: Operation) -> None:
-        """If the result is here and all that others need of it has left, the call is over."""
+        """End the call if the result is here and all that others need of it has left."""
         if op.unsent or any(op.parked.values()):
             return
         del self._ops[op.key], self._summed[op.key]
@@ -386,7 +388,7 @@ class Carrier(Loop):
 
     @staticmethod
     def _word(key: Key, word: int, length: int) -> bytes:
-        """A header."""
+        """Make a header."""
         return _HEADER.pack(on_the_wire(key[0]), key[1], word, length)
 
     def _push(
@@ -406,7 +408,7 @@ class Carrier(Loop):
             connection.push_raw(header, payload, rank, turn, left)
 
     def _meet(self, node: int) -> None:
-        """Connect with a node, if nobody has begun to."""
+        """Connect with a node, if that has not begun yet."""
         if node not in self._by_node and node not in self._absent:
             self._absent[node] = []
             self._reach(node)
@@ -422,7 +424,7 @@ class Carrier(Loop):
         )
 
     def adopt(self, node: int, sock: socket) -> None:
-        """A connection with a node that was no neighbour."""
+        """Take over a connection with a node that was no neighbour."""
         if self.error is not None or node in self._by_node:
             sock.close()
             return
@@ -467,7 +469,7 @@ class Carrier(Loop):
             return 0
 
     def _needs(self, node: int) -> bool:
-        """Whether a call waits for what that node has not said. One that has left has said all of the calls that it has
+        """Whether a call waits for this node to make it. A node that has left has announced all calls that it has
         made."""
         return any(node in op.shape.neighbours and node not in op.told for op in self._ops.values())
 
@@ -528,7 +530,7 @@ class Carrier(Loop):
         return True
 
     def _bye(self, connection: Connection, key: Key) -> None:
-        """A neighbour says that it leaves, or a server that another node does.
+        """Note that a neighbour leaves, or that a server reports that another node does.
 
         Raises:
             NeighbourError: a call waits for it.
@@ -546,22 +548,22 @@ class Carrier(Loop):
             self._left(node)
 
     def _aborted(self, connection: Connection, said: bytes) -> LostError:
-        """The error with which a neighbour ended, be it its own or another's."""
+        """Make the error with which a neighbour ended, be it its own or another's."""
         problem, _, fix = said.decode(errors="replace").partition("\n")
         return LostError(problem, fix=fix, node=connection.node)
 
     def _left(self, node: int) -> None:
-        """A node leaves, or has left."""
+        """React to a node that leaves, or has left."""
 
     def _announced(self, connection: Connection, key: Key, signature: bytes) -> None:
-        """A neighbour has made a call that this process has not made."""
+        """Note that a neighbour has made a call that this process has not made."""
         known = self._signatures.setdefault(key, {})
         if connection.node in known:
             raise self._misfit(connection.name, key, _BEGIN)
         known[connection.node] = signature
 
     def _read_whole(self, connection: Connection, length: int) -> bool:
-        """Read on into room of its own; whether all is there."""
+        """Read more of a message into memory of its own, and say whether all is there."""
         if connection not in self._into:
             self._into[connection] = memoryview(bytearray(length))
         if connection.left:
@@ -571,7 +573,7 @@ class Carrier(Loop):
         return not connection.left
 
     def _keep(self, connection: Connection, key: Key, word: int) -> bool:
-        """A chunk of a call that this process has not made yet, or has no room for."""
+        """Keep a chunk of a call that this process has not made yet, or has no room for."""
         length = (connection.word or 0) & _LENGTH_MASK
         if connection not in self._into:
             others = sum(any(node == connection.node for node, _, _ in kept) for kept in self._early.values())
@@ -605,14 +607,14 @@ class Carrier(Loop):
 
     @staticmethod
     def _copy(connection: Connection, op: Operation, k: int) -> bool:
-        """Read some of a sum; returns whether anything came."""
+        """Read some of a sum; return whether anything came."""
         return connection.read_payload(op.views[k][-connection.left :]) > 0
 
     def _is_queued(self, part: Numbers) -> bool:
         return any(connection.queues(part) for connection in self._connections)
 
     def _add(self, connection: Connection, op: Operation, k: int) -> bool:
-        """Read some of a partial sum and add its whole numbers to ours; returns whether anything came."""
+        """Read some of a partial sum and add its whole numbers to ours; return whether anything came."""
         size = op.dtype.itemsize
         carried = len(connection.carry)
         at = (len(op.views[k]) - connection.left - carried) // size
@@ -626,7 +628,7 @@ class Carrier(Loop):
         return count > 0
 
     def _typed(self, dtype: np.dtype[Any]) -> Numbers:
-        """The scratch memory as numbers of a type."""
+        """View the scratch memory as numbers of a type."""
         found = self._scratches.get(dtype)
         if found is None:
             found = self._scratches[dtype] = self._scratch.view(dtype)
@@ -658,7 +660,7 @@ class Carrier(Loop):
         raise ValueError(f"{self._name} has no iteration to wait {timeout_s:g} s for")
 
     def barrier(self, timeout_s: float) -> None:
-        """Nobody waits for this process: ranks have barriers of their own."""
+        """Return at once: nobody waits for this process, because ranks have barriers of their own."""
 
 
 def _flush_all(connection: Connection, end_s: float) -> None:

@@ -19,14 +19,14 @@ _UPWARDS = 1 << 62
 _TAG_BITS = 32
 _WIRE_BITS = 64
 MOST_GROUPS = 1 << 30
-"""Groups have numbers below."""
+"""Limit below which the numbers of groups lie."""
 FIRST_OF_OURS = 1 << 31
-"""Tags of scripts are below, and those of messages that collectives are made of are not."""
+"""First tag of the messages that collectives are made of; tags of scripts are below."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """What a send and its receive have in common: the number of the script's group, and the tag."""
+    """Key that a send and its receive share: the number of the script's group, and the tag."""
 
     group: int
     tag: int
@@ -37,24 +37,24 @@ class Slot:
 
 
 def channel(source: int, target: int, own: int, slot: Slot) -> int:
-    """The number of a channel between two nodes, at one of them."""
+    """Return the number of a channel between two nodes, at one of them."""
     other = target if own == source else source
     upwards = _UPWARDS if source < target else 0
     return other << _WIRE_BITS | _CHANNEL | upwards | slot.group << _TAG_BITS | slot.tag
 
 
 def on_the_wire(number: int) -> int:
-    """A number as others are told it."""
+    """Return a number as it is sent to others."""
     return number & ((1 << _WIRE_BITS) - 1)
 
 
 def from_the_wire(number: int, node: int) -> int:
-    """A number as this process has it, which a node told."""
+    """Return the number that this process uses for a number that a node sent."""
     return node << _WIRE_BITS | number if number & _CHANNEL else number
 
 
 def called(key: tuple[int, int]) -> str:
-    """A call, for messages: ``call 3 of group 0``, ``message 3 of group 0 with tag 7``."""
+    """Name a call, for messages: ``call 3 of group 0``, ``message 3 of group 0 with tag 7``."""
     number, count = key
     if not number & _CHANNEL:
         return f"call {count} of group {number}"

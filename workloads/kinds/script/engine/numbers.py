@@ -13,7 +13,8 @@ Numbers = NDArray[Any]
 
 @cache
 def dtype_of(name: str) -> np.dtype[Any]:
-    """That of :data:`.calls.DTYPES`. Numpy lacks bfloat16, which the package ml_dtypes adds."""
+    """Return numpy's type for a name in :data:`.calls.DTYPES`. Numpy lacks bfloat16, which the package ml_dtypes
+    adds."""
     if name == "bfloat16":
         import ml_dtypes
 
@@ -23,5 +24,5 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def raw(numbers: Numbers) -> memoryview:
-    """The bytes of an array; types that numpy does not know itself have no buffer of their own."""
+    """View the bytes of an array; types that numpy does not know itself have no buffer of their own."""
     return numbers.view(np.uint8).data if numbers.size else memoryview(bytearray())

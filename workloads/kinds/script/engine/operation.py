@@ -1,4 +1,4 @@
-"""One call on its way: which chunks are still to come, and where its numbers lie.
+"""One call on its way: its chunks that are still to come, and the place of its numbers.
 
 It does for one call what :class:`testbed.workloads.sync.engine.Engine` does for one iteration, and takes a chunk the
 same way: partial sums are added, a sum is passed on. Where it sends, and when it may, is the carrier's.
@@ -18,7 +18,7 @@ from testbed.workloads.sync.forest import ROOT
 from testbed.workloads.sync.sums import FixedSums, FloatSums, Sums
 
 SUM = 1 << 31
-"""In a message's word: it carries a sum, not a partial one."""
+"""Bit of a message's word: the message carries a sum, not a partial one."""
 
 Key = tuple[int, int]
 """Group and number of a call; the same at all processes that take part."""
@@ -28,9 +28,9 @@ Message = tuple[int, int, int]
 
 @dataclass
 class Ending:
-    """What happens to a call, told on the engine's thread: ``begun`` when its first bytes may have left and nothing has
-    been added to its array; ``came`` when its first chunk is there that another process sent; ``done`` when it is over,
-    with the error if there is one."""
+    """Callbacks about a call, on the engine's thread: ``begun`` when its first bytes may have left and nothing has been
+    added to its array; ``came`` when its first chunk is there that another process sent; ``done`` when it is over, with
+    the error if there is one."""
 
     done: Callable[[BaseException | None], None]
     begun: Callable[[], None] = lambda: None
@@ -52,8 +52,8 @@ class Operation:
     """
 
     def __init__(self, key: Key, shape: Shape, name: str, own: Numbers | None, ending: Ending) -> None:
-        """``own`` is this process's array, in which the result will be; None at a process that only adds or passes on.
-        ``name`` is its node's."""
+        """Set up; ``own`` is this process's array, in which the result will be; None at a process that only adds or
+        passes on. ``name`` is its node's."""
         self.key, self.shape, self.ending = key, shape, ending
         self.told: set[int] = set()
         self.early: set[int] = set()
@@ -81,11 +81,11 @@ class Operation:
         return not self._remaining
 
     def has_left(self) -> None:
-        """One more message has left."""
+        """Note that one more message has left."""
         self.unsent -= 1
 
     def knows(self, k: int) -> bool:
-        """Whether there is such a chunk, here."""
+        """Whether the call has such a chunk at this process."""
         return 0 <= k < self._plan.data + len(self._plan.scaled)
 
     def takes(self, k: int, queued: Callable[[Numbers], bool]) -> bool:
@@ -93,18 +93,18 @@ class Operation:
         return self._open[self._plan.gate[k]] and self._sums.take(k, queued)
 
     def begin(self) -> list[Message]:
-        """Messages that can leave at once."""
+        """Return the messages that can leave at once."""
         self._sums.begin()
         leaving: list[Message] = []
         self._opened(0, leaving)
         return leaving
 
     def add(self, k: int, at: int, terms: Numbers) -> None:
-        """Add to chunk k, from its number ``at`` on."""
+        """Add numbers to chunk k, from its number ``at`` on."""
         self._sums.add(k, at, terms)
 
     def came(self, k: int, phase: int) -> list[Message]:
-        """A message is complete; returns those that can leave because of it.
+        """Note that a message is complete; return those that can leave because of it.
 
         Raises:
             ValueError: it was not to come.
@@ -124,7 +124,7 @@ class Operation:
         return leaving
 
     def finish(self) -> None:
-        """All has left: the array holds the result."""
+        """End the call: all has left, so the array holds the result."""
         self._sums.finish()
 
     def _opened(self, gate: int, leaving: list[Message]) -> None:
@@ -134,7 +134,7 @@ class Operation:
             self._reduced(k, leaving)
 
     def _reduced(self, k: int, leaving: list[Message]) -> None:
-        """Chunk k holds this node's and all its children's numbers: pass it up, or at the root down."""
+        """Pass chunk k up, or at the root down: it holds this node's and all its children's numbers."""
         c = self._plan.klass[k]
         parent = self._plan.parent[c]
         if parent == ROOT:

@@ -1,4 +1,4 @@
-"""The engine of a rank: a thread that moves bytes while the script computes, and what it is asked for."""
+"""The engine of a rank: a thread that moves bytes while the script computes, and the interface for its requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from testbed.workloads.sync.forest import Forest
 Done = Callable[[BaseException | None], None]
 _LEAVE_S = 5.0
 MOST_SHAPES = 1000
-"""Of a group, whose plans are kept; a script whose arrays have ever new sizes has them planned again."""
+"""Limit on the shapes of a group whose plans are kept; a script whose arrays have ever new sizes has them planned
+again."""
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Group:
 
 
 class RankEngine:
-    """All methods may be called from any thread, in the order of the script."""
+    """Interface of a rank's engine. All methods may be called from any thread, in the order of the script."""
 
     def __init__(self, job: RankJob, plan: Forest, sockets: Mapping[int, socket]) -> None:
         self._job, self._plan = job, plan
@@ -61,23 +62,24 @@ class RankEngine:
         self._carrier = _RankCarrier(job.node, plan.nodes, sockets, self._remote)
         self._lock = threading.Lock()
         self._messages: dict[int, Counter[int]] = defaultdict(Counter)
-        """By group, how many messages each channel has had."""
+        """Number of messages that each channel has had, by group."""
         self._thread = threading.Thread(target=self._carrier.run, name="testbed-engine", daemon=True)
         self._thread.start()
 
     def group(self, number: int, members: Sequence[int]) -> Group:
-        """A group of some ranks, which all of them make with the same number."""
+        """Make a group of some ranks, which all of them make with the same number."""
         nodes = [self._plan.workers[rank] for rank in members]
         forest, is_schemes = of_group(self._plan, nodes)
         return Group(number, tuple(members), forest, "scheme" if is_schemes else "ring")
 
     def forget_group(self, number: int) -> None:
-        """The script has left a group, and makes no more calls in it. Its number stands for no other one."""
+        """Forget a group that the script has left; it makes no more calls in it. The group's number stands for no other
+        one."""
         with self._lock:
             self._messages.pop(number, None)
 
     def by(self, group: Group, call: Call) -> str:
-        """Along whose trees a call goes: ``scheme`` or ``ring``."""
+        """Name the trees along which a call goes: ``scheme`` or ``ring``."""
         return "ring" if too_wide(group.forest, call) else group.by
 
     def submit(
@@ -90,8 +92,8 @@ class RankEngine:
         came: Callable[[], None] = lambda: None,
     ) -> Operation:
         """Make a call of a group of several ranks, in place; ``done`` is called when ``array`` has the result, or with
-        what went wrong. All callbacks, as :class:`Ending` has them, are called on the engine's thread. ``array`` has
-        one dimension."""
+        the error. All callbacks, as :class:`Ending` has them, are called on the engine's thread. ``array`` has one
+        dimension."""
         narrow = group.forest.fixed is not None and bool(call.op) and call.dtype in ("float16", "bfloat16")
         if narrow:  # switches get integers of 32 bits, made of floats of 32 bits
             wide = array.astype(np.float32)
@@ -122,7 +124,7 @@ class RankEngine:
     def receive(
         self, rank: int, slot: Slot, array: Numbers, done: Done, begun: Callable[[], None] = lambda: None
     ) -> Operation:
-        """Receive what a rank sends in that slot."""
+        """Receive the numbers that a rank sends in that slot."""
         return self._directly(rank, self._job.rank, slot, array, Ending(done, begun))
 
     def receive_any(
@@ -133,7 +135,8 @@ class RankEngine:
         done: Done,
         matched: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Receive what the first of some ranks sends in that slot; ``matched`` is told which, before ``done``."""
+        """Receive the numbers that the first of some ranks sends in that slot; ``matched`` is called with that rank,
+        before ``done``."""
 
         def look() -> bool:
             for source in ranks:
@@ -147,12 +150,12 @@ class RankEngine:
         self._carrier.call_soon(lambda: self._carrier.look_for(look, done, nodes))
 
     def _next_key(self, source: int, slot: Slot) -> Key:
-        """Of the next message that a rank sends to this one."""
+        """Return the key of the next message that a rank sends to this one."""
         number = self._channel(source, self._job.rank, slot)
         return number, self._messages[slot.group][number]
 
     def _channel(self, source: int, target: int, slot: Slot) -> int:
-        """The number of the group in which one rank's messages to another are the calls."""
+        """Return the number of the group in which one rank's messages to another are the calls."""
         return channel(self._plan.workers[source], self._plan.workers[target], self._job.node, slot)
 
     def _directly(self, source: int, target: int, slot: Slot, array: Numbers, ending: Ending) -> Operation:
@@ -170,7 +173,7 @@ class RankEngine:
         return op
 
     def waits_for(self, op: Operation) -> str:
-        """Names of hosts whose ranks have not made a call, as far as this one knows; empty if all neighbours have."""
+        """Name the hosts whose ranks have not made a call, as far as this one knows; empty if all neighbours have."""
         return ", ".join(self._plan.nodes[node] for node in op.shape.neighbours if node not in op.told)
 
     def fail(self, error: BaseException) -> None:
@@ -186,11 +189,11 @@ class RankEngine:
 
     @property
     def error(self) -> BaseException | None:
-        """Why no call can be made any more."""
+        """Error because of which no call can be made any more."""
         return self._carrier.error
 
     def forget(self) -> None:
-        """In a process that was forked from the rank: let go of the connections, or they would outlive the rank."""
+        """Let go of the connections in a process that was forked from the rank: they would outlive the rank."""
         self._carrier.forget()
         self._remote.close(shut=False)
 
@@ -201,12 +204,12 @@ class RankEngine:
         self._remote.close()
 
     def totals(self) -> dict[str, Any]:
-        """``wire_bytes`` and ``sent`` by neighbour, after :meth:`close`."""
+        """Return ``wire_bytes`` and ``sent`` by neighbour, after :meth:`close`."""
         return self._carrier.totals
 
 
 class _RankCarrier(Carrier):
-    """Connects with any other rank when a call needs that."""
+    """Carrier that connects with any other rank when a call needs that."""
 
     def __init__(self, node: int, names: Sequence[str], sockets: Mapping[int, socket], remote: Remote) -> None:
         super().__init__(node, names, sockets)
@@ -242,7 +245,7 @@ class _RankCarrier(Carrier):
             failed(self.error)
 
     def _reach(self, node: int) -> None:
-        """The node with the lower index connects. The other one makes the same call, and waits for that."""
+        """Connect if this node has the lower index. The other node makes the same call, and waits for that."""
         if self._node < node:
             self._remote.dial(
                 node,
@@ -251,7 +254,7 @@ class _RankCarrier(Carrier):
             )
 
     def _missed(self, node: int, error: BaseException) -> None:
-        """A node cannot be reached, which matters if something is for it."""
+        """Note that a node cannot be reached, which matters if something is for it."""
         if self._absent.pop(node, None):
             self.throw(error)
 

@@ -15,9 +15,9 @@ from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.reception import HELLO_BYTES
 
 PORT = 20_000
-"""A rank listens at this plus its rank: below Linux's ephemeral range (32768)."""
+"""Port at which rank 0 listens; others listen at this plus their rank: below Linux's ephemeral range (32768)."""
 _HELLO_S = 1.0
-"""A connection that does not say whose it is within this is closed."""
+"""Time (s) after which a connection that does not say whose it is is closed."""
 
 
 class Remote:
@@ -34,7 +34,7 @@ class Remote:
         self._listener.listen(len(plan.workers))
 
     def listen(self, came: Callable[[int, socket.socket], None]) -> None:
-        """Take connections from now on; ``came`` is told of each, on another thread."""
+        """Take connections from now on; ``came`` is called with each, on another thread."""
         threading.Thread(target=self._accept, args=(came,), name="testbed-listener", daemon=True).start()
 
     def close(self, *, shut: bool = True) -> None:
@@ -95,7 +95,7 @@ class Remote:
                 sock.close()
 
     def _hello(self, sock: socket.socket) -> int:
-        """Which node it says that it is; -1 if it says nothing in time."""
+        """Read which node the other end says that it is; -1 if it says nothing in time."""
         sock.settimeout(_HELLO_S)
         said = b""
         with suppress(OSError):
@@ -105,5 +105,5 @@ class Remote:
 
 
 def _any(address: str) -> str:
-    """Where to listen: on all of a host's addresses, or on loopback alone for ranks of one machine."""
+    """Return the address to listen at: all of a host's addresses, or loopback alone for ranks of one machine."""
     return address if address.startswith("127.") else ""

@@ -16,11 +16,13 @@ from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
 
 MOST_SHAPES = 1000
-"""Whose plans are kept. A script whose arrays have ever new sizes has them planned again and again."""
+"""Limit on the shapes whose plans are kept. A script whose arrays have ever new sizes has them planned again and
+again."""
 
 
 class Server(Carrier):
-    """Takes part in whatever ranks call, until all have left. It has no timeout: ranks have those of their script."""
+    """A server: it takes part in whatever ranks call, until all have left. It has no timeout: ranks have those of their
+    script."""
 
     def __init__(self, node: int, forest: Forest, sockets: Mapping[int, socket], chunk_bytes: int) -> None:
         super().__init__(node, forest.nodes, sockets)
@@ -28,7 +30,7 @@ class Server(Carrier):
         self._shapes: dict[Call, Shape] = {}
 
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """Until all ranks have left; it counts no iterations.
+        """Serve until all ranks have left, without counting iterations.
 
         Raises:
             WorkerError: ranks make other calls than each other, or one has ended.
@@ -45,10 +47,12 @@ class Server(Carrier):
         super()._fail(error)
 
     def _let_go(self) -> None:
-        """Whoever has entered this session leaves it, and asks for what was counted before."""
+        """Keep the connections open: the code that has entered this session leaves it, and asks for its counts
+        before."""
 
     def _left(self, node: int) -> None:
-        """Pass it on to other servers, which may have no rank beside them; the last one's end is this one's."""
+        """Pass the leaving of a node on to other servers, which may have no rank beside them; when the last rank has
+        left, this process leaves, too."""
         for connection in self._connections:
             if connection.node not in self._forest.workers:
                 self._say_left(connection, node)
@@ -56,7 +60,7 @@ class Server(Carrier):
             self._say_bye()
 
     def _announced(self, connection: Connection, key: Key, signature: bytes) -> None:
-        """Make the call, too.
+        """Make the call that a neighbour has made, too.
 
         Raises:
             WorkerError: it is none that this process has a part in.
