@@ -1,4 +1,4 @@
-"""What runs on the nodes of a lab: what to start, how it ended, and what can be done to it meanwhile."""
+"""Processes on the nodes of a lab: what to start, how it ended, and what can be done to it meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from testbed.topologies.model import Topology
 
 @dataclass(frozen=True)
 class Program:
-    """What to run in place of a worker: words, what is added to the environment, and the directory it starts in."""
+    """A program to run in place of a worker: its words, variables added to the environment, and the folder it starts
+    in."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]

@@ -1,5 +1,4 @@
-"""What hosts' kernels have, read by pyroute2 on the controller: see
-:mod:`testbed.lab.netns.readings.second_reading`."""
+"""Second reading of hosts' kernels, by pyroute2 on the controller: see :mod:`testbed.lab.netns.second_reading`."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from testbed.lab.netns.readings.second_reading import DECODER, Egress, Kernel, c
 from testbed.topologies.model import Topology
 
 HEADER_BYTES = 16
-"""Of a netlink message (netlink(7))."""
+"""Bytes of the header of a netlink message (netlink(7))."""
 
 
 def check(
@@ -49,7 +48,8 @@ def check(
 def _check_host(
     name: str, wanted: Wanted, answer: Mapping[str, Any], changed: Mapping[tuple[int, bool], LinkChange | None]
 ) -> None:
-    """``changed`` are changes by NIC and whether it is the way out. Raises LabError, and whatever a decoder raises."""
+    """Compare one host's kernel; ``changed`` are changes by NIC and whether it is the way out. Raises LabError, and
+    whatever a decoder raises."""
     for messages in answer["said"].values():
         _check_lengths(messages)
     kernel = Kernel(Said(**answer["said"]))
@@ -66,7 +66,8 @@ def _check_host(
 
 
 def _check_lengths(messages: bytes) -> None:
-    """Raises ValueError: a message has less than a header, of which there could be millions."""
+    """Check the lengths of messages. Raises ValueError: a message has less than a header, of which there could be
+    millions."""
     at = 0
     while at < len(messages):
         length = int.from_bytes(messages[at : at + 4], sys.byteorder)
@@ -76,7 +77,7 @@ def _check_lengths(messages: bytes) -> None:
 
 
 def _egress(where: str, nic: Nic, change: LinkChange | None, *, out: bool) -> Egress:
-    """One direction of a NIC, changes included."""
+    """Egress that one direction of a NIC should be, changes included."""
     rate_bps = (change and change.rate_bps) or (nic.out_bps if out else nic.in_bps)
     queue_bytes = change.queue_bytes if change and change.queue_bytes is not None else nic.queue_bytes
     blocked = bool(change and change.blocked)

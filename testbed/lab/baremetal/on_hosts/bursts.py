@@ -1,4 +1,4 @@
-"""One host's part in bursts between hosts: receives some, or sends some; runs on the host, in a process of its own."""
+"""Bursts between hosts, one host's part: receives some, or sends some; runs on the host, in a process of its own."""
 
 from __future__ import annotations
 
