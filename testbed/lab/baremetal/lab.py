@@ -167,8 +167,8 @@ class BaremetalLab:
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
 
     def agent(self) -> list[str]:
-        """Return None: hosts may not reach each other by SSH; :mod:`testbed.experiment.expand` refuses what would need
-        that."""
+        """Return ``ssh``. Hosts may not reach each other by it; :mod:`testbed.experiment.expand` refuses what would
+        need that."""
         return ["ssh"]
 
     def launch(self, workers: Sequence[Launch]) -> None:

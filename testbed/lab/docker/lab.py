@@ -47,12 +47,12 @@ from testbed.topologies.model import Topology
 AT_ONCE = 8
 """Containers that are started or removed at a time; Docker takes turns where it must."""
 ARRIVAL_TIMEOUT_S = 30.0
-"""Starting Python, in all containers together."""
+"""Seconds in which Python is to start, in all containers together."""
 REMOVAL_TIMEOUT_S = 30.0
 LOOK_S = 0.02
 _T = TypeVar("_T")
 TRIAL = "trial"
-"""What a container is for that is no host's, and is gone before there are others."""
+"""Name of a container that is no host, and is gone before there are others."""
 AGENT = "testbed.lab.docker.agent"
 WORKER = "testbed.workloads.worker"
 
@@ -216,7 +216,7 @@ class DockerLab(NetnsLab):
         return [self._hosts[0].python, "-P", "-m", AGENT]
 
     def _pids(self) -> dict[str, int]:
-        """A host's processes are all that run in its container, whatever that says."""
+        """PIDs of each host's processes: all that run in its container, whatever that says."""
         workers = list(self._workers.items())
         on_hosts = {name: pid for name, one in workers if (pid := self._hosts[one.node].pid)}
         return super()._pids() | on_hosts

@@ -1,4 +1,4 @@
-"""What a host's container is made from and may use, as asked for."""
+"""Limits of a host's container, and its image, as asked for."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class FleetMonitor:
 
     @property
     def processes(self) -> ProcessLog:
-        """Looks at the workers of all hosts: they begin and end so that every host was looked at all the time."""
+        """Merge the logs of all hosts: a time in which any host was not looked at counts as not looked at."""
         logs = list(self._fleet.process_logs.values())
         return ProcessLog(
             of={name: one for log in logs for name, one in log.of.items()},

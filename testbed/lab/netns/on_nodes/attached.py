@@ -29,7 +29,7 @@ class Attached:
         """When it ended (``time.monotonic()``), once it was waited for."""
 
     def fileno(self) -> int:
-        """For select()."""
+        """File descriptor for select()."""
         return self._status.fileno()
 
     def wait(self, timeout_s: float | None = None) -> int:

@@ -15,14 +15,14 @@ SCRATCH = "/tmp/.copies"
 
 
 def mounted() -> list[Path]:
-    """Where every mount is, in the order in which they were made."""
+    """Paths of all mounts, in the order in which they were made."""
     fields = (line.split()[4] for line in Path(TABLE).read_bytes().splitlines())
     # \\040 is a blank
     return [Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), one))) for one in fields]
 
 
 def make_all_read_only() -> None:
-    """Every mount, and without devices. Raises OSError."""
+    """Make every mount read-only, and without devices. Raises OSError."""
     kernel.restrict_mounts("/", kernel.MS_RDONLY | kernel.MS_NODEV)
 
 
@@ -58,7 +58,7 @@ class Held:
         self.paths = tuple(self._held)
 
     def put_back(self) -> None:
-        """Make them appear at their paths again. Raises OSError."""
+        """Make the files and folders appear at their paths again. Raises OSError."""
         for path, fd in self._held.items():
             if Path(f"/proc/self/fd/{fd}").is_dir():
                 path.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ class Copy:
         self._inner = Held([path for path in mounted() if folder in path.parents])
 
     def mount(self) -> None:
-        """Put the copy there. Raises OSError."""
+        """Mount the copy above the folder. Raises OSError."""
         scratch = Path(SCRATCH)
         scratch.mkdir()
         tmpfs(SCRATCH, 0o700)
