@@ -1,4 +1,4 @@
-"""Carry out a schedule while a trial runs, and record when each event was due, begun and done.
+"""Conductor of a schedule: carries it out while a trial runs, and records when each event was due, begun and done.
 
 A controller, in the thread beside the one that waits for the workers. Moments count from the line that rank 0 writes
 when its first iteration begins, and iterations from those that it (once it is killed, the next one) writes at each end;
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 READY = b"ready"
 READY_TIMEOUT_S = 60.0
 LAST_BYTES = 4096
-"""The last line of a source of background traffic is shorter."""
+"""Bytes at the end of a log that hold its last line: that of a source of background traffic is shorter."""
 END_TIMEOUT_S = 30.0
 
 
 @dataclass
 class Record:
-    """An event as it went; times on ``time.monotonic``, None where that did not come. ``error`` says why it failed.
+    """Record of an event as it went; times on ``time.monotonic``, None where that did not come. ``error`` says why it
+    failed.
 
     Attributes:
         takes_s: how long it is meant to take, from ``begun_s`` to ``done_s``: as long as a move's circuits are dark.
@@ -92,7 +93,7 @@ class Conductor:
         self._sources = [helper.name for helper in schedule.helpers if helper.tells_sent]
 
     def log(self, helper: str) -> Path:
-        """Where a helper's output goes."""
+        """Path of a helper's output."""
         return self._logs / f"{helper}.log"
 
     def __enter__(self) -> Conductor:
@@ -107,7 +108,7 @@ class Conductor:
     def blamed(
         self, error: TrialError, *, begun_s: float | None = None, goes_on: bool = False, instead: str = ""
     ) -> TrialError:
-        """The same error, with what was done to the trial; if that is why, saying so, and what to change.
+        """Copy an error with what was done to the trial; if that is why, saying so, and what to change.
 
         Args:
             begun_s: when the trial began, if it did.
@@ -263,7 +264,7 @@ def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:
 
 
 def _by_link(changes: Sequence[LinkChange]) -> dict[str, dict[str, Any]] | None:
-    """Keys are text, as JSON has them."""
+    """Group the changes by directed link. Keys are text, as JSON has them."""
     found = {
         name: {str(one.directed_link): value for one in changes if (value := getattr(one, name)) is not None}
         for name in ("rate_bps", "blocked")

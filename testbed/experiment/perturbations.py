@@ -1,4 +1,4 @@
-"""Whether perturbations make sense for a trial, before anything is built."""
+"""Checks, before anything is built, that perturbations make sense for a trial."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _placed(arm: Arm, spec: Spec) -> Iterator[tuple[str, Perturbation]]:
 
 
 def _check_shared(one: Perturbation) -> None:
-    """What several jobs on one network cannot be asked."""
+    """Refuse what several jobs on one network cannot be asked."""
     if one.moves_circuits:
         problem = "circuits would move under several jobs, and a job's packets may then pass hosts of another one"
         raise SpecError(problem, fix="move circuits in an arm of one job")
@@ -90,7 +90,7 @@ def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
 
 
 def _check_holds(spec: Spec, plan: Plan) -> None:
-    """Whether processes can tell what they have still to send, and hold it."""
+    """Check that processes can tell what they have still to send, and hold it."""
     if not kinds.of(plan).tells_unsent:
         raise SpecError(
             "circuits follow the bytes that processes have not sent yet, and only arms with a strategy report these",
