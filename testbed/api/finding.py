@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from testbed.api.hybrid import Hybrid, Plan
 
 SERVERS = 16
-"""Those of TopoOpt's section 2.2."""
+"""Number of servers in TopoOpt's section 2.2."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -44,7 +44,7 @@ class Finding:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What ``testbed find --json`` prints: shares, rings, circuits, hops, bandwidth tax, and expressions.
+        """Facts of ``testbed find --json``: shares, rings, circuits, hops, bandwidth tax, and expressions.
 
         ``topology`` lacks the routes of MP transfers where it would be longer than an expression may be;
         ``routes_left_out`` counts them. ``hybrid`` is there if a strategy was asked for: what is predicted with it.
@@ -84,7 +84,8 @@ class Finding:
         return {"topology": self.facts["topology"], "scheme": self.plan.scheme, **placed}
 
     def baselines(self, rate: str = "25 Gbit/s") -> list[dict[str, Any]]:
-        """What it is compared with (TopoOpt, section 5.1): itself first, then the other networks for as many servers.
+        """Compare it with other networks (TopoOpt, section 5.1): itself first, then the other networks for as many
+        servers.
 
         Args:
             rate: of each interface; the ``rate`` of the strategy, if one was asked for.

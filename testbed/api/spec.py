@@ -57,14 +57,14 @@ def _written(text: str) -> Iterator[str]:
 
 
 def _text(key: str, value: object) -> str:
-    """Text is YAML already, as in ``--set``."""
+    """Write a value of ``--set``: text is YAML already."""
     if isinstance(value, str):
         return value
     return _yaml(f"set: {key}", [value], in_a_line=True)[1:-1]
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes the same list twice where it is there twice: specs have no aliases."""
+    """Dumper that writes the same list twice where it is there twice: specs have no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True

@@ -19,7 +19,7 @@ Failed = Callable[[OSError], None]
 
 
 def guard() -> tuple[TextIO, TextIO]:
-    """Put streams in place of ``sys.stdout`` and ``sys.stderr`` that write to the same files, and give them.
+    """Put streams in place of ``sys.stdout`` and ``sys.stderr`` that write to the same files, and return them.
 
     A reader that leaves, as head does, changes nothing: the command goes on, and its exit code is its own. (Typer would
     make it 1, or not, as the pipe happens to be closed before the last write or after it.) A terminal that closes is a
@@ -75,10 +75,7 @@ class _File(io.FileIO):
 
 
 def _refuse(error: OSError) -> None:
-    """
-    Raises:
-        OutputError: somebody may still want to know.
-    """
+    """Refuse to go on without standard output."""
     if error.errno != errno.EPIPE and not interrupt.told():
         reason = (error.strerror or str(error)).lower()
         raise OutputError(

@@ -1,4 +1,4 @@
-"""The kernel's bytes on each link against the forest's."""
+"""Bytes on each link by the kernel's count, against the forest's."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def together(seen: Seen) -> list[tuple[int, ...]]:
 
 
 def judge(links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], spoilt_bytes: float) -> Check:
-    """The kernel's bytes on each link against the forest's, headers included in both, as a share of what the busiest
-    link carried, its burst included: the burst's headers and acknowledgements are not known to the byte.
+    """Judge the kernel's bytes on each link against the forest's, headers included in both, as a share of what the
+    busiest link carried, its burst included: the burst's headers and acknowledgements are not known to the byte.
 
     ``groups`` holds positions in ``links``: those among which traffic is shared by chance are compared together. A link
     may carry its ``extra_bytes`` more, what TCP has added by its own count (what was sent again is judged by itself),
