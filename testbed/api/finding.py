@@ -61,14 +61,14 @@ class Finding:
 
     @property
     def arm(self) -> dict[str, str] | None:
-        """An arm of a spec; None if its AllReduce is no scheme, because a part of the servers reduces by itself."""
+        """Arm of a spec for it; None if its AllReduce is no scheme, because a part of the servers reduces by itself."""
         if self.facts["scheme"] is None:
             return None
         return {"topology": self.facts["topology"], "scheme": self.facts["scheme"]}
 
     @property
     def hybrid_arm(self) -> dict[str, str] | None:
-        """An arm's keys, where a strategy places operators: one for which the same is found, or else the network and
+        """Keys of an arm, where a strategy places operators: one for which the same is found, or else the network and
         the rings themselves. None also where the network's expression would be too long."""
         if self.plan is None or self.plan.is_data:
             return None
@@ -129,7 +129,7 @@ class Finding:
         }
 
     def topology(self, rate: str = "1 Gbit/s", links: Mapping[str, Any] | str | None = None) -> Topology:
-        """The network, as :func:`testbed.topology` builds it.
+        """Build the network, as :func:`testbed.topology`.
 
         Raises:
             SpecError: the rate or a link makes no sense.

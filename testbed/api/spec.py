@@ -18,7 +18,7 @@ Spec: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 
 @contextmanager
 def words_of(spec: Spec, changes: Mapping[str, object] | None) -> Iterator[list[str]]:
-    """The words of a command line that name a spec and its changes, at their end; a dict is in a file meanwhile.
+    """Make the words of a command line that name a spec and its changes, at their end; a dict is in a file meanwhile.
 
     Raises:
         SpecError: YAML has no word for a value, or a dict has no name.
@@ -36,7 +36,8 @@ def words_of(spec: Spec, changes: Mapping[str, object] | None) -> Iterator[list[
 
 @contextmanager
 def _written(text: str) -> Iterator[str]:
-    """A file in the current directory, from which relative paths in it start; errors do not name it."""
+    """Write a spec into a file in the current directory, from which relative paths in it start; errors do not name
+    it."""
     try:
         file = tempfile.NamedTemporaryFile(  # noqa: SIM115  # closed below
             "w", encoding="utf-8", dir=Path.cwd(), prefix="spec-", suffix=".yaml"

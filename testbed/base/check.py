@@ -9,9 +9,9 @@ NUMBERS = ("gst", "jct", "throughput", "iterations", "waiting")
 GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
 ALL = NUMBERS
 MACHINE = "end other programs, or ask less of this machine: slower links, or fewer hosts (testbed doctor --capacity)"
-"""A remedy where this machine was too busy or too slow."""
+"""Remedy where this machine was too busy or too slow."""
 LOWER_BOUND = "lower bound"
-"""The check that no number is less than it can be, whoever makes it."""
+"""Name of the check that no number is less than it can be, whoever makes it."""
 WHOLE_JOB = (JCT, THROUGHPUT, ITERATIONS, WAITING)
 """Numbers that cover computing as well as synchronising."""
 

@@ -12,7 +12,7 @@ Rows = Iterable[Sequence[str]]
 EMPTY = ("", "-")
 """Contents of a cell without a value."""
 GAP = 2
-"""Spaces between two columns."""
+"""Number of spaces between two columns."""
 SHORT, PROSE = 12, 24
 """The least characters of a column that wraps; and of one with text after the first one."""
 NO_ROOM = "no room for: {}. A wider terminal, a pipe and --json have all columns."

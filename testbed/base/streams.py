@@ -57,7 +57,7 @@ def _guarded(stream: TextIO, failed: Failed) -> TextIO:
 
 
 class _File(io.FileIO):
-    """A file that is gone after the first write that fails: what is written later, also at Python's end, is dropped."""
+    """File that is gone after the first write that fails: what is written later, also at Python's end, is dropped."""
 
     def __init__(self, number: int, failed: Failed) -> None:
         super().__init__(number, "wb", closefd=False)

@@ -1,4 +1,5 @@
-"""Being served before the processes that are measured: what is done to a trial must be done when it is due."""
+"""Urgency of threads, which are served before the processes that are measured: what is done to a trial must be done
+when it is due."""
 
 from __future__ import annotations
 

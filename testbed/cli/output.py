@@ -17,7 +17,7 @@ from testbed.base.columns import fitted, tabbed, wrapped
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 COLOURS = {"green": ("VALID", "better"), "yellow": ("UNWATCHED",), "red": ("INVALID", "worse"), "bold red": ("FAILED",)}
-"""Words that a verdict may be."""
+"""Colours of words that a verdict may be."""
 
 
 def print_json(value: object) -> None:

@@ -61,7 +61,7 @@ def experiments(claims: Sequence[Claim], full: bool) -> list[Experiment]:
 
 
 def source(experiment: Experiment, full: bool, overrides: Sequence[str] = ()) -> Source:
-    """The spec of an experiment in a mode, changed by ``overrides``.
+    """Read the spec of an experiment in a mode, changed by ``overrides``.
 
     Raises:
         MissingToolError: the specs are not installed.

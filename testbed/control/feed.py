@@ -44,8 +44,8 @@ class Feed:
     """
 
     def __init__(self, samples: Mapping[str, Path | None], most_bytes: int = MOST_BYTES) -> None:
-        """``samples`` is each process's file, by its name: workers by rank, then the others; None for a process that
-        writes none. Of each file the first ``most_bytes`` are read."""
+        """Prepare to read files. ``samples`` is each process's file, by its name: workers by rank, then the others;
+        None for a process that writes none. Of each file the first ``most_bytes`` are read."""
         self.running: Sequence[str] = list(samples)
         self.postponed: Sequence[str] = []
         self.exited_s: dict[str, float] = {}
@@ -68,7 +68,7 @@ class Feed:
         return next((process for process in self.running if process not in self._silent), None)
 
     def look(self) -> None:
-        """Take in what the first process has written since."""
+        """Read what the first process has written since."""
         with self._lock:
             first = self.first
             if first is not None and first != self._followed:

@@ -46,7 +46,7 @@ class NetworkMonitor:
         self._rates, self._taken = BackgroundRates(self._topology), dict[int, float]()
         self._shaped = self._told = nominal(self._topology)
         self._settled = 0
-        """How many events are done of those that :attr:`_shaped` knows."""
+        """Number of events that are done of those that :attr:`_shaped` knows."""
 
     def look(self, feed: Feed) -> float:
         """Tell of links that have another rate since the last look. Before the trial begins, links carry bursts that

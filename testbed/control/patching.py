@@ -31,7 +31,8 @@ from testbed.topologies.model import Topology
 
 
 class Patching:
-    """Carries out moves in the lab; use in ``with``, around the conductor and the thread that asks both.
+    """Controller that carries out moves in the lab; use in ``with``, around the conductor and the thread that asks
+    both.
 
     Attributes:
         records: what was asked for in band, as it went.

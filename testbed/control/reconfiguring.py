@@ -65,7 +65,7 @@ class Reconfiguring:
     is_urgent = True
 
     def __init__(self, lab: Lab, topology: Topology, asked: Reconfiguration, path: Path) -> None:
-        """``topology`` is what is up; processes connect to ``path``.
+        """Listen for processes, which connect to ``path``; ``topology`` is what is up.
 
         Raises:
             OSError: the system refuses.
@@ -92,7 +92,7 @@ class Reconfiguring:
         self._note_carried()
 
     def look(self, feed: Feed) -> float:
-        """Begin with the trial."""
+        """Begin to reconfigure when the trial begins."""
         feed.look()
         self._began_s = feed.begun_s
         return LOOK_S if feed.begun_s is None else math.inf
@@ -185,7 +185,7 @@ class Senders:
     """
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
-        """``names`` are those of the network's nodes, by number.
+        """Listen at ``path``. ``names`` are those of the network's nodes, by number.
 
         Raises:
             OSError: the system refuses.
@@ -197,7 +197,7 @@ class Senders:
         self._poll.register(self._listener, select.POLLIN)
         self._socks: dict[int, socket.socket] = {}
         self._node: dict[int, int] = {}
-        """By descriptor, as it has said."""
+        """Node of the process at each descriptor, as it has said."""
         self.sent = Carried(self.none(), self.none())
 
     def none(self) -> Bytes:

@@ -27,8 +27,8 @@ from testbed.trial.job import Job
 from testbed.workloads.sync.cost import Releases
 
 MOST_MOMENTS = 16
-"""The most moments of workers from each of which what cannot have left before is added up; with more workers, evenly
-spread."""
+"""The most of the workers' moments from which bytes that cannot have left before are added up; with more workers,
+evenly spread ones."""
 
 MOVING = frozenset(name for name, kind in PERTURBATIONS.items() if kind.moves_circuits)
 """Kinds of events that move circuits."""

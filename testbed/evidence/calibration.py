@@ -32,7 +32,8 @@ LEAST_BITS = 5_000_000
 """The least bits of a burst over a slower link. It has no data of another burst in its acknowledgements' way."""
 
 STRAYS = 1.2
-"""Three standard deviations of the median of 11 values, in standard deviations of one (1.25 / sqrt(11))."""
+"""Allowed stray of the median of 11 values: three of its standard deviations, in standard deviations of one value (1.25
+/ sqrt(11))."""
 
 
 @dataclass(frozen=True)

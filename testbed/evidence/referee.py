@@ -1,6 +1,6 @@
-"""Checks a trial's weights against those of one process that does the same work: for a model that is trained,
-single-process SGD, or, where each gradient is an update of its own, the same updates in the same order. A task says how
-(:mod:`testbed.workloads.tasks`). It runs in a process of its own that sleeps while trials are measured.
+"""Referee that checks a trial's weights against those of one process that does the same work: for a model that is
+trained, single-process SGD, or, where each gradient is an update of its own, the same updates in the same order. A task
+says how (:mod:`testbed.workloads.tasks`). It runs in a process of its own that sleeps while trials are measured.
 
 The process is kept between trials, so that torch is imported and each distinct training is repeated only once. It ends
 with its standard input, or with the harness, however that ends.

@@ -37,10 +37,11 @@ certificate allows."""
 ITERATIONS = 3
 """Iterations of a step, of which the first is warm-up."""
 PACE_S, PACE_S_PER_BYTE = 0.05, 1.2e-9
-"""The time of computing. Meanwhile a worker makes its values and checks the last sums: 1 ns a byte on a core."""
+"""Seconds of computing, fixed and for each byte. Meanwhile a worker makes its values and checks the last sums: 1 ns a
+byte on a core."""
 STEP = 2**0.5
 GUESS_BPS_PER_CORE = 4e9
-"""The rate at which the first network begins: of all its links together, per core."""
+"""Rate per core, of all its links together, at which the first network begins (bit/s)."""
 FASTEST_BPS, LEAST_BPS, MOST_BPS = 20_000_000_000, 100_000_000, 10**12
 """The highest rate of a link, and the lowest and highest of all links together."""
 LOST = 1.15

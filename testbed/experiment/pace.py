@@ -33,7 +33,7 @@ ROOM = 2.0
 """Ratio of the pace to the time that the gradients of all workers take: a worker that is alone has the caches and the
 memory to itself, and other programs need some of the cores, too."""
 STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-"""Paces in each power of ten."""
+"""Numbers to which paces are rounded in each power of ten."""
 
 
 def fit(source: Source, cores: float | None = None, *, part: bool = False) -> Source:

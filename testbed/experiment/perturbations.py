@@ -26,7 +26,8 @@ def check(
     folder: Path,
     processes: Mapping[str, int] | None = None,
 ) -> None:
-    """``processes`` are those of all jobs with their nodes, where the plan is that of one of several.
+    """Check perturbations. ``processes`` are those of all jobs with their nodes, where the plan is that of one of
+    several.
 
     Raises:
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.

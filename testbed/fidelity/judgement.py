@@ -76,7 +76,7 @@ def abouts() -> tuple[About, ...]:
 
 
 SOUND = (lower_bound.ABOUT.name, wire.ABOUT.name, read_back.ABOUT.name)
-"""The checks that must have been made, and have passed, for a bound to be trusted."""
+"""Names of the checks that must have been made, and have passed, for a bound to be trusted."""
 FASTEST = 1.01
 """Most of what its rate allows that any burst may have reached for that. Bursts of one second over links of 50 to 500
 Mbit/s came within 0.2 % of iperf3's rate."""

@@ -39,8 +39,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def together(seen: Seen) -> list[tuple[int, ...]]:
-    """Positions in ``seen.links`` of links whose bytes theory knows only together; acknowledgements, bursts and
-    background flows are shared like gradients."""
+    """Find the positions in ``seen.links`` of links whose bytes theory knows only together; acknowledgements, bursts
+    and background flows are shared like gradients."""
     topology = seen.trial.topology
     used = [pair for phase in seen.course.phases for pair in phase.job.kind.pairs(phase.job.plan)]
     if topology.panels is None:  # over circuits nothing is shared by hashing

@@ -73,7 +73,7 @@ def _insist(act: Callable[..., None], name: str, folder: int) -> None:
 
 
 def _unbar(name: str, folder: int) -> None:
-    """Take away what keeps us from a folder's or a regular file's removal, if it is ours to take away."""
+    """Take away what keeps a folder or a regular file from being removed, if it is ours to take away."""
     mode = _mode(name, folder)
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         return

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from testbed.machine.monitor import Watch
 
 BUCKET_S = 0.001
-"""Depth of a shaper's bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
+"""Depth of a shaper's bucket in seconds at the link's rate: no 10 ms carry more than 10 % above the rate.
 
 How late the timer may be without loss of rate. Measured on two virtual cores, 200 Mbit/s and 1 Gbit/s: a link carries
 99.6 % of its rate with 0.5 ms, 99.8 to 99.9 % with 1 ms, all of it with 2 ms.
 """
 BUCKET_PACKETS = 2
-"""The least depth in full packets, for slow links."""
+"""The least depth of a bucket in full packets, for slow links."""
 FIRST_S = 0.03
 """Seconds in which the slowest link carries the bytes of a connection's first window, where nothing is lost:
 acknowledgements may wait as long, behind data in their direction."""
@@ -95,7 +95,7 @@ class Impairment:
             )
 
     def __str__(self) -> str:
-        """``delay 1 ms, loss 1 %``."""
+        """Write the impairment: ``delay 1 ms, loss 1 %``."""
         times = (("delay", self.delay_s), ("jitter", self.jitter_s))
         shares = (("loss", self.loss), ("reorder", self.reorder))
         words = [f"{name} {value_s * 1e3:g} ms" for name, value_s in times if value_s]
@@ -103,12 +103,12 @@ class Impairment:
         return ", ".join(words) or "no impairment"
 
     def __bool__(self) -> bool:
-        """Whether it does anything at all."""
+        """Whether the link does anything to packets at all."""
         return self != Impairment()
 
     @property
     def every_packet(self) -> bool:
-        """Whether it decides about each packet on the wire, and not only about when a large one arrives."""
+        """Whether the link decides about each packet on the wire, and not only about when a large one arrives."""
         return bool(self.loss or self.reorder)
 
 
@@ -118,7 +118,7 @@ class LinkSettings:
 
     mtu: int = 1500
     queue_bytes: int = 64 * 2**20
-    """Room at each egress before packets are dropped."""
+    """Bytes of room at each egress before packets are dropped."""
     jitter_s: float = 0.0
     """Jitter, as in :class:`Impairment`, for every link and both directions; so are ``loss`` and ``reorder``."""
     loss: float = 0.0
@@ -126,9 +126,10 @@ class LinkSettings:
     seed: int = 1
     """Seed of what is drawn at random about packets; each directed link draws its own."""
     shaped: bool = True
-    """False leaves every link as fast as the machine moves packets."""
+    """Whether rates are limited; False leaves every link as fast as the machine moves packets."""
     congestion_control: str | None = None
-    """The default of every node, for programs that do not choose their own; None leaves the kernel's."""
+    """Congestion control of every node by default, for programs that do not choose their own; None leaves the
+    kernel's."""
     mark_at_bytes: int | None = None
     """The length of a queue from which what enters it is marked by ECN; None marks nothing."""
     disturbed: bool = False
@@ -217,7 +218,7 @@ class Patched:
 
 
 class Lab(Protocol):
-    """Bring a network up, run processes on it, read what happened, take it down. One network at a time.
+    """A lab: brings a network up, runs processes on it, reads what happened, takes it down. One network at a time.
 
     These are all the methods that the rest of testbed calls. It is told of a lab that is not open by its
     :class:`testbed.lab.place.Place`.
@@ -287,7 +288,7 @@ class Lab(Protocol):
         """
 
     def agent(self) -> list[str]:
-        """A command that, called in the lab with ``HOST COMMAND...`` added, runs that command on that host: what
+        """Return a command that, called in the lab with ``HOST COMMAND...`` added, runs that command on that host: what
         programs take in place of ssh to start others on other machines."""
 
     def launch(self, workers: Sequence[Launch]) -> None:
@@ -298,7 +299,7 @@ class Lab(Protocol):
         """
 
     def exits(self) -> list[Exit]:
-        """Processes of :meth:`launch` that ended since the last call; does not wait."""
+        """List processes of :meth:`launch` that ended since the last call; does not wait."""
 
     def stopped(self) -> list[str]:
         """Names of processes of :meth:`launch` that were stopped by a signal, and do not run."""
@@ -307,7 +308,7 @@ class Lab(Protocol):
         """End every process of :meth:`launch` now."""
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        """Change what directed links do to packets while the network is up; returns when they do so.
+        """Change what directed links do to packets while the network is up; return when they do so.
 
         Packets already on their way keep their time. :meth:`describe` tells of it from then on.
 

@@ -97,7 +97,7 @@ class Queues:
 
 @dataclass(frozen=True)
 class Way:
-    """From an address of one node to an address of another: over one link, or between NICs of two hosts."""
+    """A way from an address of one node to an address of another: over one link, or between NICs of two hosts."""
 
     src: int
     dst: int

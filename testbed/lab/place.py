@@ -63,7 +63,7 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Place:
-    """A lab, as its folder declares it; what does not fit a lab, its subclass overrides.
+    """A lab, as its folder declares it; a subclass overrides what does not fit its lab.
 
     Attributes:
         name: what a spec's ``lab`` and ``--backend`` say.

@@ -38,7 +38,7 @@ class Launch:
 
 
 def need_torch(workers: Sequence[Launch]) -> bool:
-    """Whether one of some workers has a use for PyTorch; a program imports its own."""
+    """Whether any of some workers has a use for PyTorch; a program imports its own."""
     return any(worker.torch for worker in workers if not worker.program)
 
 
@@ -96,10 +96,10 @@ class Running(Protocol):
     """A program that was started on a node beside the workers."""
 
     def signal(self, number: int) -> object:
-        """Send a signal to it and to the processes that it started."""
+        """Send a signal to the program and to the processes that it started."""
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; the exit status, or minus the signal that ended it.
+        """Wait for its end; return the exit status, or minus the signal that ended it.
 
         Raises:
             LabError: it did not end in time.
@@ -110,9 +110,9 @@ class Command(Protocol):
     """A command that a person runs on a node; readable for select() when it ends."""
 
     def signal(self, number: int) -> object:
-        """Send a signal to it and to the processes that it started."""
+        """Send a signal to the command and to the processes that it started."""
 
     def fileno(self) -> int: ...
 
     def wait(self) -> int:
-        """Wait for its end; the exit status, or minus the signal that ended it."""
+        """Wait for its end; return the exit status, or minus the signal that ended it."""

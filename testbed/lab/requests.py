@@ -25,7 +25,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Union, get_arg
 from testbed.base.errors import LabError
 
 FILES = "files"
-"""An argument of this name is open files, which go beside what is sent."""
+"""Name of an argument that is open files, which go beside what is sent."""
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _Answer = TypeVar("_Answer", covariant=True)

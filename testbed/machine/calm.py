@@ -35,7 +35,7 @@ STOLEN = 0.05
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds of CPU time, over all cores that we may use, since boot; those of ours include children that ended."""
+    """CPU times in seconds, over all cores that we may use, since boot; ours include children that ended."""
 
     at_s: float
     idle_s: float
@@ -82,7 +82,7 @@ class Lookout:
         self._since = self._read() if self._quiet_s else None
 
     def wait(self, tell: Callable[[str], None]) -> dict[str, Any] | None:
-        """Wait until the machine is calm, or for as long as there is patience; ``tell`` is told for what.
+        """Wait until the machine is calm, or for as long as there is patience; ``tell`` is called with the reason.
 
         Returns:
             what a trial's record has of it: for how long, whether it was calm then, and what was seen at worst; None
@@ -141,7 +141,8 @@ def read_machine() -> Reading:
 
 
 def used_ticks(proc: Path, root: int) -> int:
-    """The CPU time of a process, all that descend from it, and those of theirs that have ended (proc_pid_stat(5))."""
+    """Count the CPU time of a process, all that descend from it, and those of theirs that have ended
+    (proc_pid_stat(5))."""
     used: dict[int, int] = {}
     children: dict[int, list[int]] = {}
     for entry in os.scandir(proc):

@@ -22,7 +22,7 @@ PERIOD_S = 0.05
 
 @dataclass
 class CpuLog:
-    """Seconds of CPU time, over all cores that we may use, counted since boot: one entry for each reading.
+    """Log of CPU time in seconds, over all cores that we may use, counted since boot: one entry for each reading.
 
     ``at_s`` is on the clock of time.monotonic, as the workers' samples are. ``throttled_s`` is for how long quotas have
     kept processes from cores: 0 where no group has a quota, NaN where that is not known.
@@ -44,7 +44,7 @@ class CpuLog:
 
 
 def read_cpu(text: str, cores: Collection[int], ticks_per_s: int = 100) -> tuple[float, float, float]:
-    """(idle, steal, total) CPU seconds since boot, summed over ``cores``, from the text of /proc/stat (proc(5)).
+    """Read (idle, steal, total) CPU seconds since boot, summed over ``cores``, from the text of /proc/stat (proc(5)).
 
     Waiting for a disk is idle; guest time is already part of user time.
     """
@@ -96,8 +96,8 @@ class Watch(Protocol):
 
 
 class Monitor:
-    """Reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its end, and in
-    another looks at processes, as :class:`testbed.machine.processes.ProcessWatch`.
+    """Monitor that reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its
+    end, and in another looks at processes, as :class:`testbed.machine.processes.ProcessWatch`.
 
     Args:
         roots: by name, the PID of each process that runs now.

@@ -95,7 +95,7 @@ class Standing:
             self.stopped_s, self.starved_s, self.waited_s = (one[::2] for one in counted)
 
     def inside(self, windows: Sequence[tuple[float, float]], counted: Sequence[float]) -> np.ndarray:
-        """float64[windows]: how much one of the counts grew inside each window (start, end)."""
+        """Growth of one of the counts inside each window (start, end), float64[windows]."""
         edges = np.asarray(windows, np.float64).reshape(-1, 2)
         if len(self.at_s) < 2:
             return np.zeros(len(edges))
@@ -120,7 +120,7 @@ class ProcessLog:
         return self.looks / (self.looked_s - self.begun_s) if self.looked_s > self.begun_s else 0.0
 
     def look(self, now_s: float) -> None:
-        """Note that all were looked at."""
+        """Note that all processes were looked at."""
         if self.looks and now_s - self.looked_s > GAP_S:
             self.gaps.append((self.looked_s, now_s))
         self.begun_s = self.begun_s if self.looks else now_s
@@ -205,7 +205,7 @@ class ProcessWatch:
         return min(LONGEST_S, max(PERIOD_S, self._cost_s / SHARE)) * random.uniform(0.5, 1.5)
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for tree in self._trees.values():
             tree.close()
         self._trees.clear()
@@ -244,7 +244,7 @@ class _Files:
             os.close(file)
 
     def close(self, paths: Iterable[str] | None = None) -> None:
-        """Give these back, or all."""
+        """Close the files at these paths, or all."""
         for path in list(self._open if paths is None else paths):
             if (file := self._open.pop(path, None)) is not None:
                 os.close(file)
@@ -257,7 +257,7 @@ class _Freezers:
     def __init__(self, files: _Files, mounts: Path = Path("/proc/mounts")) -> None:
         self._files = files
         self._mounted: dict[bool, str] = {}
-        """Where each version is, the second one under True."""
+        """Mount point of each version, the second one under True."""
         for line in mounts.read_text().splitlines():
             _, place, kind, options, *_ = line.split()
             if kind == "cgroup2" or (kind == "cgroup" and "freezer" in options.split(",")):
@@ -299,7 +299,7 @@ class _Process:
         self._frozen_by = freezers.of(pid)
         self._stat = f"/proc/{pid}/stat"
         self._threads: dict[int, str] = {}
-        """The files of their waits."""
+        """Paths of the files that tell of the threads' waits, by thread."""
         self._waited_ns: dict[int, int] = {}
         self._busy: set[int] = set()
         """Threads that have waited since the last refresh but one; others are read at refreshes only."""

@@ -97,7 +97,7 @@ class Capacity:
 
 
 def capacity(topology: Topology, events: Sequence[Mapping[str, Any]]) -> Capacity:
-    """The rates of a trial's links.
+    """Compute the rates of a trial's links.
 
     Args:
         topology: the network as it was built.

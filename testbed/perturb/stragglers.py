@@ -34,7 +34,7 @@ class Workers:
     folder: Path
 
     def chosen(self, names: Sequence[str] | None) -> list[int]:
-        """The ranks on these hosts; all where no names are given.
+        """Ranks on these hosts; all where no names are given.
 
         Raises:
             SpecError: there is no such host.

@@ -51,13 +51,13 @@ class Bystander:
         self._job, self._files, self._lab = job, files, lab
         self._gone: list[Exit] = []
         self._returned: list[Exit] = []
-        """Of processes that were started again."""
+        """Exits of processes that were started again."""
         self._fenced: list[Exit] = []
-        """Those of them that had stood still, and were ended here."""
+        """Exits of processes that had stood still, and were ended here to be started again."""
         self._still_s: dict[str, float] = {}
-        """Since when processes stand still,"""
+        """Moments since when processes stand still."""
         self._ending: set[str] = set()
-        """and which of them are ended here now."""
+        """Processes that stand still and are ended here now."""
         self._looked_s = -math.inf
         self._killed: set[str] = set()
         self._read = 0

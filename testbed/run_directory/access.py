@@ -130,7 +130,7 @@ def lock_exclusively(path: Path, folder: int) -> int:
 
 
 def _lock_soon(lock: int) -> None:
-    """Lock exclusively. Who looks whether a run goes on has the lock for a moment; a run has it for long.
+    """Lock exclusively. A process that looks whether a run goes on has the lock for a moment; a run has it for long.
 
     Raises:
         BlockingIOError: somebody has it for longer than :data:`MOMENT_S`.

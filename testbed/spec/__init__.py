@@ -25,7 +25,7 @@ FIT = "fit"
 """Word in place of a number that is to be found: a profile's scale, the least that this machine carries
 (:mod:`testbed.capacity.fit`), or the paces of training, which this machine keeps (:mod:`testbed.capacity.pace`)."""
 STAND_IN_S = 0.001
-"""The pace with which a spec is checked until one is chosen."""
+"""Pace (s) with which a spec is checked until one is chosen."""
 __all__ = ["Arm", "Source", "Spec", "load", "read"]
 
 

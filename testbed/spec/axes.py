@@ -97,7 +97,7 @@ class Place:
     inner: tuple[Any, ...] = ()
 
     def check(self, written: Any) -> Plain:
-        """The value in base units.
+        """Check a value, and return it in base units.
 
         Raises:
             ValidationError: the schema refuses it.
@@ -111,7 +111,7 @@ class Place:
 
 
 class Finder:
-    """Looks for swept fields; mistakes are gathered in ``problems``.
+    """Finder of swept fields; mistakes are gathered in ``problems``.
 
     Args:
         name: what errors call the spec.
@@ -124,7 +124,7 @@ class Finder:
         self.problems: list[SpecError] = []
 
     def find(self, settings: dict[object, object]) -> list[Axis]:
-        """The swept fields, in the order written; ranges that are short for a list are replaced by it in
+        """Find the swept fields, in the order written; ranges that are short for a list are replaced by it in
         ``settings``."""
         return list(self._group(Spec, settings, (), ()))
 

@@ -14,7 +14,7 @@ MOST_UPDATES = 5_000
 """The most updates of a batch. Ordering compares all that wait with each other, so time grows with the square of their
 number."""
 LARGEST_BYTES = 1 << 20
-"""The most bytes of a file: a batch of that many updates has a third of it."""
+"""The most bytes of a file: a batch of :data:`MOST_UPDATES` has a third of it."""
 
 
 def _not_too_many(value: object) -> object:

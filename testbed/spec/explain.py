@@ -45,7 +45,7 @@ _KEY = "[key]"
 """Word that pydantic puts after a key of a mapping that is wrong itself."""
 
 ANY_TEXT = "'text'"
-"""An example of text of which no other is known."""
+"""Example of a text of which no other example is known."""
 MOST_SHOWN = 8
 """The most mistakes that are listed; with more, the file is probably something else than a spec."""
 

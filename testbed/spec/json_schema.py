@@ -95,13 +95,13 @@ def schema() -> Json:
 
 
 class _Walk:
-    """Makes the schema of each group of keys once."""
+    """Walk over the types, which makes the schema of each group of keys once."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Json] = {}
 
     def group(self, group: type[Group], swept: bool) -> Json:
-        """The keys of a group; with ``swept``, a list or a range may stand for one value."""
+        """Make the schema of a group of keys; with ``swept``, a list or a range may stand for one value."""
         types, told = hints(group), keys(group)
         properties = {
             key.name: self._key(key, field, types[name], swept and key.name not in FIXED)

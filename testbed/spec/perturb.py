@@ -18,7 +18,8 @@ from testbed.perturb.registry import PERTURBATIONS
 
 
 def _contention(p1: float, p25: float, p33: float, p5: float, p10: float) -> dict[str, Any]:
-    """Probabilities of rates, as shares of 10 Gbit/s, for 1, 2.5, 3.3, 5 and 10: with 9, 3, 2, 1 and 0 other flows."""
+    """Make a perturbation of rates, with the probabilities of 1, 2.5, 3.3, 5 and 10 Gbit/s out of 10: with 9, 3, 2, 1
+    and 0 other flows."""
     drawn = {0.1: p1, 0.25: p25, 0.33: p33, 0.5: p5, 1.0: p10}
     return {"kind": "rates", "every": "5 s", "shares": {share: p for share, p in drawn.items() if p}}
 

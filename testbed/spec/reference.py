@@ -139,7 +139,7 @@ def keys(group: type[Group]) -> tuple[Key, ...]:
 
 
 def hints(group: type[Group]) -> dict[str, Any]:
-    """The type of each field, with what is said about it."""
+    """Find the type of each field, with what is said about it."""
     found = get_type_hints(group, include_extras=True)
     return {name: found.get(name, field.annotation) for name, field in group.model_fields.items()}
 

@@ -142,7 +142,7 @@ def _label(arm: Mapping[Any, Any]) -> str:
 
 
 def _stand_in(wanted: Sought, number: int) -> dict[str, Any]:
-    """Settings of an arm of as many hosts and interfaces; all holds on them that does not depend on what is found.
+    """Make settings of an arm of as many hosts and interfaces; all holds on them that does not depend on what is found.
     Those of one ``number`` differ from those of another, as arms must."""
     strategy = {"rest": "all"} if wanted.search else wanted.given
     if wanted.panels is None:

@@ -1,4 +1,4 @@
-"""Reading YAML strictly: no tags, duplicate keys, aliases, huge numbers or huge files; errors name the line."""
+"""Strict reader of YAML: no tags, duplicate keys, aliases, huge numbers or huge files; errors name the line."""
 
 from __future__ import annotations
 

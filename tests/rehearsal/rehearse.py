@@ -62,7 +62,7 @@ def looked_at(rehearsal: Rehearsal) -> list[Snapshot]:
 
 def prepare(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
     """Prepare the hosts: only looked at, which changes nothing; in earnest; and again, which has nothing left to do.
-    Return how many of these steps went wrong."""
+    Return how many steps went wrong, plus how many hosts were changed by looking."""
     inventory = ("--inventory", str(rehearsal.inventory))
     wrong = _step(rehearsal, "prepare, only looked at", "hosts", "prepare", "--check", *inventory)
     wrong += _changed(rehearsal, before)

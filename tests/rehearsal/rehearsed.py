@@ -1,4 +1,4 @@
-"""Inside the sandbox of rehearsed hosts: its first process, which makes them, and theirs, which run sshd.
+"""Sandbox of rehearsed hosts, from inside: its first process, which makes them, and theirs, which run sshd.
 
 Usage: ``python -P -m tests.rehearsal.rehearsed FOLDER``, in namespaces of its own, with the clone's root in
 ``PYTHONPATH``; prints the hosts' PIDs.

@@ -31,7 +31,7 @@ class Door:
     def __init__(self, server: HTTPServer, most: int = MOST_CONNECTIONS) -> None:
         self._server, self._most = server, most
         self._streams: dict[IOStream, bool] = {}
-        """By connection, oldest first, whether it has shown the token."""
+        """Whether each connection has shown the token, oldest first."""
         self._sockets: list[socket.socket] = []
 
     def open(self, sockets: Sequence[socket.socket]) -> None:
@@ -41,7 +41,7 @@ class Door:
             self._listen(listener)
 
     def close(self) -> None:
-        """Accept no more."""
+        """Accept no more connections."""
         for listener in self._sockets:
             IOLoop.current().remove_handler(listener)
             listener.close()

@@ -21,7 +21,7 @@ from testbed.interactive.watch import looking
 
 REST_S = 10.0
 REST_PER_S = 10
-"""Seconds of rest for each that making a page took."""
+"""Seconds of rest for each second that making a page took."""
 NICENESS = 19
 """Niceness of the process that makes a page: it takes the least of a core that others want."""
 LONGEST_S = 600.0

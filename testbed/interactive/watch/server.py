@@ -225,7 +225,7 @@ class Made(View):
 
 
 class Logs(View):
-    """The list of logs."""
+    """Page with the list of logs."""
 
     async def content(self, *_: str) -> tuple[str | bytes, str]:
         found = looking.logs(self.watched.run)
@@ -234,7 +234,7 @@ class Logs(View):
 
 
 class Log(View):
-    """The end of a log, as plain text: nothing in it is markup."""
+    """Page with the end of a log, as plain text: nothing in it is markup."""
 
     async def content(self, *names: str) -> tuple[str | bytes, str]:
         self.set_header("Content-Type", "text/plain; charset=utf-8")

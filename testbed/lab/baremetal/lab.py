@@ -42,7 +42,7 @@ def quiet(_: str) -> None:
 
 
 class BaremetalLab:
-    """Hosts that are there (see :class:`testbed.lab.base.Lab`); links are their training NICs.
+    """Lab of hosts that are there (see :class:`testbed.lab.base.Lab`); links are their training NICs.
 
     Args:
         inventory: the Ansible inventory.
@@ -352,7 +352,7 @@ class BaremetalLab:
         return Attached(self._machines.ssh(plan.hosts[node]), words, files)
 
     def fileno(self) -> int:
-        """Readable once a host is lost."""
+        """File descriptor that is readable once a host is lost."""
         return self._losses.fileno()
 
     def describe(self) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class Container:
         self._lock = threading.Lock()
 
     def run(self, program: Program, files: Files) -> tuple[int, Attached]:
-        """Start a program with the given standard input, output and error (the caller keeps them): its PID in the
-        container, and what tells of its end."""
+        """Start a program with the given standard input, output and error (the caller keeps them); return its PID in
+        the container, and what tells of its end."""
         status, theirs = socket.socketpair()
         with theirs:
             words, environment = list(program.words), dict(program.environment)

@@ -25,7 +25,7 @@ NO_HEALTHCHECK = {"test": ["NONE"]}
 """Setting that overrides the program that an image may have for Docker to run in each of its containers, again and
 again."""
 MOST_SAID = 4000
-"""Characters of what a command in an image prints."""
+"""The most characters that are kept of what a command in an image prints."""
 LAB, NODE, OWNER = "testbed.lab", "testbed.node", "testbed.owner"
 """Labels: the lab's id, the node's name, and the process that has made it."""
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
@@ -84,7 +84,7 @@ class Marked:
     lab: str
     owner: Owner
     state: str
-    """``created``, ``running``, ``exited``, ... as Docker says."""
+    """State as Docker says it: ``created``, ``running``, ``exited``, ..."""
 
 
 class Daemon:
@@ -143,7 +143,7 @@ class Daemon:
             self.api.import_image_from_data(archive, repository=repository, tag=tag)
 
     def start(self, name: str, image: str, settings: Mapping[str, Any], host: Mapping[str, Any]) -> str:
-        """Make a container and start it; its id. ``settings`` and ``host`` are as in Docker's API.
+        """Make a container and start it; return its id. ``settings`` and ``host`` are as in Docker's API.
 
         Raises:
             LabError: Docker refuses, or drops a limit.

@@ -36,12 +36,12 @@ FILES = {
 }
 FOLDERS = ("etc", "proc", "sys", "dev", "run", "root", "tmp")
 LONGEST_LINE = 300
-"""Characters of what an image says of why it cannot be a host."""
+"""The most characters of what an image says of why it cannot be a host."""
 INSIDE = "testbed.lab.docker.inside"
 
 
 def archive(root: Path = Path("/")) -> bytes:
-    """The local image's file system, as a tar that is the same whenever the machine is."""
+    """Make the local image's file system, as a tar that is the same whenever the machine is."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name in (*FOLDERS, *SYSTEM):

@@ -45,7 +45,7 @@ from testbed.machine.monitor import Monitor
 from testbed.topologies.model import Topology
 
 AT_ONCE = 8
-"""Containers that are started or removed at a time; Docker takes turns where it must."""
+"""Number of containers that are started or removed at a time; Docker takes turns where it must."""
 ARRIVAL_TIMEOUT_S = 30.0
 """Seconds in which Python is to start, in all containers together."""
 REMOVAL_TIMEOUT_S = 30.0
@@ -320,7 +320,8 @@ def _connect() -> Daemon:
 
 
 def for_all(action: Callable[[_T], object], things: Iterable[_T]) -> None:
-    """Call ``action`` with each, several at a time. Raises what the first that fails raises, once all are done."""
+    """Call ``action`` with each thing, several at a time. Raises what the first that fails raises, once all are
+    done."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         calls = [pool.submit(action, one) for one in things]
     for call in calls:

@@ -35,9 +35,9 @@ from testbed.lab.netns.on_nodes.attached import Attached, Files
 PREFIX, MARK = "testbed-docker-", "owner"
 LONGEST_MARK = 200
 Start = Callable[[str, list[str], Files], Attached]
-"""Starts a command on the host of that name."""
+"""Function that starts a command on the host of that name."""
 QUEUE = 1024
-"""Programs of a host that may knock at once: more wait until some were heard."""
+"""The most programs of a host that may knock at once: more wait until some were heard."""
 MOST_SILENT = 8
 """Connections to one host's socket that may be silent, before they say what they want; others wait outside until these
 speak, or are sent away."""
@@ -59,7 +59,7 @@ class Door:
 
 
 class Listener:
-    """Listens in a folder of its own, for each host, until closed."""
+    """Listener in a folder of its own, for each host, until closed."""
 
     def __init__(self, names: Sequence[str], start: Start) -> None:
         self._start = start
@@ -76,7 +76,7 @@ class Listener:
         self._thread.start()
 
     def path(self, name: str) -> str:
-        """The socket of a host."""
+        """Path of a host's socket."""
         return self._paths[name]
 
     def answer_calls(self) -> None:

@@ -39,7 +39,7 @@ from testbed.topologies.model import Topology
 
 AGENT = "testbed.lab.netns.on_nodes.agent"
 CALIBRATION_START_S = 30.0
-"""Seconds to start Python in, and what a busy machine adds; the rest of a calibration's time limit is what it is asked
+"""Seconds for starting Python, and what a busy machine adds; the rest of a calibration's time limit is what it is asked
 for, one by one."""
 NONE = -1
 """Value that is no process's PID."""
@@ -76,9 +76,9 @@ class NetnsLab:
         self._topology: Topology | None = None
         self._started: set[str] = set()
         self._inner: dict[str, int] = {}
-        """By name, the PIDs of processes of :meth:`launch` in the sandbox."""
+        """PIDs, in the sandbox, of processes of :meth:`launch`, by name."""
         self._outer: dict[str, int] = {}
-        """Their PIDs on this machine, as far as they were looked up."""
+        """PIDs of these processes on this machine, as far as they were looked up."""
         self._pairs: list[tuple[int, int]] = []
         self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         self._sandbox = SandboxProcess()

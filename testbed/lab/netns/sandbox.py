@@ -47,7 +47,7 @@ class Sandbox:
     """Requests that the caller can send (:data:`REQUESTS`), and the loop that answers them."""
 
     def __init__(self, channel: Channel, services: tuple[Path, ...]) -> None:
-        """``services`` are sockets that others on this machine listen on."""
+        """Prepare the sandbox. ``services`` are sockets that others on this machine listen on."""
         self._channel = channel
         self._network: BuiltNetwork | None = None
         self._patch: patch.Patch | None = None
@@ -96,7 +96,7 @@ class Sandbox:
         return None if left_s is None else 1e3 * left_s
 
     def _answer(self, name: str, named: Mapping[str, Any], files: Sequence[int]) -> Any:
-        """The result, or the error, of one request."""
+        """Carry out one request; return its result, or the error."""
         try:
             return REQUESTS.find(self, name, named=named, files=files)()
         except TestbedError as error:
@@ -117,7 +117,7 @@ class Sandbox:
 
     @request
     def up(self, blueprint: Blueprint) -> dict[str, Any]:
-        """Build and read back; what was read is returned summarised."""
+        """Build the network and read it back; return what was read, summarised."""
         self.down()
         _require(blueprint)
         lent, self._lent = self._lent, {}
@@ -150,8 +150,8 @@ class Sandbox:
 
     @request
     def impair(self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]) -> dict[str, Any]:
-        """Impair links from now on; ``routes`` are those of bridges, by the links that are to take a detour there. What
-        the description says of it from now on is returned."""
+        """Impair links from now on; ``routes`` are those of bridges, by the links that are to take a detour there.
+        Return what the description says of it from now on."""
         network, way = self._up(), self._impairing()
         try:
             self._impair(network, way, wanted, routes)
@@ -270,7 +270,7 @@ class Sandbox:
 
     @request
     def command_line(self, files: Sequence[int]) -> int:
-        """Start what the network's builder has for a person at a terminal; files as for :meth:`run`."""
+        """Start the command line of the network's builder for a person at a terminal; files as for :meth:`run`."""
         network = self._up()
         place = Place(network.blueprint.builder, network.home)
         return self._processes.call(place, network.command_line, files[:3], by_stream(files[3]), keep=True)
@@ -294,7 +294,7 @@ class Sandbox:
 
     @request
     def launch(self, workers: Sequence[Launch]) -> dict[str, int]:
-        """Fork the workers, or start the programs that run in their place; by name, their PIDs here."""
+        """Fork the workers, or start the programs that run in their place; return their PIDs here, by name."""
         torch = need_torch(workers)
         # All places first, so that all start at once.
         self._enclose([worker.node for worker in workers])

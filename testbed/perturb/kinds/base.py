@@ -91,7 +91,7 @@ class Context:
         return plan(self.topology)
 
     def random(self) -> np.random.Generator:
-        """Random numbers of this perturbation's own, so that adding another one leaves them as they were."""
+        """Make random numbers of this perturbation's own, so that adding another one leaves them as they were."""
         return np.random.default_rng([self.seed, self.number])
 
 
@@ -184,7 +184,7 @@ class Perturbation(Group):
         """
 
     def may_lengthen(self, workers: Workers) -> Sequence[int]:
-        """The ranks of those that may compute for longer; asked of those with the effect :data:`COMPUTING`.
+        """Ranks of workers that may compute for longer; asked of those with the effect :data:`COMPUTING`.
 
         Raises:
             SpecError: there is no such worker.

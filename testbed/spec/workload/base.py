@@ -173,7 +173,7 @@ class Synchronised(Workload):
         return replace(found, samples=batch)
 
     def check(self) -> None:
-        """Return only if what it names goes together.
+        """Check that what the workload names goes together.
 
         Raises:
             SpecError: it does not.
@@ -194,7 +194,7 @@ class Synchronised(Workload):
         raise NotImplementedError
 
     def refuse(self, own: Prepared | None, world: int) -> None:
-        """Return only if so many workers can do it, with the files that were prepared.
+        """Check that so many workers can do it, with the files that were prepared.
 
         Raises:
             SpecError: they cannot.

@@ -78,7 +78,7 @@ ACCELERATE = _Launcher(
 
 
 def without_launcher(words: Sequence[str], ranks: int) -> Started:
-    """The script that a command starts, with so many ranks; a command without a launcher as it is.
+    """Take the launcher away from a command, with so many ranks; a command without a launcher stays as it is.
 
     Raises:
         SpecError: the launcher is asked for something else than a rank on each host.

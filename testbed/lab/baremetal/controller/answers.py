@@ -24,13 +24,13 @@ MOST_OUTPUT_BYTES = 4 << 20
 LONGEST_ADDRESS = 15
 """Characters of the longest IPv4 address as text."""
 MOST_STREAMS = 10_000
-"""Ends of a trial's connections on one host; each host has a few with each other."""
+"""The most ends of a trial's connections on one host; each host has a few with each other."""
 FAR = 1e12
-"""Beyond every time, rate and count of CPU seconds that there can be."""
+"""Bound beyond every time, rate and count of CPU seconds that there can be."""
 
 
 def plain(text: str) -> str:
-    """Text that a terminal shows as it is; a long one is cut."""
+    """Make text that a terminal shows as it is; a long one is cut."""
     return printable(text[:LONGEST_TEXT])
 
 
@@ -230,7 +230,7 @@ def message(line: bytes) -> Result | Refusal | Event:
 
 
 def result(do: str, value: object) -> Any:
-    """The result of a request, as far as its form goes.
+    """Check the result of a request, as far as its form goes.
 
     Raises:
         HostError: it is of another kind.
@@ -261,7 +261,7 @@ def left(said: object) -> list[dict[str, str]]:
 
 
 def bursts(lines: Sequence[str], count: int) -> list[tuple[int, float]]:
-    """(place, bit/s) of bursts that have arrived, of ``count``.
+    """Parse lines of bursts that have arrived, of ``count``, to pairs (place, bit/s).
 
     Raises:
         HostError: a line says something else.

@@ -32,7 +32,7 @@ class Attached:
         return None
 
     def fileno(self) -> int:
-        """Readable when it has ended."""
+        """File descriptor that is readable when the command has ended."""
         return self._pidfd
 
     def wait(self) -> int:

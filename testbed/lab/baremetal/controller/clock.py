@@ -33,7 +33,7 @@ class Clock:
 
     exchanges: deque[Exchange] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Exchanges come in one thread, and samples, whose times they move, in another."""
+    """Lock of the exchanges: they come in one thread, and samples, whose times they move, in another."""
 
     def add(self, asked_s: float, said_s: float, answered_s: float) -> None:
         """Note an exchange: our clock, theirs, ours."""

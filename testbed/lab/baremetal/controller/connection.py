@@ -104,9 +104,9 @@ class Lost:
 
 
 class Connection:
-    """An agent that runs. ``on_event`` is called, in a thread of the connection, with what it tells unasked, and with
-    :class:`Lost`. The connection is ended if something comes that no agent says, or that ``on_event`` refuses by
-    HostError."""
+    """Connection to an agent that runs. ``on_event`` is called, in a thread of the connection, with what the agent
+    tells unasked, and with :class:`Lost`. The connection is ended if something comes that no agent says, or that
+    ``on_event`` refuses by HostError."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Connection:
         self._thread.start()
 
     def begin(self, call: Call[_T]) -> Pending[_T]:
-        """Send a request; the answer is to come.
+        """Send a request, and return the answer that is to come.
 
         Raises:
             LabError: the agent is gone.

@@ -57,16 +57,16 @@ class Fleet:
         self._began_s = time.monotonic()
         self._events: Counter[int] = Counter()
         self._known: dict[str, int] = {}
-        """Where each worker runs or ran."""
+        """Node on which each worker runs or ran."""
         self.logs: dict[int, CpuLog] = {}
         self.process_logs: dict[int, ProcessLog] = {}
         self.logical: Mapping[str, str] = {}
-        """For each address in use, that of the topology's plan."""
+        """Address of the topology's plan, for each address in use."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._compare, name="clocks", daemon=True)
 
     def begin(self) -> None:
-        """Compare clocks, and go on doing so."""
+        """Compare clocks, and go on doing so in a thread."""
         for one in self.connections:
             for _ in range(FIRST_EXCHANGES):
                 one.exchange()

@@ -64,7 +64,8 @@ def _ring(members: Sequence[int]) -> list[Flow]:
 
 
 def _alternating(switches: Sequence[int]) -> list[list[Flow]]:
-    """A ring of switches, as rounds in each of which nobody both sends and receives: two, or three if they are odd."""
+    """Divide a ring of switches into rounds in each of which nobody both sends and receives: two, or three if the
+    number of switches is odd."""
     if len(switches) < 2:
         return []
     edges = _ring(switches)

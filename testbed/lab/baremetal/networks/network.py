@@ -44,8 +44,8 @@ class Placement:
     physical: Mapping[str, str]
 
     def place(self, topology: Topology, directed_link: int) -> tuple[int, int, bool] | None:
-        """The node and the position among its NICs that a directed link belongs to, and whether it leads out; None for
-        a link between switches."""
+        """Find the node that a directed link belongs to, the position among its NICs, and whether the link leads out;
+        None for a link between switches."""
         if directed_link // 2 in between_switches(topology):
             return None
         out = topology.tail(directed_link) < topology.host_count

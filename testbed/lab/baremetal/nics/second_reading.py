@@ -24,7 +24,7 @@ def check(
     changes: Mapping[int, LinkChange],
     answers: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Compare what each host's agent has heard of its kernel; how much was read, for the lab's description.
+    """Compare what each host's agent has heard of its kernel; return how much was read, for the lab's description.
 
     Raises:
         LabError: pyroute2 reads something else than was asked for.

@@ -79,7 +79,8 @@ def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
 
 
 def undo(owner: str | None = None, *, check: bool = False) -> bool:
-    """Undo everything that :func:`apply` did (for ``owner`` only, if one is given); whether there was anything."""
+    """Undo everything that :func:`apply` did (for ``owner`` only, if one is given); return whether there was
+    anything."""
     if undoing.state() is None:
         return False
     with undoing.lock(), RouteSocket() as netlink:
@@ -93,7 +94,7 @@ def undo(owner: str | None = None, *, check: bool = False) -> bool:
 
 
 def wait(since: float) -> None:
-    """Undo what was done at that time once the deadline has passed; returns when it is undone, and by whomever."""
+    """Undo what was done at that time once the deadline has passed; return when it is undone, and by whomever."""
     while (found := undoing.state()) is not None and found.since == since:
         if undoing.expired():
             with undoing.lock(), RouteSocket() as netlink:

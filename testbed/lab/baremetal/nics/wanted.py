@@ -17,7 +17,7 @@ IFB = "tb-ifb"
 
 @dataclass(frozen=True)
 class Nic:
-    """A training NIC as it is to be: rates out of it and into it, in bit/s; 0 leaves it as fast as it is. ``address``
+    """Wanted state of a training NIC: rates out of it and into it, in bit/s; 0 leaves it as fast as it is. ``address``
     is None where the inventory gives it, and the NIC has it; ``peers`` are (address, MAC) of those that it is to reach
     by our route."""
 

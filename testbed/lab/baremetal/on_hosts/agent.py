@@ -82,7 +82,7 @@ class Agent:
         self._host.leaving = True
 
     def close(self) -> None:
-        """End and undo everything."""
+        """End everything that was started, and undo the shaping."""
         self._processes.kill_all()
         with as_root(), suppress(TestbedError, OSError):
             shaper.undo(self._owner)
@@ -145,7 +145,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def _make_own(path: Path) -> None:
-    """Make the directory that is the user's; the one above it is root's."""
+    """Make a directory that is the user's; the one above it is root's."""
     path.mkdir(parents=True, exist_ok=True)
     user = session_user()
     if user:

@@ -12,7 +12,7 @@ TOGETHER = 20
 
 
 class CpuReadings:
-    """Readings that are not told yet."""
+    """Readings of CPUs that are not told yet."""
 
     def __init__(self) -> None:
         self.watched = False

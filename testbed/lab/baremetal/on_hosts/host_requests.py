@@ -55,7 +55,7 @@ class HostRequests:
         self._extended_s = 0.0
         self._body: Callable[[Launch], int] | None = None
         self.leaving = False
-        """The agent is to go."""
+        """Whether the agent is to go."""
 
     @request
     def hello(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class HostRequests:
 
     @request
     def shape(self, wanted: Mapping[str, Any], arm: bool) -> None:
-        """Make the NICs so; see :func:`testbed.lab.baremetal.nics.shaper.apply`."""
+        """Shape the NICs so; see :func:`testbed.lab.baremetal.shaper.apply`."""
         shaper.apply(Wanted.read(wanted), arm=arm)
 
     @request

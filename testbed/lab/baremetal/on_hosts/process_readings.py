@@ -16,7 +16,7 @@ looked at; and whether the kernel counts such waits."""
 
 
 class ProcessReadings:
-    """Looks that are not told yet.
+    """Looks at workers that are not told yet.
 
     Args:
         roots: by name, the PIDs of the workers that run.

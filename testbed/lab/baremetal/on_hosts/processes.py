@@ -57,7 +57,8 @@ class Processes:
         self.work = work
         self._children: dict[int, Child] = {}
         self._ended: list[Child] = []
-        """They are told of once all that they wrote is told, which may take a while for a long log."""
+        """Children that have ended. They are told of once all that they wrote is told, which may take a while for a
+        long log."""
 
     @property
     def followed(self) -> bool:
@@ -141,7 +142,7 @@ class Processes:
         return [name for pid, name in workers.items() if is_stopped(pid)]
 
     def reap(self) -> None:
-        """Collect who has ended, orphans included, and tell of those that were started here."""
+        """Collect the children that have ended, orphans included, and tell of those that were started here."""
         with suppress(ChildProcessError):  # none is left
             while (done := os.waitpid(-1, os.WNOHANG))[0]:
                 if child := self._children.pop(done[0], None):

@@ -37,7 +37,8 @@ def bundle(folder: Path) -> tuple[str, Path]:
 
 
 def _sources(package: Path) -> Iterator[Path]:
-    """Files to take. In a clone, some packages are links to folders beside ``testbed``; in the archive, none is."""
+    """Yield the files to take. In a clone, some packages are links to folders beside ``testbed``; in the archive, none
+    is."""
     for folder, folders, names in os.walk(package, followlinks=True):
         if Path(folder) == package:
             folders.remove(LEFT_OUT)

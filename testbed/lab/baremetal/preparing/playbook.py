@@ -24,7 +24,7 @@ CONNECT_TIMEOUT_S = 10
 FORKS = 32
 
 Tell = Callable[[str], None]
-"""Takes a line of progress."""
+"""Function that takes a line of progress."""
 
 
 @dataclass
@@ -185,7 +185,8 @@ def _fixes(by_host: Mapping[str, str]) -> str:
 
 
 def explained(answer: Mapping[str, Any]) -> tuple[str, str]:
-    """(problem, fix) of what a task that failed says: our own modules know both; Ansible's texts are looked through."""
+    """Find (problem, fix) in what a task that failed says: our own modules know both; Ansible's texts are looked
+    through."""
     said = str(answer.get("msg") or answer.get("module_stderr") or "it failed").strip()
     if "rc" in answer and answer.get("stderr"):  # of a command, whose message says only that it failed
         said = str(answer["stderr"]).strip()
@@ -226,7 +227,7 @@ _CAUSES = (
 
 
 def _unreachable(said: str) -> tuple[str, str]:
-    """(problem, fix) of why SSH did not get there."""
+    """Find (problem, fix) in what SSH said when it did not get there."""
     for pattern, problem, fix in (
         (
             r"permission denied",

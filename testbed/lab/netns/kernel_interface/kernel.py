@@ -59,7 +59,7 @@ SOCK_FILTER, SOCK_FPROG = struct.Struct("=HBBI"), struct.Struct("@HP")
 how many instructions there are, and where."""
 
 OWNER = "/proc/1/fd"
-"""Descriptors of the first process in the lab's PID namespace, the sandbox."""
+"""Folder with descriptors of the first process in the lab's PID namespace, the sandbox."""
 SIGNALLED = 128
 """Number that, plus a signal's number, is the exit status of an end by that signal (the shell's convention)."""
 
@@ -83,7 +83,7 @@ def setns(fd: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str | None = None) -> None:
-    """mount(2). Raises OSError."""
+    """Mount as mount(2). Raises OSError."""
     words = [os.fsencode(one) for one in (source, target, kind)]
     result = _libc.mount(*words, ctypes.c_ulong(flags), None if data is None else os.fsencode(data))
     _checked(result, f"mount {target}")

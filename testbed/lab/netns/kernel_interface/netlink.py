@@ -40,7 +40,8 @@ NLMSGERR_ATTR_MSG = 1
 
 BATCH_BYTES = 32 * 1024
 ANSWERS_IN_FLIGHT = 32
-"""Answers the kernel may queue for us: each costs about 4.5 KB of the 208 KB a socket may hold unprivileged."""
+"""Number of answers that the kernel may queue for us: each costs about 4.5 KB of the 208 KB a socket may hold
+unprivileged."""
 RECEIVE_BYTES = 256 * 1024
 LARGEST_ANSWER_BYTES = 32 * 1024
 """The largest message of the kernel's in bytes (NLMSG_GOODSIZE and what dumps take)."""
@@ -58,7 +59,8 @@ class Request:
 
 
 class NetlinkError(OSError):
-    """The kernel refused a request; ``purpose`` says which, ``detail`` is the kernel's own explanation, or empty."""
+    """Refusal of a request by the kernel; ``purpose`` says which, ``detail`` is the kernel's own explanation, or
+    empty."""
 
     def __init__(self, code: int, purpose: str, detail: str) -> None:
         super().__init__(code, f"{purpose}: {os.strerror(code)}" + (f" ({detail})" if detail else ""))
@@ -133,7 +135,7 @@ class RouteSocket:
         self._socket.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
 
     def drain(self) -> None:
-        """Forget answers that nobody has read, after an error."""
+        """Drop answers that nobody has read, after an error."""
         with suppress(BlockingIOError):
             while True:
                 self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
@@ -213,7 +215,7 @@ class RouteSocket:
             yield length
 
     def dump(self, request: Request) -> list[bytes]:
-        """Bodies of everything the kernel lists for ``request``.
+        """List everything the kernel has for ``request``; return the bodies.
 
         Raises:
             NetlinkError: the kernel refused.

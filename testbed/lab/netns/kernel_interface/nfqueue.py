@@ -41,7 +41,7 @@ LENGTH = struct.Struct(">I")
 LENGTH_HEADER = struct.pack("=HH", 4 + LENGTH.size, NFQA_CAP_LEN)
 
 MOST_WAITING = 2**20
-"""Packets that a queue holds before it drops: 20 s of full packets at 600 Mbit/s."""
+"""The most packets that a queue holds before it drops: 20 s of full packets at 600 Mbit/s."""
 BUFFER_BYTES = 8 * 2**20
 """Bytes of room for news of packets that were not read yet; an unprivileged user gets less."""
 
@@ -80,7 +80,7 @@ class QueueSocket:
         self.socket.send(self._verdict(VERDICT, ACCEPT, packet))
 
     def drop(self, packet: int) -> None:
-        """Lose one packet."""
+        """Drop one packet."""
         self.socket.send(self._verdict(VERDICT, DROP, packet))
 
     def move(self, packet: int, queue: int) -> None:

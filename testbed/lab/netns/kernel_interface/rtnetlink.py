@@ -150,7 +150,7 @@ def set_route(destination: str, hops: Hops, what: str, first_segments: int = 0) 
 
 
 def remove_route(destination: str, what: str) -> Request:
-    """Forget the route to one address."""
+    """Remove the route to one address."""
     body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_NOWHERE, RTN_UNICAST, 0)
     body += attribute(RTA_DST, socket.inet_aton(destination))
     return Request(RTM_DELROUTE, 0, body, f"forget the route at {what} to {destination}")
@@ -172,7 +172,7 @@ def _next_hop(index: int, gateway: str | None) -> bytes:
 
 
 def set_neighbour(index: int, address: str, mac: bytes, what: str, *, anew: bool = False) -> Request:
-    """State for good which MAC address an IPv4 address has, or, ``anew``, has from now on."""
+    """State for good which MAC address an IPv4 address has; with ``anew``, from now on, in place of another."""
     body = NDMSG.pack(AF_INET, index, NUD_PERMANENT, 0, 0)
     body += attribute(NDA_DST, socket.inet_aton(address)) + attribute(NDA_LLADDR, mac)
     return Request(
@@ -181,7 +181,7 @@ def set_neighbour(index: int, address: str, mac: bytes, what: str, *, anew: bool
 
 
 def remove_neighbour(index: int, address: str, what: str) -> Request:
-    """Forget which MAC address an IPv4 address has."""
+    """Remove the MAC address of an IPv4 address."""
     body = NDMSG.pack(AF_INET, index, 0, 0, 0) + attribute(NDA_DST, socket.inet_aton(address))
     return Request(RTM_DELNEIGH, 0, body, f"forget at {what} where {address} is")
 

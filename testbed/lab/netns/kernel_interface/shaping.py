@@ -80,12 +80,12 @@ class Shape:
 
     @property
     def burst_bytes(self) -> float:
-        """The bucket's depth."""
+        """Depth of the bucket in bytes."""
         return self.burst_ticks * NS_PER_TICK * self.rate_bytes_per_s / 1e9
 
     @property
     def leaf(self) -> str:
-        """The kind of queue below the class."""
+        """Kind of the queue below the class."""
         return "netem" if self.netem else "bfifo" if self.mark_at_bytes is None else "red"
 
 

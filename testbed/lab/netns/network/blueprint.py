@@ -53,7 +53,7 @@ class Port:
 
     @property
     def mac(self) -> bytes:
-        """Six bytes, locally administered."""
+        """MAC address: six bytes, locally administered."""
         return b"\x02\x00" + self.directed_link.to_bytes(4, "big")
 
 
@@ -77,7 +77,7 @@ class StaticRoute:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One namespace."""
+    """Plan of one namespace."""
 
     index: int
     name: str
@@ -89,7 +89,8 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """The whole network. ``ends[d]`` is (node, position among its ports) that directed link ``d`` leaves from."""
+    """Plan of the whole network. ``ends[d]`` is (node, position among its ports) that directed link ``d`` leaves
+    from."""
 
     nodes: tuple[NodePlan, ...]
     ends: tuple[tuple[int, int], ...]

@@ -27,7 +27,7 @@ from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
 
 SPARE_FILES = 64
-"""Open files the sandbox needs besides one per namespace."""
+"""Number of open files that the sandbox needs besides one per namespace."""
 LOOPBACK_INDEX = 1
 OWN_NAMESPACE = "/proc/self/ns/net"
 
@@ -41,9 +41,9 @@ class BuiltNetwork:
         self.blueprint = blueprint
         self.namespaces: list[int] = []
         self.changes: dict[int, LinkChange] = {}
-        """By directed link, what was changed since the network was built."""
+        """Changes of links since the network was built, by directed link."""
         self.netem: dict[int, Netem] = {}
-        """By directed link, what netem does there; others have a plain FIFO."""
+        """Settings of netem, by directed link; others have a plain FIFO."""
         if blueprint.by_netem:
             self.netem = {link: Netem.of(one, blueprint.seed(link)) for link, one in blueprint.impairments.items()}
         self._home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
@@ -91,7 +91,7 @@ class BuiltNetwork:
 
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:
-        """Be in a node's network namespace meanwhile; programs that are started are, too."""
+        """Enter a node's network namespace meanwhile; programs that are started are there, too."""
         kernel.setns(self.namespaces[node], kernel.CLONE_NEWNET)
         try:
             yield
@@ -204,7 +204,7 @@ class LentNetwork(BuiltNetwork):
     """A network some of whose nodes are in network namespaces that somebody else has made: containers'."""
 
     def __init__(self, blueprint: Blueprint, lent: Mapping[int, int]) -> None:
-        """``lent`` are open files of namespaces, by node; they are closed with the network."""
+        """Prepare the network. ``lent`` are open files of namespaces, by node; they are closed with the network."""
         super().__init__(blueprint)
         self._lent = dict(lent)
 

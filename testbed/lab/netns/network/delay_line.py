@@ -56,8 +56,9 @@ from testbed.lab.requests import Requests, request
 EARLY_NS = 10_000
 """Nanoseconds within which a packet that is due goes now: about what the way from here to the packet takes."""
 MARGIN_NS, MOST_LEAD_NS = 20_000, 100_000
-"""The timer is set earlier by as much as it was late of late, and this margin, up to this much; the rest is waited for
-awake. An idle core of a virtual machine takes 30 to 100 us to wake up."""
+"""Nanoseconds of the timer's margin, and the largest lead. The timer is set earlier by as much as it was late of late,
+and this margin, up to this lead; the rest is waited for awake. An idle core of a virtual machine takes 30 to 100 us to
+wake up."""
 READS, ALL = 64, 1 << 16
 """Messages to read from one queue before looking at others and at what is due; and more than come of one packet."""
 HEADERS_BYTES = 52
@@ -99,7 +100,7 @@ class Track:
 
 
 class DelayLine:
-    """The process's state, and what can be asked of it (:data:`REQUESTS`); :meth:`serve` is its whole life."""
+    """State of the process, and what can be asked of it (:data:`REQUESTS`); :meth:`serve` is its whole life."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -249,7 +250,7 @@ class DelayLine:
         return arrived_ns if now_ns - STALE_NS < arrived_ns <= now_ns else now_ns
 
     def _release(self) -> None:
-        """Let go what is due, and set the timer for what is due next."""
+        """Let packets go that are due, and set the timer for what is due next."""
         heap = self._heap
         while heap:
             first_ns, link = heap[0]

@@ -50,7 +50,7 @@ class Way(Protocol):
     """A way to impair the links of one network."""
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        """Have each of these directed links do this from now on.
+        """Impair each of these directed links so from now on.
 
         Raises:
             LabError: the kernel refuses it.
@@ -81,7 +81,7 @@ class Way(Protocol):
 
 
 class ByNetem:
-    """The kernel's netem, in place of the FIFO below a link's shaper."""
+    """Impairment by the kernel's netem, in place of the FIFO below a link's shaper."""
 
     def __init__(self, network: BuiltNetwork) -> None:
         self._network = network
@@ -130,7 +130,7 @@ class ByNetem:
 
 
 class ByLine:
-    """The delay line, a process in the sandbox, which :meth:`impair` starts when it is first needed."""
+    """Impairment by the delay line, a process in the sandbox, which :meth:`impair` starts when it is first needed."""
 
     def __init__(self, network: BuiltNetwork) -> None:
         self._network = network
@@ -202,7 +202,7 @@ class ByLine:
             os.close(self._process)
 
     def _by_head(self) -> Mapping[int, Sequence[tuple[int, int]]]:
-        """By node, the directed links that are stopped there and their queues."""
+        """Group the directed links that are stopped at a node, and their queues, by node."""
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for directed, queue in self._queues.items():
             found[self._network.blueprint.ends[directed ^ 1][0]].append((directed, queue))
@@ -261,7 +261,7 @@ def rules_text(queues: Mapping[str, int]) -> str:
 
 
 def read_queues() -> dict[int, int]:
-    """Packets dropped by each netfilter queue of this namespace that somebody listens to."""
+    """Read the packets dropped by each netfilter queue of this namespace that somebody listens to."""
     rows = [line.split() for line in Path(QUEUES).read_text().splitlines()]
     return {int(row[0]): int(row[QUEUE_DROPPED]) + int(row[USER_DROPPED]) for row in rows}
 

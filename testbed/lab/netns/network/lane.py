@@ -16,13 +16,13 @@ NEVER = 1e15
 
 
 class Chance:
-    """Chooses a share of packets, each by itself, by drawing how many pass until the next one that is chosen: a large
-    packet of which none is chosen costs no more than a small one."""
+    """Chance that chooses a share of packets, each by itself, by drawing how many pass until the next one that is
+    chosen: a large packet of which none is chosen costs no more than a small one."""
 
     def __init__(self, seed: str) -> None:
         self._draw, self._share = random.Random(seed), 0.0
         self.left = math.inf
-        """How many packets pass before the next one that is chosen."""
+        """Number of packets that pass before the next one that is chosen."""
 
     def set(self, share: float) -> None:
         """Choose this share from now on."""
@@ -44,7 +44,7 @@ class Chance:
 
 
 class Lane:
-    """Packets in the order in which they leave the shaper; the same seed makes the same decisions about them.
+    """Lane of packets in the order in which they leave the shaper; the same seed makes the same decisions about them.
 
     Order is kept: a packet with little jitter waits for the one before it, as it would in a cable. Only those that
     ``reorder`` chooses go ahead, and wait for nobody (netem's rule, too).

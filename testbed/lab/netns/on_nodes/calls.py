@@ -22,7 +22,7 @@ from functools import partial
 from testbed.base.errors import LabError, TestbedError
 
 MOST = 256
-"""Calls of a node at a time, with those whose command still runs. ``mpirun`` calls each host once."""
+"""The most calls of a node at a time, with those whose command still runs. ``mpirun`` calls each host once."""
 SILENT_S = 10.0
 """Seconds until a call that says nothing is dropped. A program says at once what it wants."""
 PAUSE_S = 0.1
@@ -36,14 +36,14 @@ MEMORY = 1
 """Major number of /dev/null and the like (devices.txt in the kernel's documentation)."""
 Tell = Callable[[bytes], None]
 Start = Callable[[str, str, list[int], Tell], None]
-"""Starts a command for a shell on the node of that name, and tells how it ended."""
+"""Function that starts a command for a shell on the node of that name, and tells how it ended."""
 
 
 class Calls:
     """The calls of one node, at its first process."""
 
     def __init__(self, listening: socket.socket, lab: socket.socket) -> None:
-        """Calls come by ``listening``; ``lab`` leads to the sandbox."""
+        """Serve calls that come by ``listening``; ``lab`` leads to the sandbox."""
         self._listening, self._lab = listening, lab
         self._silent: dict[int, tuple[socket.socket, float]] = {}  # with the moment at which each is dropped
         self._running: dict[int, socket.socket] = {}

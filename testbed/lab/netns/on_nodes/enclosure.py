@@ -242,7 +242,8 @@ def _close_all_but(kept: Collection[int]) -> None:
 
 
 def furnish(view: View) -> None:
-    """Make the calling process's mount namespace what a worker sees. Raises OSError, which names what was refused."""
+    """Change the calling process's mount namespace to what a worker sees. Raises OSError, which names what was
+    refused."""
     emptied = _emptied()
     shown = Held(_needed_in(emptied))
     work = Held([one for one in (view.work, view.own) if one is not None])

@@ -1,4 +1,4 @@
-"""Keeping the kernel's keys of the user from a worker.
+"""Filter that keeps the kernel's keys of the user from a worker.
 
 Problem: keyrings belong to a user, and no namespace keeps root's apart. A session keyring of its own
 (KEYCTL_JOIN_SESSION_KEYRING in keyctl(2)) is not enough: a process can link the user's keyring into it, and then has

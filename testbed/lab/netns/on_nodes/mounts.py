@@ -1,4 +1,4 @@
-"""Rearranging the mounts of the calling process's namespace: read-only, hidden, brought back, copied on write."""
+"""Changes of mounts in the calling process's namespace: read-only, hidden, brought back, copied on write."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def own_interfaces() -> None:
 
 
 class Held:
-    """Files and folders that are to be where they are also after something was mounted above them."""
+    """Files and folders that stay where they are also after something is mounted above them."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}

@@ -64,7 +64,7 @@ class Place:
 
 
 class Processes:
-    """Every process that was started on a node and has not ended, and how the workers among them ended."""
+    """Processes that were started on a node and have not ended, and how the workers among them ended."""
 
     def __init__(self) -> None:
         self._workers: dict[int, tuple[Launch, float]] = {}  # with its start, by PID
@@ -105,7 +105,7 @@ class Processes:
         return pid
 
     def reap(self) -> None:
-        """Collect every process that has ended, orphans included."""
+        """Reap every process that has ended, orphans included."""
         while True:
             try:
                 pid, raw = os.waitpid(-1, os.WNOHANG)
@@ -206,7 +206,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def run_program(launch: Launch) -> NoReturn:
-    """Become a launch's program. Raises OSError, which names it, if it cannot be started."""
+    """Replace this process by a launch's program. Raises OSError, which names it, if it cannot be started."""
     assert launch.program
     words = launch.program.words
     try:

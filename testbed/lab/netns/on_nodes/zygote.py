@@ -19,7 +19,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @cache
 def worker_body(*, torch: bool = True) -> Callable[[Launch], int]:
-    """The function that runs a worker from its job file and returns its exit status; the first call imports."""
+    """Make the function that runs a worker from its job file and returns its exit status; the first call imports."""
     for name in ONE_THREAD:  # read at import; threads do not survive a fork, and a worker is given one core's worth
         os.environ[name] = "1"
     from testbed.workloads import worker

@@ -23,16 +23,16 @@ from testbed.workloads.bursts.probe import finish, receive, send
 from testbed.workloads.job import Probe
 
 PINGS = 11
-"""Round trips a way, of which the median counts. Their packets fit the bucket of the slowest link."""
+"""Number of round trips of each way, of which the median counts. Their packets fit the bucket of the slowest link."""
 GAP_S = 0.001
-"""The longest time between two packets of all ways together. The next one leaves as soon as all are back, which takes a
-tenth of that where links have no delay, so none waits for another."""
+"""The longest time between two packets of all ways together (s). The next one leaves as soon as all are back, which
+takes a tenth of that where links have no delay, so none waits for another."""
 PATIENCE_S = 1.0
 """Seconds to wait for an echo after the last packet, beyond twice the longest round trip so far."""
 SMALL = struct.Struct("=I60x")
 """Layout of a ping: its number, in 64 bytes."""
 TOGETHER_BPS = 2_000_000_000
-"""Bursts at once, by their rates added up: half of what one core moves."""
+"""Sum of the rates of bursts that are sent at once (bit/s): half of what one core moves."""
 PORT = 9_000
 
 
@@ -119,7 +119,8 @@ def rates(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[float]:
 
 
 def batches(bursts: Sequence[Burst]) -> Iterator[list[int]]:
-    """Numbers of bursts that run at once: at least one, and more as long as they stay within :data:`TOGETHER_BPS`.
+    """Choose the numbers of bursts that run at once: at least one, and more as long as they stay within
+    :data:`TOGETHER_BPS`.
 
     No two go to and fro between the same nodes: acknowledgements would queue behind the other's data and come in
     clumps, and at 10 Mbit/s a burst of 0.5 s then seemed to run at 0.6 to 1.2 of its rate.

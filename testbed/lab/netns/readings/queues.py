@@ -86,8 +86,8 @@ def period_s(cost_s: float) -> float:
 
 
 class Sampler:
-    """Reads the queues of a network that is up and shaped, whenever it is time (:meth:`sample`). A failure ends the
-    readings, and :meth:`close` tells of it."""
+    """Sampler that reads the queues of a network that is up and shaped, whenever it is time (:meth:`sample`). A failure
+    ends the readings, and :meth:`close` tells of it."""
 
     def __init__(self, network: BuiltNetwork) -> None:
         self._sockets: list[RouteSocket] = []

@@ -31,9 +31,9 @@ CARRIER_TIMEOUT_S = 5.0
 CARRIER_POLL_S = 0.002
 FIX = "take the lab down and up again; if it happens again, the kernel lacks what the link needs (testbed doctor)"
 SPOT_CHECK_S, SPOT_CHECK_PORTS = 0.004, 32
-"""CPU time after which a reading in mid-run begins with no other node, and how many ports of one it reads. 36 directed
-links take 1 to 3 ms; of many more a part is read, drawn anew each time. With a reading a second, the mean for large
-networks, this is 0.4 to 0.5 % of a core."""
+"""CPU time (s) after which a reading in mid-run begins with no other node, and how many ports of one it reads. 36
+directed links take 1 to 3 ms; of many more a part is read, drawn anew each time. With a reading a second, the mean for
+large networks, this is 0.4 to 0.5 % of a core."""
 QUEUE_UNIT = {"bfifo": "bytes", "netem": "packets", "red": "bytes"}
 
 

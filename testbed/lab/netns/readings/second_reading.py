@@ -40,7 +40,7 @@ MESSAGES_A_PORT = 4
 """Messages about each port: two queueing disciplines, a class and an address."""
 DECODER = f"pyroute2 {pyroute2.__version__}"
 MAIN_TABLE = 254
-"""``ip route``'s table main (rt_tables)."""
+"""Number of the table main of ``ip route`` (rt_tables)."""
 BURST_S, BURST_FRAMES, ETHERNET_BYTES = 0.001, 2, 14
 """Depth that a bucket is to have: this time at the link's rate, and so many full frames at least."""
 FIX = "take the lab down and up again; if it happens again, our encoder or pyroute2 misunderstands this kernel: tell us"

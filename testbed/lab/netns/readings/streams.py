@@ -33,14 +33,15 @@ COUNT = Path("/proc/thread-self/net/sockstat")
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 INET_DIAG_INFO = 2
 SPEAKING = sum(1 << state for state in (1, 2, 4, 5, 8))
-"""States of a connection (include/net/tcp_states.h): established, about to be, and those in which one end has no more
-to say."""
+"""Bits of the states of a connection (include/net/tcp_states.h): established, about to be, and those in which one end
+has no more to say."""
 _ASKED = struct.Struct("=BBBxI48s")
-"""``struct inet_diag_req_v2``: family, protocol, wanted attributes, states, and which connection (zeros for all)."""
+"""Layout of ``struct inet_diag_req_v2``: family, protocol, wanted attributes, states, and which connection (zeros for
+all)."""
 _WHICH = slice(4, 52)
 """Bytes of ``struct inet_diag_msg`` that say which connection it is."""
 _ENDS = struct.Struct(">4xHH4s12x4s")
-"""The start of that struct for IPv4: ports and addresses of both ends."""
+"""Layout of the start of ``struct inet_diag_msg`` for IPv4: ports and addresses of both ends."""
 _TOLD_BYTES = 72
 """Bytes of that struct; attributes follow."""
 

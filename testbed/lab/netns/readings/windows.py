@@ -24,10 +24,11 @@ marks."""
 
 
 class Windows:
-    """Readings of all links, in their order. A link that a reading does not find has an empty queue without drops."""
+    """Windows of readings of all links, in their order. A link that a reading does not find has an empty queue without
+    drops."""
 
     def __init__(self, most_windows: int = MOST_WINDOWS, most_rows: int = MOST_ROWS) -> None:
-        """``most_windows`` is an even number."""
+        """Prepare windows. ``most_windows`` is an even number."""
         self._most_windows, self._most_rows = most_windows, most_rows
         self._size = 1  # readings in a window
         self._starts_s: list[float] = []
@@ -65,7 +66,7 @@ class Windows:
         return found
 
     def _halve(self) -> None:
-        """Make one window of each two; all are whole, and their number is even."""
+        """Halve the number of windows: make one of each two; all are whole, and their number is even."""
         self._starts_s = self._starts_s[::2]
         self._rows = [_merged(*two) for two in list(pairwise(self._rows))[::2]]
         self._size *= 2
