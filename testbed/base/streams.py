@@ -75,7 +75,11 @@ class _File(io.FileIO):
 
 
 def _refuse(error: OSError) -> None:
-    """Refuse to go on without standard output."""
+    """Refuse to go on after an error of standard output, unless its reader left or the process was told to end.
+
+    Raises:
+        OutputError: somebody may still want to know.
+    """
     if error.errno != errno.EPIPE and not interrupt.told():
         reason = (error.strerror or str(error)).lower()
         raise OutputError(

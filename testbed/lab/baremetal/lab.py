@@ -369,7 +369,7 @@ class BaremetalLab:
         return FleetMonitor(self._up())
 
     def _clock_uncertainty_s(self) -> float:
-        """By how much a time between moments on two hosts may be off: the sum of the two largest uncertainties (s)."""
+        """Largest error of a time between moments on two hosts: the sum of the two largest uncertainties (s)."""
         worst = sorted(one["uncertainty_s"] for one in self._up().clocks())
         return sum(worst[-2:])
 

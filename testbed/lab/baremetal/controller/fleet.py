@@ -161,7 +161,7 @@ class Fleet:
             return self._ended[node, pid]
 
     def clocks(self) -> list[dict[str, float]]:
-        """By node, the seconds to add to its clock, and by how much they may be off."""
+        """Seconds to add to each node's clock, and by how much they may be off (s)."""
         best = [one.clock.best() for one in self.connections]
         return [{"offset_s": one.offset_s, "uncertainty_s": one.uncertainty_s} for one in best]
 

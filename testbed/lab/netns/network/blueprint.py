@@ -145,7 +145,7 @@ class Blueprint:
         return [(self.port(port.directed_link ^ 1).mac, port) for port in node.ports]
 
     def joined(self, node: NodePlan) -> dict[int, int]:
-        """For each interface of a panel, the interface by which what arrives there leaves; dark ones are left out."""
+        """Map each interface of a panel to the one by which what arrives there leaves; dark ones are left out."""
         if node.mode != "panel":
             return {}
         out = {port.index: self.circuits.get(port.directed_link ^ 1) for port in node.ports}
