@@ -1,5 +1,5 @@
-"""Check, by sketches (:mod:`testbed.workloads.sketch`), that each sum of a trial that trained is that of its workers'
-gradients.
+"""Check, by sketches (:mod:`testbed.workloads.learning.sketch`), that each sum of a trial that trained is that of its
+workers' gradients.
 
 What rounding may explain is computed for each trial, from the number of terms and how they were added:
 

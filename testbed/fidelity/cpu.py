@@ -29,8 +29,6 @@ IDLE = 0.15
 cores, nothing else running: at 18 x 200 Mbit/s 65 to 75 % was idle, and GST was 1.02 of theory; at 18 x 1 Gbit/s 4 to
 6 %, and 1.14 to 1.37. With others using both cores beside it, 200 Mbit/s looked like that, too: 9 to 18 %, and 1.05 to
 1.2."""
-STOLEN = 0.05
-"""Largest share of the CPU time that a hypervisor may take away meanwhile."""
 POLLED = 1.05
 """Largest ratio of GST to its bound at which the links, and not the cores, must have set the time."""
 

@@ -122,7 +122,7 @@ class Bystander:
 
     def _is_loss(self, exit: Exit) -> bool:
         """Whether a process was killed, or has ended because it had lost a neighbour."""
-        return exit.status < 0 or bool(supervise.last_words(self._files.samples(exit.process)).get("elsewhere"))
+        return exit.status < 0 or bool(endings.last_words(self._files.samples(exit.process)).get("elsewhere"))
 
     def _fence(self, feed: Feed, running: Collection[str]) -> None:
         """Kill what runs on nodes that are lost."""

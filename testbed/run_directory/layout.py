@@ -10,9 +10,6 @@ from pathlib import Path
 
 from testbed.files.writing import named_errors, temporaries
 
-SCHEMA = 1
-"""Version of records, of the environment and of the resolved spec; here, so that planning imports no tables'
-library."""
 LOCK = ".lock"
 """File that is locked by the run that writes here, and let go by the kernel however that ends. It also tells that a
 directory is ours, so that a run that was killed before it had made one whole can be started anew."""
@@ -23,8 +20,6 @@ TABLES = ("queues", "transfers")
 FOLDERS = ("trials", "samples", *TABLES, "logs")
 RUNS = Path("runs")
 """Folder of the run directories that nobody named."""
-WORK = "work"
-"""Folder of what is only needed while a trial runs."""
 STOP = "stop"
 """File that asks the run that writes here to end before its next trial."""
 PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE))

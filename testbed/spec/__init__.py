@@ -23,7 +23,7 @@ from testbed.spec.yaml import parse, read_text
 
 FIT = "fit"
 """Word in place of a number that is to be found: a profile's scale, the least that this machine carries
-(:mod:`testbed.capacity.fit`), or the paces of training, which this machine keeps (:mod:`testbed.capacity.pace`)."""
+(:mod:`testbed.experiment.fit`), or the paces of training, which this machine keeps (:mod:`testbed.experiment.pace`)."""
 STAND_IN_S = 0.001
 """Pace (s) with which a spec is checked until one is chosen."""
 __all__ = ["Arm", "Source", "Spec", "load", "read"]

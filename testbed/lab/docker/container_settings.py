@@ -94,7 +94,8 @@ class ContainerSettings:
 
 def confinement(asked: Containers) -> dict[str, Any]:
     """Limits of a container, whatever its image: no network, no privileges, no dumps of memory, which a program of the
-    machine's may take (see :func:`testbed.lab.netns.kernel.leave_no_core`), and little output that is kept."""
+    machine's may take (see :func:`testbed.lab.netns.kernel_interface.kernel.leave_no_core`), and little output that is
+    kept."""
     from docker.types import LogConfig, Ulimit
 
     return {

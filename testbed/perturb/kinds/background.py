@@ -42,7 +42,7 @@ class Background(Timed):
 
     def helpers(self, context: Context) -> list[Helper]:
         """Make the sink, then the source."""
-        number, module = context.number, "testbed.workloads.background"
+        number, module = context.number, "testbed.workloads.perturbing.background"
         source, sink = targets.hosts(context.topology, [self.source, self.sink])
         place = (context.addresses.flow(source, sink)[1], str(BACKGROUND_PORT + number))
         flows, rate_bps = str(self.flows), str(round((self.rate_bps or 0) / context.scale))

@@ -95,7 +95,7 @@ class Readings(_Message):
 
 class Looks(_Message):
     """Looks at whether workers stood still: the moment of each look, and what it found of each worker
-    (:data:`testbed.lab.baremetal.process_readings.Row`)."""
+    (:data:`testbed.lab.baremetal.on_hosts.process_readings.Row`)."""
 
     looks: Annotated[list[tuple[Number, Annotated[list[_Found], Field(max_length=1000)]]], Field(max_length=100)]
 
@@ -139,7 +139,8 @@ class _Said(TypedDict):
 
 
 class Heard(TypedDict):
-    """Answers of the kernel, as :class:`testbed.lab.netns.listening.Said`, and by NIC its interfaces, out and in."""
+    """Answers of the kernel, as :class:`testbed.lab.netns.readings.listening.Said`, and by NIC its interfaces, out and
+    in."""
 
     indices: list[tuple[Whole, Whole]]
     said: _Said

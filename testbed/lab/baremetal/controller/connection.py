@@ -49,7 +49,7 @@ CLOSE_TIMEOUT_S = 5.0
 NO = ("no", "false", "off", "0", "n", "f", "0.0")
 """Words that Ansible takes for false."""
 LONGEST_LINE_BYTES = 4 << 20
-"""The most bytes of a line of an agent; the agent keeps to it, see :mod:`testbed.lab.baremetal.processes`."""
+"""The most bytes of a line of an agent; the agent keeps to it, see :mod:`testbed.lab.baremetal.on_hosts.processes`."""
 PIECE_BYTES = 1 << 20
 """Bytes of a file that go into one request."""
 MOST_GREETING_BYTES = 1 << 20

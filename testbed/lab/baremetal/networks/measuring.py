@@ -29,10 +29,10 @@ PORT = 9_000
 PATIENCE_S = 10.0
 PROBE_S = 0.5
 PACE = 1.1
-"""Ratio of a paced burst's rate to the expected one, as :data:`testbed.execution.job_files.PACE`: more than a way
+"""Ratio of a paced burst's rate to the expected one, as :data:`testbed.trial.job_files.PACE`: more than a way
 should carry, so that one that carries more is seen."""
 CROSSING_S = 1.0
-"""Seconds of bursts between racks, as :data:`testbed.execution.job_files.LONGEST_PROBE_S`."""
+"""Seconds of bursts between racks, as :data:`testbed.trial.job_files.LONGEST_PROBE_S`."""
 LEAST = 0.9
 """Share of its rate that a NIC should carry, all NICs at once."""
 MOST = 1.1
@@ -131,7 +131,7 @@ def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None)
 
 def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
     """Measure links between switches, as :class:`testbed.evidence.calibration.Calibrated` has them: see
-    :mod:`testbed.lab.baremetal.crossings`. Several bursts from rack to rack are one line, by their sum."""
+    :mod:`testbed.lab.baremetal.networks.crossings`. Several bursts from rack to rack are one line, by their sum."""
     addresses, found = addressing.plan(topology), []
     for crossings in rounds(topology):
         flows = [flow for one in crossings for flow in one.flows]

@@ -1,4 +1,5 @@
-"""Second reading of hosts' kernels, by pyroute2 on the controller: see :mod:`testbed.lab.netns.second_reading`."""
+"""Second reading of hosts' kernels, by pyroute2 on the controller: see
+:mod:`testbed.lab.netns.readings.second_reading`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from testbed.files import private
 
 STATE = Path("/run/testbed")
 SYSTEMD = Path("/run/systemd/system")
-WAITER = "testbed.lab.baremetal.shaper"
+WAITER = "testbed.lab.baremetal.nics.shaper"
 """The module that, called with ``wait`` and :attr:`State.since`, undoes everything once the deadline has passed."""
 
 

@@ -154,7 +154,7 @@ class HostRequests:
 
     @request
     def shape(self, wanted: Mapping[str, Any], arm: bool) -> None:
-        """Shape the NICs so; see :func:`testbed.lab.baremetal.shaper.apply`."""
+        """Shape the NICs so; see :func:`testbed.lab.baremetal.nics.shaper.apply`."""
         shaper.apply(Wanted.read(wanted), arm=arm)
 
     @request
@@ -198,7 +198,7 @@ class HostRequests:
 
     def _burst(self, sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], result: str) -> int:
         """Fork a child for bursts, for it takes as long as they do; return its PID."""
-        from testbed.lab.baremetal import bursts
+        from testbed.lab.baremetal.on_hosts import bursts
 
         ready, tell_ready = os.pipe()
         path = self._processes.below(result)
@@ -228,7 +228,7 @@ class HostRequests:
     @request
     def traffic(self, first: int, last: int) -> dict[str, Any]:
         """Read the bytes that NICs carry, and those of TCP connections with these ports
-        (:class:`testbed.lab.baremetal.answers.Metered`)."""
+        (:class:`testbed.lab.baremetal.controller.answers.Metered`)."""
         if self._wanted is None:
             raise HostError("no NIC is shaped here", fix="build a network first")
         ports = range(first, last + 1)

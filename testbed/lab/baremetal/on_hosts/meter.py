@@ -38,7 +38,7 @@ class HostMeter:
         self._streams.close()
 
     def read(self) -> dict[str, Any]:
-        """Read the counts, as :class:`testbed.lab.baremetal.answers.Metered`.
+        """Read the counts, as :class:`testbed.lab.baremetal.controller.answers.Metered`.
 
         Raises:
             MissingToolError: the kernel tells nothing of connections.

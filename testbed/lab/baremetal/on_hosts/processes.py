@@ -30,7 +30,7 @@ LONGEST_LINE_BYTES = 4 << 20
 """The most bytes of a line to the controller; a piece of a file has a third of it."""
 MOST_TOLD_BYTES = 2 << 30
 """The most bytes told of one file: twice what a log may have (:mod:`testbed.execution.supervise`), which ends the trial
-first. The controller writes no more of one either (:mod:`testbed.lab.baremetal.fleet`)."""
+first. The controller writes no more of one either (:mod:`testbed.lab.baremetal.controller.fleet`)."""
 PIECES_AT_END = 4
 """Pieces of a file of an ended process that are told before requests are answered again; 16 MiB."""
 END_S = 5.0

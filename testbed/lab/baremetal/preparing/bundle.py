@@ -23,7 +23,7 @@ DIGITS = 12
 
 def bundle(folder: Path) -> tuple[str, Path]:
     """Write the archive into ``folder``; return its code's digest, and its path. The same code gives the same bytes."""
-    root = Path(testbed.__file__).parents[1]
+    root = PACKAGE.parent
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(_sources(root / "testbed"))}
     digest = hashlib.sha256(b"".join(f"{name} {len(data)}\n".encode() + data for name, data in files.items()))
     named = digest.hexdigest()[:DIGITS]

@@ -49,7 +49,7 @@ def play_on_all(name: str, inventory: Path, variables: Mapping[str, Any], tell: 
 
 def left_on_all(inventory: Path, *, remove: bool = False, allow_missing: bool = False) -> list[dict[str, str]]:
     """Find, and with ``remove`` remove, what runs that were cut off have left on the hosts: a list as of
-    :mod:`testbed.lab.baremetal.leftovers`, with its ``host``.
+    :mod:`testbed.lab.baremetal.nics.leftovers`, with its ``host``.
 
     Raises:
         SpecError: the inventory makes no sense.
@@ -74,7 +74,7 @@ def _left(host: str, said: object) -> list[dict[str, str]]:
 
 def packages() -> list[str]:
     """Packages that pip is to install on a host, as the project asks for them."""
-    text = (Path(testbed.__file__).parents[1] / "pyproject.toml").read_text()
+    text = (PACKAGE.parent / "pyproject.toml").read_text()
     return [match[1] for match in re.finditer(r'^    "([^"]+)",', text, re.M) if _name(match[1]) in PACKAGES]
 
 

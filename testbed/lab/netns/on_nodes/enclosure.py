@@ -91,8 +91,8 @@ class Enclosure:
     """
 
     line: socket.socket | None = None
-    """Socket that brings the calls of its programs (:func:`testbed.lab.netns.calls.take`), if the view lets them
-    call."""
+    """Socket that brings the calls of its programs (:func:`testbed.lab.netns.on_nodes.calls.take`), if the view lets
+    them call."""
     _root: int | None = None
 
     def __init__(self, name: str, namespace: int, view: View) -> None:
