@@ -69,7 +69,7 @@ class PrivilegeError(TestbedError):
 
 
 class MemoryLimitError(TestbedError):
-    """This process may have, or gets, less memory than it needs."""
+    """Lack of memory: this process may have, or gets, less than it needs."""
 
 
 class MissingToolError(TestbedError):
@@ -123,7 +123,7 @@ class ChangedError(TrialError):
 
 
 class DiskFullError(TrialError):
-    """No room is left for the results."""
+    """Lack of room for the results."""
 
 
 def as_json(error: TestbedError) -> dict[str, str | None]:

@@ -37,7 +37,7 @@ MOST_ROOM = 1e6
 
 
 class NothingCarriedError(TestbedError):
-    """No step of the ladder stayed certified."""
+    """Failure of the ladder: no step stayed certified."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""This machine: what it can do, what is left on it, and what else keeps it busy."""
+"""This machine: its processes, limits and settings, and what else keeps it busy."""

@@ -168,7 +168,7 @@ class Perturbation(Group):
         return ()
 
     def step_sigma_s(self, topology: Topology) -> Mapping[int, float]:
-        """By host, the standard deviation (s) of what is added to each step of a synchronisation.
+        """Standard deviation (s) of what is added to each step of a synchronisation, by host.
 
         Raises:
             SpecError: there is no such host.
