@@ -59,7 +59,7 @@ class Lines:
         self._growth, self._rest = Growth(path, most_bytes), b""
 
     def said(self, pieces: int = 1) -> Iterator[dict[str, Any]]:
-        """List the objects with a ``kind`` that were written since the last look, in at most so many pieces of the
+        """Yield the objects with a ``kind`` that were written since the last look, in at most so many pieces of the
         file."""
         for _ in range(pieces):
             piece = self._growth.new()

@@ -31,7 +31,7 @@ def write_json(path: Path, value: object, folder: int | None = None) -> None:
 
 
 def number(name: str, value: object) -> float:
-    """Check that ``value``, which is ``name`` in a file that may be damaged, is a finite number.
+    """Return ``value``, which is ``name`` in a file that may be damaged, as a finite number.
 
     Raises:
         ValueError: it is no number, though text of one, or is beyond all that can be measured.

@@ -137,7 +137,7 @@ class _Mount(NamedTuple):
 
 
 def _mounts(text: str) -> Iterator[_Mount]:
-    """Hierarchies of control groups in the text of mountinfo (proc_pid_mountinfo(5))."""
+    """Yield the hierarchies of control groups in the text of mountinfo (proc_pid_mountinfo(5))."""
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         fields, about = before.split(), after.split()

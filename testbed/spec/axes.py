@@ -138,7 +138,7 @@ class Finder:
                 yield from self._group(group.others, settings[key], (*path, key), (*schema, key))
 
     def _field(self, where: Place, annotation: Any, settings: Any) -> Iterator[Axis]:
-        """Find axes in a field; ``settings`` is what holds the value."""
+        """Yield the axes in a field; ``settings`` is what holds the value."""
         key = where.path[-1]
         value, kinds = settings[key], list(_kinds(annotation))
         listed = any(get_origin(kind) in (list, tuple) for kind in kinds)
@@ -164,7 +164,7 @@ class Finder:
             yield from self._expression(where, value)
 
     def _inside(self, groups: Sequence[type[Group]], value: dict[Any, Any], path: Path, schema: Path) -> Iterator[Axis]:
-        """Find axes in a group that may be of several kinds."""
+        """Yield the axes in a group that may be of several kinds."""
         if len(groups) == 1:
             yield from self._group(groups[0], value, path, schema)
             return
@@ -240,7 +240,7 @@ class Finder:
         yield from self._checked(Axis(f"{_named(where.path)}.{key}", where.path, tuple(found), key))
 
     def _checked(self, axis: Axis) -> Iterator[Axis]:
-        """Return the axis, if no value is there twice and one is there at all."""
+        """Yield the axis, if no value is there twice and one is there at all."""
         first: dict[tuple[type, Plain], Value] = {}
         for value in axis.values:
             same = first.setdefault((bool if isinstance(value.plain, bool) else object, value.plain), value)
@@ -266,7 +266,7 @@ def _named(path: Path) -> str:
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """The types that an annotation allows."""
+    """Yield the types that an annotation allows."""
     if get_origin(annotation) is Annotated:
         yield from _kinds(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, UnionType):

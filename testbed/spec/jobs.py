@@ -63,7 +63,7 @@ class JobKeys(Group):
     """The number of jobs like this one. They are called ``a-1``, ``a-2`` and so on."""
 
     def each(self) -> Iterator[JobKeys]:
-        """List the jobs that its copies are, each with its own name."""
+        """Yield the jobs that its copies are, each with its own name."""
         if self.copies == 1:
             yield self
             return

@@ -229,7 +229,7 @@ def _default(name: str, field: FieldInfo) -> str:
 
 
 def _groups(hint: Any) -> Iterator[type[Group]]:
-    """The groups of keys that may be a value of this type."""
+    """Yield the groups of keys that may be a value of this type."""
     if inspect.isclass(hint) and get_origin(hint) is None:
         if issubclass(hint, Group):
             yield hint

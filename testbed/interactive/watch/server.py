@@ -143,7 +143,7 @@ class Handler(RequestHandler):
         self.settings["door"].know(cast(HTTP1Connection, self.request.connection).stream)
 
     def compute_etag(self) -> None:
-        """Return nothing: the browser keeps nothing; the pages that change have tags of their own."""
+        """Make no tag: the browser keeps nothing; the pages that change have tags of their own."""
 
     def log_exception(self, *error: Any) -> None:
         """Log an error, but for ours, of which whoever asks is told."""

@@ -274,7 +274,7 @@ def _pack(requests: Sequence[Request], start: int) -> tuple[bytes, int]:
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """Type, flags, sequence number and body of each message in ``data``."""
+    """Yield type, flags, sequence number and body of each message in ``data``."""
     start = 0
     while start + 16 <= len(data):
         length, kind, flags, sequence, _ = HEADER.unpack_from(data, start)

@@ -251,7 +251,7 @@ def crossing(
 
 
 def _to_own_ports(topology: Topology, ports: Sequence[Port], switch: int) -> list[StaticRoute]:
-    """Yield routes to the hosts at a switch's ports; they come first, for those to what is beyond go by them."""
+    """Make routes to the hosts at a switch's ports; they come first, for those to what is beyond go by them."""
     return [
         StaticRoute(address, ((ports[directed].index, None),))
         for directed in topology.ports[switch]

@@ -180,7 +180,8 @@ class BuiltNetwork:
         return shaping.install(port.index, self.shape(port), self.blueprint.label(port.directed_link))
 
     def _furnish(self, node: NodePlan) -> Iterator[Request]:
-        """Make shapers, interfaces up, addresses, neighbours: all that one node holds but routes."""
+        """Yield requests that make shapers, interfaces up, addresses, neighbours: all that one node holds but
+        routes."""
         blueprint = self.blueprint
         for port in node.ports:
             what = f"{node.name}:{port.name}"

@@ -116,7 +116,7 @@ class ByNetem:
         """Check nothing: the shapers are all there is, and compared by :mod:`readback`."""
 
     def alive(self) -> None:
-        """Return at once: the kernel does not end."""
+        """Do nothing: the kernel does not end."""
 
     def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
         """Take as many drops off as chance may lose: netem counts what it is told to lose among the drops."""

@@ -76,7 +76,7 @@ def _leave(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Reque
 
 
 def _route(after: Blueprint, was: NodePlan, node: NodePlan, destinations: Collection[str]) -> Iterator[Request]:
-    """Change a node's routes to some destinations."""
+    """Yield requests that change a node's routes to some destinations."""
     had, has = ({one.destination: one.hops for one in routes} for routes in (was.routes, node.routes))
     for destination in sorted(destinations):
         if destination not in has:

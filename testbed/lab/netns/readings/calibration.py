@@ -119,7 +119,7 @@ def rates(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[float]:
 
 
 def batches(bursts: Sequence[Burst]) -> Iterator[list[int]]:
-    """Choose the numbers of bursts that run at once: at least one, and more as long as they stay within
+    """Yield the numbers of bursts that run at once: at least one, and more as long as they stay within
     :data:`TOGETHER_BPS`.
 
     No two go to and fro between the same nodes: acknowledgements would queue behind the other's data and come in

@@ -205,7 +205,7 @@ class Kernel:
 
 
 def _messages(data: bytes) -> Iterator[Any]:
-    """Decode messages with pyroute2."""
+    """Yield messages, decoded by pyroute2."""
     for message in MarshalRtnl().parse(data):
         if message["header"]["error"] is not None:
             raise LabError(f"the kernel refused to be read: {message['header']['error']}", fix=FIX)
