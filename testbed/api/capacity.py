@@ -1,4 +1,4 @@
-"""What this machine can carry: measured, kept, and told."""
+"""Capacity of this machine: measured, kept, and told."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Known", "NothingCarriedError", "as_json", "known", "measure", "text"
 
 
 def measure(tell: Callable[[str], object]) -> Known:
-    """Measure and keep; ``tell`` hears of each step.
+    """Measure and keep the capacity; ``tell`` hears of each step.
 
     Raises:
         TestbedError: nothing can be measured, or what was measured cannot be kept.
@@ -36,14 +36,14 @@ def measure(tell: Callable[[str], object]) -> Known:
 
 
 def as_json(found: Known) -> dict[str, Any]:
-    """The machine, its limit, and the steps that it follows from."""
+    """Describe the machine, its limit, and the steps that it follows from."""
     capacity = _capacity(found)
     steps = [asdict(step) for step in capacity.steps]
     return {"machine": cache.machine(), "measured": found.measured, "limit": capacity.limit, "steps": steps}
 
 
 def text(found: Known) -> str:
-    """What it carries, and where that is kept."""
+    """Say what the machine carries, and where that is kept."""
     _capacity(found)
     return f"{advice.carried_text(found)}\nkept in {cache.place()}"
 

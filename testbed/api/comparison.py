@@ -32,12 +32,12 @@ FORMATS: Mapping[str, Callable[[Found], str]] = {
     ),
     "junit": compare_output.junit,
 }
-"""What a comparison can be written as."""
+"""Formats of a comparison, and the functions that write them."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Comparison:
-    """A verdict on each metric of each cell; ``found`` has all that is known."""
+    """The result of a comparison: a verdict on each metric of each cell; ``found`` has all that is known."""
 
     found: Found
 
@@ -52,19 +52,19 @@ class Comparison:
         return exit_code(self.found) == exits.UNDECIDED
 
     def exit_code(self, accept_inconclusive: bool = False) -> int:
-        """That of ``testbed compare``; with ``accept_inconclusive``, what is inconclusive counts as the same."""
+        """Exit code of ``testbed compare``; with ``accept_inconclusive``, what is inconclusive counts as the same."""
         return exit_code(self.found, accept_inconclusive)
 
     def text(self, form: str = "text") -> str:
-        """All of it in one of :data:`FORMATS`."""
+        """Write the comparison in one of :data:`FORMATS`."""
         return FORMATS[form](self.found)
 
     def table_text(self, lay_out: Layout = columns) -> str:
-        """The same as text, its table laid out by ``lay_out``."""
+        """Write the comparison as text, its table laid out by ``lay_out``."""
         return compare_output.text(self.found, lay_out)
 
     def save(self, path: str | os.PathLike[str], form: str = "text") -> None:
-        """Write that into a file.
+        """Write the comparison into a file.
 
         Raises:
             OutputError: it cannot be written.
@@ -73,12 +73,13 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """Why something is inconclusive, which trials do not count, and which conditions differ."""
+        """Sentences that say why something is inconclusive, which trials do not count, and which conditions differ."""
         return compare_output.notes(self.found)
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for each metric of each cell. ``ratio`` is NEW over BASE; its 95 % interval is ``low`` to ``high``."""
+        """Table with a row for each metric of each cell. ``ratio`` is NEW over BASE; its 95 % interval is ``low`` to
+        ``high``."""
         import pandas as pd
 
         return pd.DataFrame([_flat(one) for one in compare_output.as_json(self.found)["judged"]])
@@ -144,7 +145,7 @@ def baseline(run: Path, out: Path) -> dict[str, Any]:
 
 
 def _texts(threshold: str | Mapping[str, str] | Sequence[str] | None) -> Sequence[str]:
-    """As after ``--threshold``."""
+    """List the thresholds as after ``--threshold``."""
     if threshold is None:
         return ()
     if isinstance(threshold, Mapping):

@@ -41,7 +41,7 @@ ALL = Wanted()
 
 @dataclass(frozen=True)
 class Asked:
-    """What to run, and where.
+    """Request for an experiment: what to run, and where.
 
     Attributes:
         spec: the spec's file; None where a run goes on with its own.
@@ -77,7 +77,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Against:
-    """What the run is compared with, if anything, and how strictly; as after the options of ``testbed compare``."""
+    """Baseline that the run is compared with, if any, and how strictly; as after the options of ``testbed compare``."""
 
     baseline: Path | None = None
     thresholds: Sequence[str] = ()
@@ -126,7 +126,7 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Judged:
-    """What a run's comparison with its baseline came to."""
+    """Outcome of a run's comparison with its baseline."""
 
     found: Comparison
     exit_code: int
@@ -137,7 +137,7 @@ class Judged:
         return as_json(self.found)
 
     def text(self, lay_out: Layout = columns) -> str:
-        """What ``testbed compare`` says, its table laid out by ``lay_out``."""
+        """Text of ``testbed compare``, its table laid out by ``lay_out``."""
         from testbed.analysis.compare_output import text
 
         return text(self.found, lay_out)
@@ -182,7 +182,7 @@ class Running:
         return self._gate is not None
 
     def go(self, announce: Announce) -> tuple[Run, Path]:
-        """Run what is left; what it came to, and its report.
+        """Run what is left; return the run and the path of its report.
 
         Raises:
             Interrupted: somebody ended it.
@@ -197,7 +197,7 @@ class Running:
             raise self._interrupted() from None
 
     def judge(self, done: Run, announce: Announce) -> Judged:
-        """Hold the run against its baseline, and measure once more what is suspicious.
+        """Compare the run with its baseline, and measure once more what is suspicious.
 
         Raises:
             Interrupted: somebody ended the second measurement.
@@ -258,7 +258,7 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
 
 
 def _part(text: str) -> tuple[int, int]:
-    """``2/3`` as its numbers.
+    """Read ``2/3`` as its numbers.
 
     Raises:
         UsageError: it is none, or there is no such part.
@@ -271,7 +271,7 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def _gate(against: Against) -> Gate | None:
-    """What a run is held against, if anything; read first, so that nothing runs in vain.
+    """Make the gate that the run is compared by, if any; the baseline is read first, so that nothing runs in vain.
 
     Raises:
         UsageError: something is said of a comparison, and there is none.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from testbed.api.hybrid import Hybrid, Plan
 
 SERVERS = 16
-"""Those of TopoOpt's section 2.2."""
+"""Number of servers in TopoOpt's section 2.2."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -44,7 +44,7 @@ class Finding:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What ``testbed find --json`` prints: shares, rings, circuits, hops, bandwidth tax, and expressions.
+        """Facts of ``testbed find --json``: shares, rings, circuits, hops, bandwidth tax, and expressions.
 
         ``topology`` lacks the routes of MP transfers where it would be longer than an expression may be;
         ``routes_left_out`` counts them. ``hybrid`` is there if a strategy was asked for: what is predicted with it.
@@ -61,14 +61,14 @@ class Finding:
 
     @property
     def arm(self) -> dict[str, str] | None:
-        """An arm of a spec; None if its AllReduce is no scheme, because a part of the servers reduces by itself."""
+        """Arm of a spec for it; None if its AllReduce is no scheme, because a part of the servers reduces by itself."""
         if self.facts["scheme"] is None:
             return None
         return {"topology": self.facts["topology"], "scheme": self.facts["scheme"]}
 
     @property
     def hybrid_arm(self) -> dict[str, str] | None:
-        """An arm's keys, where a strategy places operators: one for which the same is found, or else the network and
+        """Keys of an arm, where a strategy places operators: one for which the same is found, or else the network and
         the rings themselves. None also where the network's expression would be too long."""
         if self.plan is None or self.plan.is_data:
             return None
@@ -84,7 +84,8 @@ class Finding:
         return {"topology": self.facts["topology"], "scheme": self.plan.scheme, **placed}
 
     def baselines(self, rate: str = "25 Gbit/s") -> list[dict[str, Any]]:
-        """What it is compared with (TopoOpt, section 5.1): itself first, then the other networks for as many servers.
+        """Compare it with other networks (TopoOpt, section 5.1): itself first, then the other networks for as many
+        servers.
 
         Args:
             rate: of each interface; the ``rate`` of the strategy, if one was asked for.
@@ -128,7 +129,7 @@ class Finding:
         }
 
     def topology(self, rate: str = "1 Gbit/s", links: Mapping[str, Any] | str | None = None) -> Topology:
-        """The network, as :func:`testbed.topology` builds it.
+        """Build the network, as :func:`testbed.topology`.
 
         Raises:
             SpecError: the rate or a link makes no sense.

@@ -1,4 +1,4 @@
-"""``testbed.forest()``: what a scheme does on a network; nothing runs."""
+"""``testbed.forest()``: the transfers of a scheme on a network; nothing runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Forest:
-    """What a scheme does on a topology, for a gradient of ``gradient_bytes``. ``model`` is what the project's own code
+    """Plan of a scheme on a topology, for a gradient of ``gradient_bytes``. ``model`` is what the project's own code
     works with."""
 
     model: Plan
@@ -34,7 +34,7 @@ class Forest:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What ``testbed forest --json`` says."""
+        """Facts of ``testbed forest --json``."""
         look = inspection.of_verified if self.verified else inspection.inspect
         return look(self.model, self.topology.model, self.gradient_bytes, self.mtu)
 
@@ -45,7 +45,7 @@ class Forest:
 
     @property
     def rounds(self) -> int:
-        """Transfers that must follow each other."""
+        """Number of transfers that must follow each other."""
         return int(self.facts["cost"]["rounds"])
 
     @property
@@ -55,15 +55,15 @@ class Forest:
 
     @property
     def links(self) -> pd.DataFrame:
-        """A row for each directed link: its ends, its rate and its bytes."""
+        """Table with a row for each directed link: its ends, its rate and its bytes."""
         import pandas as pd
 
         names = {"from": "source", "to": "target"}  # as a trial's links have it
         return pd.DataFrame(self.facts["cost"]["links"]).rename(columns=names)
 
     def draw(self, klass: int | None = None) -> Picture:
-        """The trees of one class; by default of all, or, where these are too many for a picture, of class 0, which the
-        picture says.
+        """Draw the trees of one class; by default of all, or, where these are too many for a picture, of class 0, which
+        the picture says.
 
         Raises:
             SchemeError: there is no such class, or its trees have too many nodes for a picture.
@@ -73,7 +73,7 @@ class Forest:
         return self.picture(klass)
 
     def picture(self, klass: int | None = None) -> Picture:
-        """The trees of one class, or of all.
+        """Draw the trees of one class, or of all.
 
         Raises:
             SchemeError: there is no such class, or they are too many for a picture, or have too many nodes; or the
@@ -88,7 +88,7 @@ class Forest:
         return self.model
 
     def text(self, lay_out: Layout = columns) -> str:
-        """What ``testbed forest`` says, its table laid out by ``lay_out``."""
+        """Text of ``testbed forest``, its table laid out by ``lay_out``."""
         return inspection.text(self.facts, self.model, lay_out)
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ def forest(
     size_bytes: int | None = None,
     mtu: int = 1500,
 ) -> Forest:
-    """Build what a scheme does on a topology, and check that it gives every worker the sum of all gradients.
+    """Build the plan of a scheme on a topology, and check that it gives every worker the sum of all gradients.
 
     Args:
         model: whose gradient is synchronised; LeNet-5's by default.
@@ -129,7 +129,7 @@ def forest(
 
 
 def proposed(scheme: str, topology: Topology, model: str | None, size_bytes: int | None, mtu: int) -> Forest:
-    """What a scheme makes of a topology, whether or not its sums are right.
+    """Build the plan of a scheme on a topology, whether or not its sums are right.
 
     Raises:
         SpecError: the scheme or the model is unknown.

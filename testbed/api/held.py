@@ -25,7 +25,7 @@ class Held:
     opening: Opening
 
     def hold(self, *, command_line: bool = False, for_program: bool = False) -> None:
-        """Build it, and answer ``testbed exec`` (:func:`testbed.interactive.hold.hold`)."""
+        """Build the network, and answer ``testbed exec`` (:func:`testbed.interactive.hold.hold`)."""
         hold.hold(self.trial, self.opening, command_line=command_line, for_program=for_program)
 
 
@@ -37,7 +37,7 @@ def chosen(
     inventory: Path | None,
     allow_missing: bool,
 ) -> Held:
-    """The network of one arm of a spec, as the command line's options ask for it.
+    """Choose the network of one arm of a spec, as the command line's options ask for it.
 
     Raises:
         SpecError: the spec makes no sense.

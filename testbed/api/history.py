@@ -15,7 +15,7 @@ from testbed.comparison.options import known_metric
 
 @dataclass(frozen=True)
 class History:
-    """A series for each cell, and why files were left out."""
+    """Series for each cell, and why files were left out."""
 
     found: Sequence[Series]
     unread: Sequence[str]
@@ -24,7 +24,7 @@ class History:
         return text.as_json(self.found, self.unread)
 
     def page(self, out: Path) -> None:
-        """Draw it.
+        """Draw the series on a page.
 
         Raises:
             OutputError: the page cannot be written.
@@ -38,7 +38,7 @@ class History:
 
 
 def history(folder: Path, metric: str = "gst") -> History:
-    """That of the runs and baselines in a folder, at any depth.
+    """History of the runs and baselines in a folder, at any depth.
 
     Raises:
         UsageError: there is no such metric.

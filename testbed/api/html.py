@@ -7,23 +7,23 @@ from html import escape
 
 
 def paragraph(text: str, *, strong: bool = False) -> str:
-    """Text on lines of its own."""
+    """Make a paragraph of text on lines of its own."""
     return f"<p><b>{escape(text)}</b></p>" if strong else f"<p>{escape(text)}</p>"
 
 
 def listed(texts: Iterable[str]) -> str:
-    """A list; nothing where there are no texts."""
+    """Make a list; nothing where there are no texts."""
     items = "".join(f"<li>{escape(text)}</li>" for text in texts)
     return f"<ul>{items}</ul>" if items else ""
 
 
 def plain(text: str) -> str:
-    """Text whose columns stay in line."""
+    """Make text whose columns stay in line."""
     return f"<pre>{escape(text)}</pre>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows under a line of column names."""
+    """Make a table: rows under a line of column names."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,4 +1,5 @@
-"""Which servers hold which parts of a model, and how long an iteration takes (TopoOpt, sections 3.2 and 5.1)."""
+"""Hybrid training: which servers hold which parts of a model, and how long an iteration takes (TopoOpt, sections 3.2
+and 5.1)."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ from testbed.workloads.parallel.prediction import Machine, predict, stages
 from testbed.workloads.parallel.strategy import check_fits, data_parallel, read, text
 
 MOST_SERVERS = 1024
-"""A group's forest has a row for each server and ring, of a number for each server."""
+"""The most servers. A group's forest has a row for each server and ring, of a number for each server."""
 _SEARCH = "search(steps=2000)"
 
 
 @dataclass(frozen=True, slots=True)
 class Hybrid:
-    """How a model is trained in parallel.
+    """Settings by which a model is trained in parallel.
 
     Attributes:
         strategy: ``data``; ``search(steps=2000,seed=0)``; holders by operator, ``{e0: [0], rest: all}``, as text or as
@@ -75,14 +76,15 @@ class Plan:
         return scheme_of(self.model, self.planned)
 
     def iteration_s(self, network: Network) -> float:
-        """On another network: of a strategy that was given; else of the one that a search of as many steps finds."""
+        """Seconds of an iteration on another network: of a strategy that was given; else of the one that a search of as
+        many steps finds."""
         if self.searched is None:
             return predict(self.model, self.planned.strategy, network, self.planner.machine).iteration_s
         return search_on(self.planner, network, _effort(str(self.asked.strategy))).best_s
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Ready for JSON; bytes and times are of one iteration."""
+        """Facts ready for JSON; bytes and times are of one iteration."""
         prediction, network = self.planned.prediction, self.planned.network
         sent = {network.name(link): prediction.link_bytes[link] for link in network.links_that_decide}
         return {
@@ -115,7 +117,7 @@ class Plan:
 
     @property
     def stages(self) -> list[tuple[str, str, float, float]]:
-        """The critical path with steps of one sort in one place together: what, where, start and end (s)."""
+        """Stages of the critical path, steps of one sort in one place together: what, where, start and end (s)."""
         path = stages(self.planned.prediction.critical_path)
         return [(one.what, one.where, one.start_s, one.end_s) for one in path]
 

@@ -1,4 +1,4 @@
-"""A plan on a network in numbers: what ``testbed forest`` shows."""
+"""Numbers of a plan on a network: what ``testbed forest`` shows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SHOWN_LINKS = 12
 
 
 def inspect(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
-    """Classes, rounds, bytes, load per link and the bound; where the forest is wrong, ``problem`` says why and no cost
-    is given.
+    """Describe a plan: classes, rounds, bytes, load per link and the bound; where the forest is wrong, ``problem`` says
+    why and no cost is given.
 
     Raises:
         SchemeError: there is nothing to show, for the plan does not fit the topology.
@@ -34,7 +34,7 @@ def inspect(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> di
 
 
 def of_verified(plan: Plan, topology: Topology, gradient_bytes: int, mtu: int) -> dict[str, Any]:
-    """The same of a plan that has passed :func:`testbed.workloads.kinds.verify`."""
+    """Describe, as :func:`inspect`, a plan that has passed :func:`testbed.workloads.kinds.verify`."""
     found = _described(plan, topology, gradient_bytes)
     return {**found, "cost": _cost(kinds.cost(plan, topology, gradient_bytes), topology, mtu)}
 
@@ -75,7 +75,7 @@ def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
 
 
 def text(found: Mapping[str, Any], plan: Plan, lay_out: Layout = columns) -> str:
-    """The same for people, of a plan of which it was ``found``; the most loaded links only."""
+    """Write what was ``found`` of a plan for people; the most loaded links only."""
     forest, one = found["forest"], found["cost"]
     lines = [
         f"{found['scheme']} on {found['topology']}, gradient of {size_text(found['gradient_bytes'])}",
@@ -101,7 +101,7 @@ def text(found: Mapping[str, Any], plan: Plan, lay_out: Layout = columns) -> str
 
 
 def _added_as(fixed: Mapping[str, Any] | None) -> list[str]:
-    """For a scheme that switches take part in: what they add, and how much of it they hold."""
+    """Line for a scheme that switches take part in: what they add, and how much of it they hold."""
     if fixed is None:
         return []
     steps = f"{fixed['scale']:,g} steps to 1.0" if fixed["scale"] else "scaled by each chunk's largest element"

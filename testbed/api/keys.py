@@ -1,4 +1,4 @@
-"""What a spec may hold: its keys, a schema of them for editors, and specs to begin with."""
+"""Keys of a spec, a schema of them for editors, and specs to begin with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.spec import json_schema, lookup, new
 
 
 def keys(asked: str = "") -> list[lookup.Shown]:
-    """What there is at a place of a spec, such as ``workload.compute``, and below it; empty for all.
+    """List what there is at a place of a spec, such as ``workload.compute``, and below it; empty for all.
 
     Raises:
         UsageError: there is no such key.
@@ -18,7 +18,7 @@ def keys(asked: str = "") -> list[lookup.Shown]:
 
 
 def schema() -> dict[str, Any]:
-    """A JSON Schema that accepts every spec, and refuses most mistakes."""
+    """Make a JSON Schema that accepts every spec, and refuses most mistakes."""
     return json_schema.schema()
 
 

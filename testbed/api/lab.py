@@ -30,7 +30,8 @@ class Lab:
         self.nodes = tuple(nodes)
 
     def exec(self, node: str, command: str | Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """Run a command on a node; its ``returncode``, ``stdout`` and ``stderr``. KeyboardInterrupt kills it.
+        """Run a command on a node, and return its ``returncode``, ``stdout`` and ``stderr``. KeyboardInterrupt kills
+        it.
 
         Text is split into words as a shell does; there is no shell, so pipes need ``["sh", "-c", "..."]``.
 

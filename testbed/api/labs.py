@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def with_backend(overrides: Sequence[str], backend: str | None) -> list[str]:
-    """``--backend`` is short for ``--set lab=``."""
+    """Replace ``--backend`` by ``--set lab=``, for which it is short."""
     return [*overrides] if backend is None else [*overrides, f"lab={backend}"]
 
 
 def machines(inventory: Path | None, allow_missing: bool) -> Opening:
-    """How a lab is opened, as far as the command line says.
+    """Make the opening of a lab, as far as the command line says.
 
     Raises:
         UsageError: hosts may be missing of no inventory.
@@ -39,7 +39,7 @@ def machines(inventory: Path | None, allow_missing: bool) -> Opening:
 
 
 def lab_named(backend: str | None, inventory: Path | None) -> str | None:
-    """The lab that ``--backend`` names, or that an inventory is for; None leaves the spec's.
+    """Name of the lab that ``--backend`` names, or that an inventory is for; None leaves the spec's.
 
     Raises:
         UsageError: the lab takes no inventory.
@@ -50,7 +50,7 @@ def lab_named(backend: str | None, inventory: Path | None) -> str | None:
 
 
 def opener(opening: Opening, spec: Spec) -> Callable[[], Lab]:
-    """What opens a spec's lab.
+    """Make a function that opens a spec's lab.
 
     Raises:
         UsageError: there is an inventory, and the lab takes none.

@@ -1,4 +1,4 @@
-"""One run of parts that ran on several machines."""
+"""Merge of parts that ran on several machines into one run."""
 
 from __future__ import annotations
 

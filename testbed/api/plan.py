@@ -1,4 +1,4 @@
-"""What an experiment would do, without doing it."""
+"""Plan of an experiment: what it would do, without doing it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from testbed.spec import load
 
 @dataclass(frozen=True)
 class Plan:
-    """``facts`` are what ``testbed plan --json`` says."""
+    """Plan of an experiment: ``facts`` are what ``testbed plan --json`` says."""
 
     facts: dict[str, Any]
 
     def text(self, lay_out: Layout = columns) -> str:
-        """What ``testbed plan`` says, its table laid out by ``lay_out``."""
+        """Text of ``testbed plan``, its table laid out by ``lay_out``."""
         return planning.text(self.facts, lay_out)
 
     def __str__(self) -> str:

@@ -21,11 +21,11 @@ from testbed.base.python import module_command
 
 COMMAND = tuple(module_command("testbed"))
 ERROR = "error: "
-"""What the message of an error begins with, on standard error."""
+"""Beginning of an error's message on standard error."""
 
 
 def call(*words: str) -> dict[str, Any]:
-    """Run a command to its end and show its progress on standard error; what it printed on standard output.
+    """Run a command to its end and show its progress on standard error; return what it printed on standard output.
 
     KeyboardInterrupt ends it as Ctrl-C does, and is raised once it has ended.
 
@@ -51,7 +51,7 @@ def call(*words: str) -> dict[str, Any]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """As Ctrl-C does; it takes its lab down, so nobody waits for less."""
+    """Interrupt a command as Ctrl-C does; it takes its lab down, so nobody waits for less."""
     while process.poll() is None:
         with suppress(KeyboardInterrupt):
             process.send_signal(signal.SIGINT)
@@ -59,7 +59,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def told(line: str | bytes, process: subprocess.Popen[str], message: str = "") -> dict[str, Any]:
-    """What a command has printed on standard output; ``message`` is that of an error, on standard error.
+    """Read what a command has printed on standard output; ``message`` is that of an error, on standard error.
 
     Raises:
         TestbedError: the command's; or it printed no JSON.
@@ -82,8 +82,8 @@ def told(line: str | bytes, process: subprocess.Popen[str], message: str = "") -
 
 
 def _follow(process: subprocess.Popen[str]) -> str:
-    """Show lines until it ends. The message of an error, which comes last, is given in place of shown: it is that of
-    the exception."""
+    """Show lines until the process ends. The message of an error, which comes last, is returned in place of shown: it
+    is that of the exception."""
     message = ""
     for line in process.stderr or ():
         if message or line.startswith(ERROR):

@@ -56,7 +56,7 @@ Tell = Callable[[str], object]
 
 
 def choose(paper: str | None, claim: str | None) -> tuple[Paper, Sequence[Claim]]:
-    """The paper and its claims that were asked for; a claim may leave out the paper's name.
+    """Choose the paper and its claims that were asked for; a claim may leave out the paper's name.
 
     Raises:
         UsageError: there is no such paper or claim.
@@ -84,7 +84,7 @@ def choose(paper: str | None, claim: str | None) -> tuple[Paper, Sequence[Claim]
 
 
 def listed(paper: str | None, claim: str | None) -> list[tuple[Paper, Sequence[Claim]]]:
-    """The same of each paper, where none is named.
+    """Choose as :func:`choose`, or all papers with all claims where none is named.
 
     Raises:
         UsageError: as :func:`choose`.
@@ -93,7 +93,7 @@ def listed(paper: str | None, claim: str | None) -> list[tuple[Paper, Sequence[C
 
 
 def listing(claims: Sequence[Claim]) -> list[dict[str, Any]]:
-    """The claims, and guesses at how long measuring them takes (s)."""
+    """List the claims, with guesses at how long measuring them takes (s)."""
     keys = ("name", "says", "where")
     return [
         {key: getattr(one, key) for key in keys}
@@ -111,8 +111,8 @@ def refuse_others(place: Path) -> None:
 
 
 def know_capacity(claims: Sequence[Claim], full: bool, tell: Tell) -> str:
-    """Measure what this machine carries, where that is not known, and something is to run: scales follow from it. What
-    follows where it carries nothing."""
+    """Measure what this machine carries, where that is not known, and something is to run: scales follow from it.
+    Return what follows where it carries nothing."""
     if experiments(claims, full) and capacity.known().capacity is None:
         try:
             capacity.measure(tell)
@@ -124,7 +124,7 @@ def know_capacity(claims: Sequence[Claim], full: bool, tell: Tell) -> str:
 def measure(
     claims: Sequence[Claim], out: Path, full: bool, announce: Announce, overrides: Sequence[str], tell: Tell
 ) -> bool:
-    """Run what is missing; whether all trials could be run.
+    """Run what is missing; return whether all trials could be run.
 
     Raises:
         TestbedError: as :func:`testbed.comparison.reproduction.measure`.
@@ -140,7 +140,7 @@ def measure(
 
 
 def decide(paper: Paper, claims: Sequence[Claim], out: Path, full: bool) -> tuple[list[Decided], Path]:
-    """The findings, and the page that has them.
+    """Decide the claims; return the findings, and the page that has them.
 
     Raises:
         OutputError: a run is damaged, or the page cannot be written.

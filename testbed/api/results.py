@@ -1,4 +1,4 @@
-"""What a run has left, in pandas: a table of its trials, and the samples, links and checks of each.
+"""Results of a run, in pandas: a table of its trials, and the samples, links and checks of each.
 
 Run directories of others are read with the bounds that ``testbed report`` has (:mod:`testbed.files.foreign`).
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """The run in a run directory, finished or not. Tables of samples are read when they are asked for.
+    """Open the run in a run directory, finished or not. Tables of samples are read when they are asked for.
 
     Raises:
         OutputError: it is no run directory, or a file of it is damaged.
@@ -37,12 +37,12 @@ def load(path: str | os.PathLike[str]) -> Run:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Trial:
-    """One trial of a run. :attr:`recorded` has all that is known of it."""
+    """A trial of a run. :attr:`recorded` has all that is known of it."""
 
     recorded: RecordedTrial
     run_path: Path
     leaves_samples: bool = True
-    """Where it does not fail."""
+    """Whether its kind leaves samples, where it does not fail."""
 
     def __repr__(self) -> str:
         return f"<Trial {self.id}: {'FAILED' if self.failed else self.verdict}>"
@@ -57,42 +57,44 @@ class Trial:
 
     @property
     def error(self) -> str | None:
-        """Why it failed."""
+        """Reason why it failed; None if it did not."""
         return self.recorded.error
 
     @property
     def verdict(self) -> str | None:
-        """VALID, INVALID or UNWATCHED; None where it failed. :attr:`checks` says why."""
+        """Verdict: VALID, INVALID or UNWATCHED; None where it failed. :attr:`checks` says why."""
         return self.recorded.verdict
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """Its numbers, such as ``gst_median_s``; None where one is not known."""
+        """Numbers of the trial, such as ``gst_median_s``; None where one is not known."""
         return dict(vars(self.recorded.metrics))
 
     @property
     def point(self) -> dict[str, Any]:
-        """The values of what the spec sweeps."""
+        """Values of what the spec sweeps."""
         return dict(self.recorded.point)
 
     @property
     def links(self) -> pd.DataFrame:
-        """A row for each directed link: its rate, the bytes and drops that the kernel counted, and theory's bytes."""
+        """Table with a row for each directed link: its rate, the bytes and drops that the kernel counted, and theory's
+        bytes."""
         return _frame(LinkCount, self.recorded.links)
 
     @property
     def checks(self) -> pd.DataFrame:
-        """A row for each check that the verdict is made from."""
+        """Table with a row for each check that the verdict is made from."""
         return _frame(RecordedCheck, self.recorded.checks)
 
     @property
     def events(self) -> pd.DataFrame:
-        """A row for each thing that was done to it."""
+        """Table with a row for each thing that was done to it."""
         return _frame(Event, self.recorded.events)
 
     @cached_property
     def samples(self) -> pd.DataFrame | None:
-        """A row for each worker and iteration; None where the trial left none, as a command or a failed trial.
+        """Table with a row for each worker and iteration; None where the trial left none, as a command or a failed
+        trial.
 
         Raises:
             OutputError: the table is missing, damaged, or larger than is read.
@@ -118,12 +120,12 @@ class Run:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The ids of the trials that failed; none is the good case, so ``if run.failed:`` asks whether any did."""
+        """Ids of the trials that failed; none is the good case, so ``if run.failed:`` asks whether any did."""
         return tuple(trial.id for trial in self if trial.failed)
 
     @cached_property
     def trials(self) -> dict[str, Trial]:
-        """By id."""
+        """Trials by id."""
         return {one.id: Trial(one, self.path, one.kind.writes_samples) for one in self.recorded.trials}
 
     def __getitem__(self, trial: str) -> Trial:
@@ -141,15 +143,15 @@ class Run:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row for each trial, by its id: what it was, its numbers, and the verdict on each of them. ``reasons`` names
-        the checks that make a number INVALID or leave it UNWATCHED."""
+        """Table with a row for each trial, by its id: what it was, its numbers, and the verdict on each of them.
+        ``reasons`` names the checks that make a number INVALID or leave it UNWATCHED."""
         import pandas as pd
 
         rows = [_row(one) for one in self.recorded.trials]
         return pd.DataFrame(rows, index=pd.Index(self.trials, name="trial"))
 
     def report(self, out: str | os.PathLike[str] | None = None, form: Literal["html", "md", "latex"] = "html") -> Path:
-        """Write the report, into the run directory where ``out`` names no other file; the path.
+        """Write the report, into the run directory where ``out`` names no other file; return the path.
 
         Raises:
             OutputError: a file of the run is damaged, or the report cannot be written.
@@ -193,7 +195,7 @@ def _row(trial: RecordedTrial) -> dict[str, Any]:
 
 
 def _frame(kind: type[Any], values: Sequence[Any]) -> pd.DataFrame:
-    """A row for each dataclass of a kind, and a column for each of its fields."""
+    """Make a table with a row for each dataclass of a kind, and a column for each of its fields."""
     import pandas as pd
 
     names = [field.name for field in fields(kind)]

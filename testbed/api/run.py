@@ -22,7 +22,7 @@ def run(
     resume: Path | None = None,
     inventory: Path | None = None,
 ) -> Run:
-    """Run an experiment as ``testbed run`` does, show its progress, and give what it left.
+    """Run an experiment as ``testbed run`` does, show its progress, and return what it left.
 
     Trials that failed do not raise: :attr:`Run.failed` names them. KeyboardInterrupt (a notebook's stop button, too)
     ends the run as Ctrl-C does; finished trials are kept, and ``resume`` goes on.

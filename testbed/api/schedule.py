@@ -1,4 +1,4 @@
-"""What MLfabric's scheduler makes of a batch in a file; nothing is sent."""
+"""``testbed.schedule()``: MLfabric's schedule for a batch in a file; nothing is sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A batch, and what becomes of it. ``scheduler_s`` is how long the scheduler took."""
+    """A batch and its schedule. ``scheduler_s`` is how long the scheduler took."""
 
     asked: Asked
     schedule: Schedule
@@ -29,7 +29,7 @@ class Scheduled:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What ``testbed schedule --json`` says. Updates have the names of their workers."""
+        """Facts of ``testbed schedule --json``. Updates have the names of their workers."""
         way, replicated = self.schedule.way, self.schedule.replicated
         return {
             "order": self._workers(self.schedule.order),
@@ -48,7 +48,7 @@ class Scheduled:
         }
 
     def text(self, lay_out: Layout = columns) -> str:
-        """What ``testbed schedule`` says, its tables laid out by ``lay_out``."""
+        """Text of ``testbed schedule``, its tables laid out by ``lay_out``."""
         parts = [self._summary(), self._order_text(lay_out), self._dropped_text(lay_out)]
         parts += [self._replica_text(), self._transfers_text(lay_out)]
         return "\n\n".join(filter(None, parts))
@@ -115,7 +115,7 @@ class Scheduled:
 
     @property
     def _transfers(self) -> Sequence[Transfer]:
-        """To servers and replica, by the moment at which they begin."""
+        """Transfers to servers and replica, by the moment at which they begin."""
         replicated = self.schedule.replicated
         both = (*self.schedule.way.transfers, *(replicated.way.transfers if replicated else ()))
         return sorted(both, key=lambda one: (one.start_s, one.end_s))
@@ -146,7 +146,7 @@ class Scheduled:
 
     @cached_property
     def _nodes(self) -> dict[int, int]:
-        """The worker of each update."""
+        """Worker of each update."""
         batch = self.asked.batch
         behind = batch.replication.behind if batch.replication else ()
         return {update.id: update.worker for update in (*behind, *batch.updates)}

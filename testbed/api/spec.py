@@ -18,7 +18,7 @@ Spec: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 
 @contextmanager
 def words_of(spec: Spec, changes: Mapping[str, object] | None) -> Iterator[list[str]]:
-    """The words of a command line that name a spec and its changes, at their end; a dict is in a file meanwhile.
+    """Make the words of a command line that name a spec and its changes, at their end; a dict is in a file meanwhile.
 
     Raises:
         SpecError: YAML has no word for a value, or a dict has no name.
@@ -36,7 +36,8 @@ def words_of(spec: Spec, changes: Mapping[str, object] | None) -> Iterator[list[
 
 @contextmanager
 def _written(text: str) -> Iterator[str]:
-    """A file in the current directory, from which relative paths in it start; errors do not name it."""
+    """Write a spec into a file in the current directory, from which relative paths in it start; errors do not name
+    it."""
     try:
         file = tempfile.NamedTemporaryFile(  # noqa: SIM115  # closed below
             "w", encoding="utf-8", dir=Path.cwd(), prefix="spec-", suffix=".yaml"
@@ -57,14 +58,14 @@ def _written(text: str) -> Iterator[str]:
 
 
 def _text(key: str, value: object) -> str:
-    """Text is YAML already, as in ``--set``."""
+    """Write a value of ``--set``: text is YAML already."""
     if isinstance(value, str):
         return value
     return _yaml(f"set: {key}", [value], in_a_line=True)[1:-1]
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes the same list twice where it is there twice: specs have no aliases."""
+    """Dumper that writes the same list twice where it is there twice: specs have no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True

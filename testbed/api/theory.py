@@ -1,4 +1,4 @@
-"""What papers claim beside what forests and topologies say; nothing runs."""
+"""Claims of papers beside what forests and topologies say; nothing runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.topologies.parameters import did_you_mean
 
 
 def claims() -> dict[str, str]:
-    """A line about each claim that has a table."""
+    """A line about each claim that has a table, by the claim's name."""
     return {name: (table.__doc__ or "").strip() for name, table in TABLES.items()}
 
 

@@ -26,7 +26,7 @@ class Picture:
     svg: str
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it into a file.
+        """Write the picture into a file.
 
         Raises:
             OutputError: it cannot be written.
@@ -49,7 +49,7 @@ class Topology:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names, hosts first."""
+        """Names of the nodes, hosts first."""
         return tuple(node.name for node in self.model.nodes)
 
     @property
@@ -58,13 +58,14 @@ class Topology:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What ``testbed topo`` says: counts of switches, ports and links, rates, the bisection."""
+        """Facts of ``testbed topo``: counts of switches, ports and links, rates, the bisection."""
         from testbed.topologies.describe import describe  # here, for it loads SciPy
 
         return describe(self.model)
 
     def cost(self, prices: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-        """NICs, switch ports, transceivers and cables by price: TopoOpt's Table 3, or a YAML file of your own prices.
+        """Price NICs, switch ports, transceivers and cables: by TopoOpt's Table 3, or by a YAML file of your own
+        prices.
 
         Raises:
             SpecError: the file makes no sense.
@@ -113,13 +114,13 @@ def topology(expression: str, rate: str = "1 Gbit/s", links: Mapping[str, Any] |
 
 
 class Drawable(Protocol):
-    """What a notebook shows as a picture."""
+    """An object that a notebook shows as a picture."""
 
     def draw(self) -> Picture: ...
 
 
 def shown(of: Drawable, text: str | None = None) -> str:
-    """The picture, or, of what is too large for one, text."""
+    """HTML of the picture, or text if the object is too large for one."""
     try:
         return of.draw().svg
     except SpecError as error:

@@ -1,1 +1,1 @@
-"""What every package may import: errors, exit codes, units, and what a terminal has."""
+"""Basics that every package may import: errors, exit codes, units, and what a terminal has."""

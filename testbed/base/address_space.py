@@ -8,9 +8,9 @@ import resource
 from testbed.base.errors import MemoryLimitError
 
 LEAST_BYTES = 512 * 2**20
-"""What a command needs that runs no trial: with 120 MB OpenBLAS ends the process, on two cores."""
+"""Bytes that a command needs that runs no trial: with 120 MB OpenBLAS ends the process, on two cores."""
 NO_MORE = ("cannot allocate memory", "failed to map segment", "can't start new thread")
-"""What the C library, the dynamic linker and Python say."""
+"""Words of the C library, the dynamic linker and Python for a lack of memory."""
 
 
 def check() -> None:
@@ -38,7 +38,7 @@ def is_lack(error: BaseException) -> bool:
 
 
 def too_little(error: BaseException) -> MemoryLimitError:
-    """Our error for one of which :func:`is_lack` is true."""
+    """Make our error for one of which :func:`is_lack` is true."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     limit = "" if allowed == resource.RLIM_INFINITY else f" (ulimit -v allows {allowed // 2**20} MiB)"
     return MemoryLimitError(
@@ -48,5 +48,5 @@ def too_little(error: BaseException) -> MemoryLimitError:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What an error was raised for, such as the linker's for numpy's page of advice."""
+    """Find the error for which another was raised, such as the linker's for numpy's page of advice."""
     return _first(error.__cause__) if error.__cause__ else error

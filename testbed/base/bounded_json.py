@@ -13,16 +13,16 @@ from typing import Any
 from testbed.base.printable import CONTROL, printable
 
 MOST_VALUES = 2**20
-"""In one JSON text: a value takes up to 200 bytes of memory."""
+"""The most values of one JSON text: a value takes up to 200 bytes of memory."""
 DEEPEST = 32
-"""Of groups in groups; ours have at most 8."""
+"""The most levels of groups in groups; ours have at most 8."""
 LARGEST_INTEGER = 2**63
 LARGEST_NUMBER = 1e100
-"""Products of three are finite still."""
+"""The largest number: products of three are finite still."""
 
 
 def parse_json(content: bytes, *, finite: bool = True, most_values: int = MOST_VALUES) -> Any:
-    """A JSON value of bounded depth and size, in which every number is in reach of arithmetic, and every text
+    """Parse a JSON value of bounded depth and size, in which every number is in reach of arithmetic, and every text
     printable. Python's reader takes ``NaN`` and ``1e999``, which are refused if numbers are to be ``finite``.
 
     Raises:

@@ -1,24 +1,24 @@
-"""What a check is: one finding about a trial, and which of its numbers it threatens."""
+"""A check: one finding about a trial, and which of its numbers it threatens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 NUMBERS = ("gst", "jct", "throughput", "iterations", "waiting")
-"""What has a verdict: GST, JCT, samples per second, the times of iterations, and exposed waiting."""
+"""Numbers that have a verdict: GST, JCT, samples per second, the times of iterations, and exposed waiting."""
 GST, JCT, THROUGHPUT, ITERATIONS, WAITING = NUMBERS
 ALL = NUMBERS
 MACHINE = "end other programs, or ask less of this machine: slower links, or fewer hosts (testbed doctor --capacity)"
-"""A remedy where this machine was too busy or too slow."""
+"""Remedy where this machine was too busy or too slow."""
 LOWER_BOUND = "lower bound"
-"""The check that no number is less than it can be, whoever makes it."""
+"""Name of the check that no number is less than it can be, whoever makes it."""
 WHOLE_JOB = (JCT, THROUGHPUT, ITERATIONS, WAITING)
-"""What covers computing as well as synchronising."""
+"""Numbers that cover computing as well as synchronising."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What a reader should know of a kind of check.
+    """Facts that a reader should know of a kind of check.
 
     Attributes:
         sees: what it finds, and from which evidence.
@@ -43,7 +43,8 @@ class About:
 
 @dataclass(frozen=True)
 class Check:
-    """One condition: ``value`` against ``limit`` in ``unit``, and what was looked at; None where nobody could look.
+    """A finding of a check: ``value`` against ``limit`` in ``unit``, and what was looked at; None where nobody could
+    look.
 
     ``asked`` says that the trial was to be like that, so it is told and not judged. ``threatens``, ``machine`` and
     ``needed`` are as in :class:`About`, of this one finding. ``watched`` is False of a check that was not made
@@ -65,7 +66,7 @@ class Check:
 
 
 def not_watched(about: About, limit: float, unit: str, why: str, threatens: tuple[str, ...] | None = None) -> Check:
-    """A check that was not made; ``why`` says what was missing. ``threatens`` is the kind's own unless given."""
+    """Make a check that was not made; ``why`` says what was missing. ``threatens`` is the kind's own unless given."""
     return Check(
         about.name,
         None,

@@ -10,39 +10,41 @@ from typing import Protocol
 
 Rows = Iterable[Sequence[str]]
 EMPTY = ("", "-")
-"""What a cell without a value holds."""
+"""Contents of a cell without a value."""
 GAP = 2
-"""Spaces between two columns."""
+"""Number of spaces between two columns."""
 SHORT, PROSE = 12, 24
-"""Characters of a column that wraps, at least; of one with text after the first one."""
+"""The least characters of a column that wraps; and of one with text after the first one."""
 NO_ROOM = "no room for: {}. A wider terminal, a pipe and --json have all columns."
 _NAMED = re.compile(r" *\S.*?  +")
-"""A name, and the spaces after it."""
+"""Pattern of a name, and the spaces after it."""
 
 
 class Layout(Protocol):
-    """One of the ways below to lay out a table."""
+    """A function below that lays out a table."""
 
     def __call__(self, header: Sequence[str], rows: Rows, left: int = 1, spare: Sequence[str] = ()) -> str:
-        """The first ``left`` columns are text, and the others numbers; those named in ``spare`` may be left out."""
+        """Lay out a table. The first ``left`` columns are text, and the others numbers; those named in ``spare`` may be
+        left out."""
 
 
 def columns(header: Sequence[str], rows: Rows, left: int = 1, spare: Sequence[str] = ()) -> str:  # noqa: ARG001
-    """Plain aligned columns, the first ``left`` of them to the left and the others to the right; all are there."""
+    """Lay out plain aligned columns, the first ``left`` of them to the left and the others to the right; all are
+    there."""
     lines = [list(header), *map(list, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return "\n".join(_line(line, widths, left) for line in lines)
 
 
 def tabbed(header: Sequence[str], rows: Rows, left: int = 1, spare: Sequence[str] = ()) -> str:  # noqa: ARG001
-    """A line for the header and for each row, its cells separated by tabs; nothing is shortened."""
+    """Write a line for the header and for each row, its cells separated by tabs; nothing is shortened."""
     return "\n".join("\t".join(" ".join(cell.split()) for cell in line) for line in (header, *rows))
 
 
 def fitted(header: Sequence[str], rows: Rows, left: int = 1, spare: Sequence[str] = (), *, width: int) -> str:
-    """As :func:`columns`, in ``width`` characters: columns without any value are left out, and the widest of the others
-    wrap. Where that leaves too little for words, those named in ``spare`` are left out, the first of them first, and
-    named below."""
+    """Lay out columns, as :func:`columns`, in ``width`` characters: columns without any value are left out, and the
+    widest of the others wrap. Where that leaves too little for words, those named in ``spare`` are left out, the first
+    of them first, and named below."""
     lines = [tuple(header), *map(tuple, rows)]
     shown = [i for i in range(len(header)) if i == 0 or not lines[1:] or any(row[i] not in EMPTY for row in lines[1:])]
     hidden: list[str] = []
@@ -62,7 +64,7 @@ def fitted(header: Sequence[str], rows: Rows, left: int = 1, spare: Sequence[str
 
 
 def wrapped(text: str, width: int) -> str:
-    """``text`` with each line that is longer than ``width`` continued on others: below its second part, if two spaces
+    """Wrap text: each line that is longer than ``width`` is continued on others: below its second part, if two spaces
     set that apart from a name, else further in than it begins. Words are never cut."""
     return "\n".join(_continued(line, width) if len(line) > width else line for line in text.split("\n"))
 
@@ -83,13 +85,13 @@ def _continued(line: str, width: int) -> str:
 
 
 def _least(lines: Sequence[Sequence[str]], shown: Sequence[int], left: int) -> list[int]:
-    """The width down to which each column can be read: words are whole, and so are numbers with their units."""
+    """Width down to which each column can be read: words are whole, and so are numbers with their units."""
     return [min(_widest(lines, i), max(_longest_word(lines, i), PROSE if 0 < i < left else SHORT)) for i in shown]
 
 
 def _widths(lines: Sequence[Sequence[str]], shown: Sequence[int], left: int, width: int, gap: int) -> list[int]:
-    """That of each column, such that all fit: the widest is made narrower, down to where words would be cut, and only
-    then beyond."""
+    """Choose the width of each column, such that all fit: the widest is made narrower, down to where words would be
+    cut, and only then beyond."""
     widths = [_widest(lines, i) for i in shown]
     for least in (_least(lines, shown, left), [_longest_word(lines, i) for i in shown], [1] * len(shown)):
         while not _fits(widths, width, gap) and (can := [k for k, one in enumerate(widths) if one > least[k]]):

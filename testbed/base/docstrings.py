@@ -10,17 +10,17 @@ _SECTION = re.compile(r"^(Args|Raises|Returns|Attributes):$", re.M)
 
 
 def code(text: object) -> str:
-    """Text as it is typed."""
+    """Format text as it is typed."""
     return f"`{text}`" if str(text) else ""
 
 
 def prose(docstring: str | None) -> str:
-    """A docstring without its sections about arguments and errors; names of Python's become code."""
+    """Convert a docstring without its sections about arguments and errors; names of Python's become code."""
     text = inspect.cleandoc(docstring or "")
     found = _SECTION.search(text)
     return plain(text[: found.start()] if found else text).strip()
 
 
 def plain(text: str) -> str:
-    """Text of a docstring with code as Markdown has it."""
+    """Convert text of a docstring, with code as Markdown has it."""
     return _ROLE.sub(r"`\1`", text).replace("``", "`")

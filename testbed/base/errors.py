@@ -45,7 +45,7 @@ class TestbedError(Exception):
 
 
 class SpecError(TestbedError):
-    """What was asked for makes no sense."""
+    """A spec, or a part of it, makes no sense."""
 
 
 class TopologyError(SpecError):
@@ -69,7 +69,7 @@ class PrivilegeError(TestbedError):
 
 
 class MemoryLimitError(TestbedError):
-    """This process may have, or gets, less memory than it needs."""
+    """Lack of memory: this process may have, or gets, less than it needs."""
 
 
 class MissingToolError(TestbedError):
@@ -123,17 +123,17 @@ class ChangedError(TrialError):
 
 
 class DiskFullError(TrialError):
-    """No room is left for the results."""
+    """Lack of room for the results."""
 
 
 def as_json(error: TestbedError) -> dict[str, str | None]:
-    """An error for a program: its class in this tree, the problem and the fix."""
+    """Describe an error for a program: its class in this tree, the problem and the fix."""
     kind = next(one for one in type(error).__mro__ if one.__module__ == __name__)
     return {"type": kind.__name__, "problem": error.problem, "fix": error.fix}
 
 
 def from_json(told: dict[str, str | None]) -> TestbedError:
-    """The error that :func:`as_json` described."""
+    """Make the error that :func:`as_json` described."""
     kind = globals()[str(told["type"])]
     made: TestbedError = kind(str(told["problem"]), fix=told["fix"])
     return made

@@ -1,4 +1,4 @@
-"""How to install what an optional part needs."""
+"""Commands that install what an optional part needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _named(requirement: str) -> str:
 
 
 def _requirements() -> list[str]:
-    """All of testbed; none in a checkout that was not installed."""
+    """Requirements of testbed; none in a checkout that was not installed."""
     try:
         return requires("testbed") or []
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What the parts of the schema are made of: quantities with units, groups of keys, unions by ``kind``."""
+"""Parts that the schema is made of: quantities with units, groups of keys, unions by ``kind``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from testbed.base.printable import NOT_ON_A_LINE
 
 
 def refuse(problem: str, fix: str) -> PydanticCustomError:
-    """An error for a validator to raise, which keeps the problem and its fix apart."""
+    """Make an error for a validator to raise, which keeps the problem and its fix apart."""
     return PydanticCustomError("testbed", "{problem}", {"problem": problem, "fix": fix})
 
 
@@ -29,8 +29,8 @@ def quantity(read: Callable[[object], float]) -> BeforeValidator:
 
 
 def one_line(value: str) -> str:
-    """Text that a terminal and a table show as it is; a control character could move the cursor, end a row, or turn
-    the order of what comes after it.
+    """Check text that a terminal and a table show as it is; a control character could move the cursor, end a row, or
+    turn the order of what comes after it.
 
     Raises:
         PydanticCustomError: it has such a character.
@@ -59,7 +59,7 @@ class Group(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
     others: ClassVar[type[Group] | None] = None
-    """What stands at a key of any other name; None where such a key is an error."""
+    """Group of a value at a key of any other name; None where such a key is an error."""
 
 
 def listed(value: object) -> list[object]:
@@ -67,16 +67,16 @@ def listed(value: object) -> list[object]:
 
 
 def tag(kind: str) -> str:
-    """How a kind stands in the place that pydantic gives of a mistake, where no key of ours can be."""
+    """Tag of a kind in the place that pydantic gives of a mistake, where no key of ours can be."""
     return f"[{kind}]"
 
 
 def kind_of(group: type[Group]) -> str:
-    """What ``kind`` is of a group that has that key."""
+    """Value of ``kind`` for a group that has that key."""
     (kind,) = get_args(group.model_fields["kind"].annotation)
     return str(kind)
 
 
 def tagged(groups: Iterable[type[Group]]) -> Any:
-    """The union of groups that ``kind`` tells apart, for a discriminator that gives tags (:func:`tag`)."""
+    """Make the union of groups that ``kind`` tells apart, for a discriminator that gives tags (:func:`tag`)."""
     return Union[tuple(Annotated[one, Tag(tag(kind_of(one)))] for one in groups)]  # noqa: UP007

@@ -13,13 +13,13 @@ from testbed.base.exits import INTERRUPTED
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDING_S = 15.0
-"""A lab whose processes were stopped takes 10 s to end, any other a moment."""
+"""Seconds that ending may take: a lab whose processes were stopped takes 10 s, any other a moment."""
 
 NOTHING_BEGUN = "interrupted: nothing had begun; the same command starts anew\n"
 TERMINATED = "interrupted: the same command starts anew\n"
 
 _told_s: list[float] = []
-"""When KeyboardInterrupt was raised."""
+"""Moments at which KeyboardInterrupt was raised."""
 
 
 def told() -> bool:
@@ -83,7 +83,7 @@ def _exit(_: int, __: FrameType | None) -> None:
 
 
 def _handle(handler: Callable[[int, FrameType | None], object], numbers: Collection[signal.Signals] = ENDING) -> None:
-    """A signal that the caller ignores stays ignored, as nohup wants it."""
+    """Set a handler. A signal that the caller ignores stays ignored, as nohup wants it."""
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)

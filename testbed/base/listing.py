@@ -8,13 +8,13 @@ _COMMA = ", "
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 trial``, ``2 trials``, ``1,024 switches``."""
+    """Write a count: ``1 trial``, ``2 trials``, ``1,024 switches``."""
     more = "" if count == 1 else "es" if noun.endswith(("s", "ch", "x")) else "s"
     return f"{count:,} {noun}{more}"
 
 
 def shortened(items: Sequence[str], most: int, between: str = _COMMA, rest: str = "more") -> str:
-    """``a, b and 3 more``: the first ``most`` of the items, and how many others there are.
+    """Write a list: ``a, b and 3 more``: the first ``most`` of the items, and how many others there are.
 
     ``between`` stands between two items and, unless it is a comma, before ``and``; ``rest`` is what the others are.
     """

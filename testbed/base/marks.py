@@ -1,4 +1,4 @@
-"""What a script tells of itself while it runs as a rank of a trial: ``testbed.mark()`` and ``testbed.log()``.
+"""Messages of a script about itself while it runs as a rank of a trial: ``testbed.mark()`` and ``testbed.log()``.
 
 Outside of a trial nobody listens, and each costs a look at one variable.
 """
@@ -10,17 +10,17 @@ from typing import Protocol, SupportsFloat
 
 
 class Sink(Protocol):
-    """Who writes it down."""
+    """Receiver that writes the messages down."""
 
     def mark(self) -> None:
-        """An iteration has ended now."""
+        """Note that an iteration has ended now."""
 
     def log(self, values: Mapping[str, float]) -> None:
-        """Numbers of now, by name."""
+        """Note numbers of now, by name."""
 
 
 sink: Sink | None = None
-"""Our backend for ``torch.distributed`` sets it, in a trial whose arm has a scheme."""
+"""Receiver that our backend for ``torch.distributed`` sets, in a trial whose arm has a scheme."""
 
 
 def mark() -> None:

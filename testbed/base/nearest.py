@@ -7,6 +7,6 @@ from collections.abc import Sequence
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """``did you mean 'iterations'?``, or the list of what there is where nothing is near."""
+    """Answer ``did you mean 'iterations'?``, or the list of what there is where nothing is near."""
     near = difflib.get_close_matches(word.lower(), known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(known)}"

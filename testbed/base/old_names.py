@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 NEW = {name: f"testbed.{name}" for name in ("topologies", "workloads", "analysis")}
-"""By old name, the new one."""
+"""New names by old name."""
 _PLACE = re.compile(r'.*\bFile "(?P<file>[^"]+)", line (?P<line>\d+)')
 _MISSING = re.compile(rf".*ModuleNotFoundError: No module named '(?P<name>{'|'.join(NEW)})'")
 
@@ -27,17 +27,17 @@ class OldImport(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """What is wrong, as the end of a sentence."""
+        """Say what is wrong, as the end of a sentence."""
         return f"{self.file} imports {self.name!r}, which is called {NEW[self.name]!r} now"
 
     @property
     def fix(self) -> str:
-        """What to change."""
+        """Say what to change."""
         return f"write {NEW[self.name]} in place of {self.name} in line {self.line} of {self.file}"
 
 
 def in_error(error: BaseException) -> OldImport | None:
-    """The import that an exception is about; None for all other exceptions."""
+    """Find the import that an exception is about; None for all other exceptions."""
     if not isinstance(error, ModuleNotFoundError) or error.name not in NEW:
         return None
     frames = [one for one in traceback.extract_tb(error.__traceback__) if "importlib" not in one.filename]
@@ -45,7 +45,8 @@ def in_error(error: BaseException) -> OldImport | None:
 
 
 def in_log(lines: Sequence[str]) -> OldImport | None:
-    """The import that the last traceback in a log is about; None where there is none, or it is about something else."""
+    """Find the import that the last traceback in a log is about; None where there is none, or it is about something
+    else."""
     for end in reversed(range(len(lines))):
         if missing := _MISSING.fullmatch(lines[end]):
             places = filter(None, map(_PLACE.match, reversed(lines[:end])))
@@ -55,6 +56,6 @@ def in_log(lines: Sequence[str]) -> OldImport | None:
 
 
 def _short(file: str) -> str:
-    """A path from the current directory, if it is below that."""
+    """Shorten a path that is below the current directory."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file

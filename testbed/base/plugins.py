@@ -1,4 +1,4 @@
-"""What other packages add to testbed: entry points of installed distributions.
+"""Plugins of other packages: entry points of installed distributions.
 
 A package that adds a kind of trial, for example, writes in its ``pyproject.toml``::
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @cache
 def plugged(group: str) -> Mapping[str, object]:
-    """What installed packages add to ``testbed.<group>``, by name.
+    """Load what installed packages add to ``testbed.<group>``, by name.
 
     Raises:
         MissingToolError: one cannot be imported.
@@ -39,7 +39,7 @@ def plugged(group: str) -> Mapping[str, object]:
 
 
 def with_plugged(group: str, built_in: Mapping[str, T]) -> dict[str, T]:
-    """What comes with testbed, in its order, and then what installed packages add.
+    """List what comes with testbed, in its order, and then what installed packages add.
 
     Raises:
         MissingToolError, UsageError: as :func:`plugged`; or a package takes the name of one that comes with testbed.
@@ -53,7 +53,8 @@ def with_plugged(group: str, built_in: Mapping[str, T]) -> dict[str, T]:
 
 @cache
 def _installed(path: tuple[str, ...]) -> EntryPoints:
-    """The entry points of all packages on ``path``, Python's own: to look for them takes 5 ms, so it is done once."""
+    """Find the entry points of all packages on ``path``, Python's own: to look for them takes 5 ms, so it is done
+    once."""
     del path
     return cast(EntryPoints, entry_points())  # or what Python 3.11 has in their place, with the same select()
 

@@ -29,16 +29,16 @@ def check_name(name: str) -> None:
 
 
 def file_name(process: str) -> str:
-    """What the names of its files begin with. A slash becomes ``+``, which no process's name has: so no name is a path,
-    and no two processes have the same file."""
+    """Beginning of the names of a process's files. A slash becomes ``+``, which no process's name has: so no name is a
+    path, and no two processes have the same file."""
     return process.replace("/", "+")
 
 
 def in_job(job: str, process: str) -> str:
-    """The process of a job whose name in the trial is ``process``."""
+    """Name within its job of the process whose name in the trial is ``process``."""
     return process.removeprefix(f"{job}/") if job else process
 
 
 def of_job(job: str, process: str) -> str:
-    """The name of a job's process in its trial: ``a/h3`` for the job ``a``; of a job without a name, its own."""
+    """Name of a job's process in its trial: ``a/h3`` for the job ``a``; of a job without a name, its own."""
     return f"{job}/{process}" if job else process

@@ -1,4 +1,4 @@
-"""What this machine computes with."""
+"""Processor of this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cpu_model() -> str:
-    """What the processor calls itself."""
+    """Name that the processor gives itself."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
         if key.strip() in ("model name", "Model", "cpu model"):

@@ -8,8 +8,8 @@ from contextlib import closing
 
 
 class Repeating:
-    """Runs a generator in a thread of its own. The generator does its work once, and yields how long (s) to wait before
-    it goes on.
+    """Thread that runs a generator. The generator does its work once, and yields how long (s) to wait before it goes
+    on.
 
     The thread ends when the generator ends, or at the next wait after :meth:`close`.
     """
@@ -20,11 +20,11 @@ class Repeating:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin; at most once."""
+        """Begin the thread; at most once."""
         self._thread.start()
 
     def close(self) -> None:
-        """End, and wait until the thread has ended; does nothing if it was never started."""
+        """End the thread, and wait until it has ended; does nothing if it was never started."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

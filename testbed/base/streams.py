@@ -19,7 +19,7 @@ Failed = Callable[[OSError], None]
 
 
 def guard() -> tuple[TextIO, TextIO]:
-    """Put streams in place of ``sys.stdout`` and ``sys.stderr`` that write to the same files, and give them.
+    """Put streams in place of ``sys.stdout`` and ``sys.stderr`` that write to the same files, and return them.
 
     A reader that leaves, as head does, changes nothing: the command goes on, and its exit code is its own. (Typer would
     make it 1, or not, as the pipe happens to be closed before the last write or after it.) A terminal that closes is a
@@ -57,7 +57,7 @@ def _guarded(stream: TextIO, failed: Failed) -> TextIO:
 
 
 class _File(io.FileIO):
-    """A file that is gone after the first write that fails: what is written later, also at Python's end, is dropped."""
+    """File that is gone after the first write that fails: what is written later, also at Python's end, is dropped."""
 
     def __init__(self, number: int, failed: Failed) -> None:
         super().__init__(number, "wb", closefd=False)
@@ -75,7 +75,8 @@ class _File(io.FileIO):
 
 
 def _refuse(error: OSError) -> None:
-    """
+    """Refuse to go on after an error of standard output, unless its reader left or the process was told to end.
+
     Raises:
         OutputError: somebody may still want to know.
     """

@@ -12,12 +12,12 @@ _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
 _SHARE = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(%)?")
 _LONGEST = 100  # characters
 LONGEST_S = 86_400.0
-"""A day: no time in an experiment is longer."""
+"""Seconds of a day: no time in an experiment is longer."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One kind of quantity: what it is called, its units as factors of the base unit, and how to write one."""
+    """A kind of quantity: its name, its units as factors of the base unit, and how to write one."""
 
     noun: str
     factors: dict[str, float]
@@ -39,7 +39,7 @@ PACE = Unit("a pace of computing", {"GFLOP/s": 1e9, "TFLOP/s": 1e12}, "500 GFLOP
 
 
 def rate_bps(value: object) -> int:
-    """Bits per second of ``200 Mbit/s``.
+    """Bits per second of text such as ``200 Mbit/s``.
 
     Raises:
         SpecError: not a number with a unit of rate, or not above 0.
@@ -48,7 +48,7 @@ def rate_bps(value: object) -> int:
 
 
 def speed_bytes_per_s(value: object) -> float:
-    """Bytes per second of ``180 MB/s``.
+    """Bytes per second of text such as ``180 MB/s``.
 
     Raises:
         SpecError: not a number with a unit of speed, or not above 0.
@@ -57,7 +57,7 @@ def speed_bytes_per_s(value: object) -> float:
 
 
 def flop_per_s(value: object) -> float:
-    """Floating-point operations per second of ``10 TFLOP/s``.
+    """Floating-point operations per second of text such as ``10 TFLOP/s``.
 
     Raises:
         SpecError: not a number with a unit of pace, or not above 0.
@@ -66,7 +66,7 @@ def flop_per_s(value: object) -> float:
 
 
 def time_s(value: object) -> float:
-    """Seconds of ``10 ms``; 0 is allowed.
+    """Seconds of text such as ``10 ms``; 0 is allowed.
 
     Raises:
         SpecError: not a number with a unit of time, or below 0.
@@ -80,7 +80,7 @@ def time_s(value: object) -> float:
 
 
 def size_bytes(value: object) -> int:
-    """Bytes of ``256 KiB``.
+    """Bytes of text such as ``256 KiB``.
 
     Raises:
         SpecError: not a number with a unit of size, or not above 0.
@@ -89,7 +89,7 @@ def size_bytes(value: object) -> int:
 
 
 def share(value: object) -> float:
-    """0.1 of ``10 %`` or of 0.1; from 0 to 1.
+    """Share from 0 to 1 of a text or number: 0.1 of ``10 %`` or of 0.1.
 
     Raises:
         SpecError: neither, or outside.
@@ -106,7 +106,7 @@ def share(value: object) -> float:
 
 
 def rate_text(bps: float) -> str:
-    """``200 Mbit/s`` for 200,000,000."""
+    """Write a rate: ``200 Mbit/s`` for 200,000,000."""
     for unit in ("Gbit/s", "Mbit/s", "kbit/s"):
         if bps >= RATE.factors[unit]:
             return f"{bps / RATE.factors[unit]:.4g} {unit}"
@@ -114,8 +114,8 @@ def rate_text(bps: float) -> str:
 
 
 def time_text(seconds: float, *, measured: bool = False) -> str:
-    """``0.186 s``, ``12 ms``, ``2 min 5 s``, ``3 h 20 min``: three digits at most; if ``measured``, three also where
-    they are zeros."""
+    """Write a time: ``0.186 s``, ``12 ms``, ``2 min 5 s``, ``3 h 20 min``: three digits at most; if ``measured``, three
+    also where they are zeros."""
     if seconds >= 3600:
         hours, rest = divmod(round(seconds / 60), 60)
         return f"{hours} h {rest} min"
@@ -128,7 +128,7 @@ def time_text(seconds: float, *, measured: bool = False) -> str:
 
 
 def size_text(count: float) -> str:
-    """``12.5 MiB`` for 13,098,536."""
+    """Write a size: ``12.5 MiB`` for 13,098,536."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= factor:
             return f"{count / factor:.3g} {unit}"

@@ -1,4 +1,5 @@
-"""Being served before the processes that are measured: what is done to a trial must be done when it is due."""
+"""Urgency of threads, which are served before the processes that are measured: what is done to a trial must be done
+when it is due."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def urgent() -> Iterator[None]:
-    """Meanwhile this thread comes before all processes that are not urgent; those that it starts are not.
+    """Put this thread, meanwhile, before all processes that are not urgent; those that it starts are not.
 
     On two cores beside 90 processes that all began to compute, changes of 60 links took 16 to 48 ms without, and 3 to 5
     ms if who asks for them and who makes them are urgent. A user without that right goes on as before, and the check of

@@ -1,4 +1,4 @@
-"""What to expect of an experiment on this machine, in one sentence, and what to change."""
+"""Advice about an experiment on this machine: what to expect, in one sentence, and what to change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to expect.
+    """Advice about some trials.
 
     Attributes:
         asked: the trials of which something is predicted.
@@ -55,7 +55,7 @@ class Advice:
         return self.worst is not None and not self.worst.carried
 
     def as_json(self) -> dict[str, Any] | None:
-        """For a program; None where nothing is predicted."""
+        """Convert it for a program; None where nothing is predicted."""
         worst = self.worst
         if worst is None:
             return None
@@ -68,7 +68,7 @@ class Advice:
 
 
 def carried_text(found: Known) -> str:
-    """What was measured, in one line; of a machine of which something is known."""
+    """Say in one line what was measured; of a machine of which something is known."""
     assert found.capacity is not None
     best = found.capacity.best
     return (
@@ -78,7 +78,7 @@ def carried_text(found: Known) -> str:
 
 
 def advise(trials: Sequence[Trial], known: Known) -> Advice:
-    """What to expect of ``trials``; of those that repeat, the first."""
+    """Advise about ``trials``; of those that repeat, about the first."""
     cells: dict[tuple[str, str], Trial] = {}
     for trial in trials:
         cells.setdefault((trial.name, trial.mark), trial)
@@ -101,8 +101,8 @@ def advise(trials: Sequence[Trial], known: Known) -> Advice:
 
 
 def _text(asked: Sequence[Asked]) -> str:
-    """``18 links of 1 Gbit/s carry 18 Gbit/s in all; this machine carries about 7.2 Gbit/s of such a load (ring, 9
-    processes): likely to end INVALID. ...``: of the cell for which it has the least room."""
+    """Write the advice on the cell for which the machine has the least room: ``18 links of 1 Gbit/s carry 18 Gbit/s in
+    all; this machine carries about 7.2 Gbit/s of such a load (ring, 9 processes): likely to end INVALID. ...``"""
     worst = min(asked, key=lambda one: one.room)
     load, trial = worst.load, worst.trial
     which = f"of {len(asked)} cells {trial.name} needs most of this machine: " if len(asked) > 1 else ""
@@ -128,7 +128,8 @@ def _text(asked: Sequence[Asked]) -> str:
 
 
 def links_text(asked: Asked) -> str:
-    """``18 links of 1 Gbit/s``; of links that have rates of their own, from the slowest to the fastest."""
+    """Describe links: ``18 links of 1 Gbit/s``; of links that have rates of their own, from the slowest to the
+    fastest."""
     rates = [link.rate_bps for link in asked.trial.topology.links]
     differ = len(asked.trial.spec.rates_bps(asked.trial.network.arm)) > 1
     text = f"{rate_text(min(rates))} to {rate_text(max(rates))}" if differ else rate_text(asked.load.rate_bps)
@@ -136,8 +137,8 @@ def links_text(asked: Asked) -> str:
 
 
 def changes(too_fast: Sequence[Asked]) -> list[str]:
-    """What would let this machine carry trials, as ``--set`` takes it: a larger scale, where the workload has one, or
-    slower links, of every arm that has rates of its own."""
+    """Changes that would let this machine carry trials, as ``--set`` takes them: a larger scale, where the workload has
+    one, or slower links, of every arm that has rates of its own."""
     slower: dict[str, float] = {}
     for one in too_fast:
         for key, rate_bps in one.trial.spec.rates_bps(one.trial.network.arm).items():
@@ -149,17 +150,17 @@ def changes(too_fast: Sequence[Asked]) -> list[str]:
 
 
 def _assigned(key: str, value: str) -> str:
-    """As a shell takes it: ``rack 0`` has a blank."""
+    """Quote an assignment as a shell takes it: ``rack 0`` has a blank."""
     return f"'{key}={value}'" if " " in key else f"{key}='{value}'"
 
 
 def round_down(value: float, digits: int = 2) -> float:
-    """``value`` with so many digits, and not more than it."""
+    """Round ``value`` to so many digits, and not up."""
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return round(math.floor(value / step * (1 + 1e-9)) * step, 10)
 
 
 def round_up(value: float) -> float:
-    """``value`` with two digits, and not less than it."""
+    """Round ``value`` to two digits, and not down."""
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return round(math.ceil(value / step * (1 - 1e-9)) * step, 10)

@@ -1,4 +1,4 @@
-"""What was measured of this machine, in the user's cache: ``$XDG_CACHE_HOME/testbed/capacity.json``, by machine.
+"""Cache of what was measured of this machine: ``$XDG_CACHE_HOME/testbed/capacity.json`` of the user, by machine.
 
 A home directory may be on several machines, and a machine may get another kernel, fewer cores or a quota: what was
 measured counts for the same machine only. The steps are kept, not what follows from them, so that a better model can
@@ -30,7 +30,7 @@ from testbed.machine.cgroups import limits
 FILE = Path("testbed") / "capacity.json"
 SCHEMA = 3
 LARGEST_BYTES = 1 << 20
-"""A machine's steps take 10 KiB."""
+"""The most bytes of the file. A machine's steps take 10 KiB."""
 MOST_MACHINES = 32
 MOST_STEPS = 1000
 GRADIENTS, MOST_GRADIENTS = "gradients_s", 256
@@ -40,7 +40,7 @@ Machine = dict[str, Any]
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of this machine: its capacity and when it was measured, or, if a file could not be used, why."""
+    """Knowledge of this machine: its capacity and when it was measured, or, if a file could not be used, why."""
 
     capacity: Capacity | None = None
     measured: str = ""
@@ -48,13 +48,13 @@ class Known:
 
 
 def place() -> Path:
-    """Where the file is, by the XDG Base Directory Specification: a path there that is not absolute is ignored."""
+    """Path of the file, by the XDG Base Directory Specification: a path there that is not absolute is ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base.startswith("/") else Path.home() / ".cache") / FILE
 
 
 def machine() -> Machine:
-    """What tells this machine from others, and from itself with other cores, another quota or another kernel."""
+    """Facts that tell this machine from others, and from itself with other cores, another quota or another kernel."""
     identity = ""
     with suppress(OSError):
         identity = MACHINE_ID.read_text().strip()
@@ -67,7 +67,7 @@ def machine() -> Machine:
 
 
 def known(path: Path | None = None, of: Machine | None = None) -> Known:
-    """What was measured on this machine."""
+    """Read what was measured on this machine."""
     path, of = path or place(), of or machine()
     try:
         found = [entry for entry in _read(path) if entry.get("machine") == of and "steps" in entry]
@@ -84,7 +84,7 @@ def known(path: Path | None = None, of: Machine | None = None) -> Known:
 
 
 def keep(steps: Sequence[Step], measured: str, path: Path | None = None, of: Machine | None = None) -> Path:
-    """Keep this machine's steps in place of earlier ones, beside those of other machines; the file's path.
+    """Keep this machine's steps in place of earlier ones, beside those of other machines; return the file's path.
 
     Raises:
         OutputError, DiskFullError: it cannot be written.
@@ -95,7 +95,7 @@ def keep(steps: Sequence[Step], measured: str, path: Path | None = None, of: Mac
 
 
 def gradient_times_s(path: Path | None = None, of: Machine | None = None) -> dict[str, float]:
-    """The processor time of gradients on this machine (s), by a name of what is computed; nothing of a file that cannot
+    """Read the processor time of gradients on this machine (s), by a name of what is computed; empty if the file cannot
     be used."""
     path, of = path or place(), of or machine()
     try:

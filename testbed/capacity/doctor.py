@@ -1,4 +1,4 @@
-"""What this machine can do, and the command that enables what it cannot.
+"""Checks of what this machine can do, with the command that enables what it cannot.
 
 Whatever can be tried is tried, in a sandbox that vanishes with the check: a file that says that something is allowed is
 not believed. A check is *needed* if without it no experiment runs, otherwise it enables something that is named.
@@ -23,9 +23,10 @@ from testbed.workloads.bursts.datagrams import ROOM_BYTES
 from testbed.workloads.kinds import kinds
 
 LEAST_MEMORY_BYTES = 2 * 2**30
-"""PyTorch once (0.4 GB) and nine workers of the quickstart (80 MB each), with room for the rest."""
+"""Bytes of memory for PyTorch once (0.4 GB) and nine workers of the quickstart (80 MB each), with room for the rest."""
 LEAST_PROCESSES = 256
-"""Nine workers of the quickstart with their threads, what starts and watches them, and room for the rest."""
+"""Processes and threads for nine workers of the quickstart with their threads, what starts and watches them, and room
+for the rest."""
 TOOLS = {
     "ping": ("iputils-ping", "latency, by hand, with testbed exec"),
     "iperf3": ("iperf3", "throughput, by hand, with testbed exec"),
@@ -74,7 +75,7 @@ def _memory(here: Limits, available: int) -> Prerequisite:
 
 
 def _processes(here: Limits) -> Iterator[Prerequisite]:
-    """The limit of processes and threads, where a control group has one."""
+    """Check the limit of processes and threads, where a control group has one."""
     if here.processes is None:
         return
     enough = here.processes >= LEAST_PROCESSES
@@ -84,7 +85,8 @@ def _processes(here: Limits) -> Iterator[Prerequisite]:
 
 
 def _receive_buffers(most: str | None) -> Iterator[Prerequisite]:
-    """What workers get of the room that they ask for: to take more, they would need a capability that they have not."""
+    """Check how much workers get of the room that they ask for: to take more, they would need a capability that they
+    have not."""
     if most is None:  # in a container, older kernels do not say
         return
     ok = int(most) >= ROOM_BYTES
@@ -93,7 +95,7 @@ def _receive_buffers(most: str | None) -> Iterator[Prerequisite]:
 
 
 def _capacity(found: Known) -> Prerequisite:
-    """What is known of what this machine carries; that nothing is known is no fault of the machine's."""
+    """Tell what is known of what this machine carries; that nothing is known is no fault of the machine's."""
     detail = carried_text(found) if found.capacity else found.trouble or "not measured"
     return Prerequisite("capacity", found.capacity is not None, detail, None if found.capacity else MEASURE)
 
@@ -105,7 +107,7 @@ def _pytorch() -> Iterator[Prerequisite]:
 
 
 def _of_kinds() -> Iterator[Prerequisite]:
-    """What some trials of a kind need."""
+    """Check for the tools that some trials of a kind need."""
     for tool in dict.fromkeys(tool for kind in kinds().values() for tool in kind.tools):
         found = tool.is_there
         yield Prerequisite(

@@ -1,4 +1,4 @@
-"""What a trial asks of the machine while gradients are on the wire, from its forest, links and chunks alone.
+"""Load of a trial on the machine while gradients are on the wire, from its forest, links and chunks alone.
 
 All rates are those at which the busiest link is full, unless steps jitter: what the machine must do if GST is to be the
 least that the links allow. Bytes are the payload of TCP.
@@ -17,12 +17,12 @@ from testbed.trial.network import lab_rate_bps, link_settings
 from testbed.workloads.sync.cost import Cost
 
 HEADER_BYTES = 52
-"""Of IP and TCP with timestamps, as :func:`testbed.workloads.sync.cost.goodput` has it."""
+"""Bytes of the headers of IP and TCP with timestamps, as :func:`testbed.workloads.sync.cost.goodput` has them."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a trial asks for, per second.
+    """Load of a trial, per second.
 
     Attributes:
         sent_bytes_s: what all processes hand to TCP.
@@ -55,7 +55,7 @@ class Load:
 
 
 def load_of(trial: Trial) -> Load | None:
-    """A trial's load; None where it is not known, see :func:`not_known`."""
+    """Compute a trial's load; None where it is not known, see :func:`not_known`."""
     if not_known(trial) is not None:
         return None
     job, share = trial.job, trial.network.goodput
@@ -77,24 +77,24 @@ def load_of(trial: Trial) -> Load | None:
 
 
 def in_all_bps(cost: Cost) -> float:
-    """What all links carry when the busiest is full, see :class:`Load`."""
+    """Rate of all links together when the busiest is full, see :class:`Load`."""
     return 8 * float(cost.link_bytes.sum()) / cost.round_s() / 2
 
 
 def _jitter_s(job: Job) -> float:
-    """By how much steps that jitter make a synchronisation longer on average, at least: those that follow each other
-    each by the mean of a normal distribution's positive half. Links rest meanwhile."""
+    """Seconds by which steps that jitter make a synchronisation longer on average, at least: those that follow each
+    other each by the mean of a normal distribution's positive half. Links rest meanwhile."""
     sigma_s = math.hypot(*(max(by_host.values()) for by_host in job.network.jitter))
     return job.cost.rounds * sigma_s / math.sqrt(2 * math.pi)
 
 
 def chunks_of(job: Job) -> int:
-    """Chunks that all processes send in one synchronisation."""
+    """Number of chunks that all processes send in one synchronisation."""
     return job.kind.chunks(job.plan, job.gradient, job.chunk_bytes)
 
 
 def not_known(trial: Trial) -> str | None:
-    """Why nothing is predicted of a trial; None where something is."""
+    """Say why nothing is predicted of a trial; None where something is."""
     if not trial.spec.place.is_here:
         return f"the lab {trial.spec.lab} has machines of its own"
     if trial.is_shared:

@@ -1,4 +1,4 @@
-"""From what was measured on a few networks to what this machine carries of any other.
+"""Model of this machine's capacity: from what was measured on a few networks to what it carries of any other.
 
 Problem: each network stays certified up to some rate, and each up to another. Chosen: processor time is what runs
 out. While gradients are on the wire it grows linearly with the bytes that processes send (copied twice, and added), the
@@ -33,16 +33,16 @@ PRICES = np.array([0.0725, 0.0166, 0.0164, 0.0116])
 """Cores for each of :func:`units` of a load: of one 2.x GHz machine with time to spare (benchmarks/capacity.py --prices
 measures them again)."""
 MOST_ROOM = 1e6
-"""Nobody asks for less than a millionth of what a machine carries."""
+"""The largest room: nobody asks for less than a millionth of what a machine carries."""
 
 
 class NothingCarriedError(TestbedError):
-    """No step of the ladder stayed certified."""
+    """Failure of the ladder: no step stayed certified."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One short trial of the ladder.
+    """A short trial of the ladder.
 
     Attributes:
         network: topology and scheme, for people.
@@ -87,7 +87,7 @@ def certified(record: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What this machine carries.
+    """Capacity of this machine.
 
     Attributes:
         steps: what was measured.
@@ -98,8 +98,8 @@ class Capacity:
     limit: float
 
     def room(self, load: Load) -> float:
-        """How many times the rates of a load this machine carries; 1 or more where it carries the load as it is; 0 if
-        it has more processes than are carried at any rate."""
+        """Times that this machine carries the rates of a load; 1 or more where it carries the load as it is; 0 if it
+        has more processes than are carried at any rate."""
         low, high = 0.0, MOST_ROOM
         if need(_faster(load, low)) > self.limit:
             return 0.0
@@ -115,7 +115,7 @@ class Capacity:
 
 
 def _faster(load: Load, times: float) -> Load:
-    """The same on links so many times as fast. Large packets grow with rates up to a limit; then there are more."""
+    """Load on links so many times as fast. Large packets grow with rates up to a limit; then there are more."""
     link_bytes_s, by_rates = load.link_bytes_s * times, load.packet_bytes_by_rates * times
     return replace(
         load,
@@ -128,20 +128,21 @@ def _faster(load: Load, times: float) -> Load:
 
 
 def units(load: Load) -> NDArray[np.float64]:
-    """What processor time is paid for: Gbit/s sent, thousand large packets/s on links, thousand chunks/s, processes."""
+    """Units that processor time is paid for: Gbit/s sent, thousand large packets/s on links, thousand chunks/s,
+    processes."""
     per_s = 8e-9 * load.sent_bytes_s, 1e-3 * load.large_packets_s, 1e-3 * load.chunks_s
     return np.array([*per_s, float(load.processes)])
 
 
 def need(load: Load) -> float:
-    """Cores that a load takes, at :data:`PRICES`."""
+    """Number of cores that a load takes, at :data:`PRICES`."""
     return float(units(load) @ PRICES)
 
 
 def fitted(steps: Sequence[Step]) -> Capacity:
-    """The capacity that steps are evidence of: for each network, the middle (in ratio) of the most that was certified
-    and the least beyond that was not; of these the lower quartile, for networks stray and who plans wants what holds
-    for most. A network that was never lost ends at its last step.
+    """Compute the capacity that steps are evidence of: for each network, the middle (in ratio) of the most that was
+    certified and the least beyond that was not; of these the lower quartile, for networks stray and who plans wants
+    what holds for most. A network that was never lost ends at its last step.
 
     Raises:
         NothingCarriedError: none was certified.

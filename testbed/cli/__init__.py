@@ -85,7 +85,7 @@ app.add_typer(hosts.app, name="hosts")
 
 
 LONGEST_LINE = 1000
-"""Characters of an error's line: what it quotes may be a value as long as its file."""
+"""The most characters of an error's line: what it quotes may be a value as long as its file."""
 
 
 def main() -> None:
@@ -106,7 +106,7 @@ def _wants_json(words: Sequence[str]) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Text that a terminal can have, with no line that is too long."""
+    """Make text fit for a terminal, with no line that is too long."""
     return "\n".join(map(_cut, printable(text).split("\n")))
 
 
@@ -129,7 +129,7 @@ def _call() -> None:
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Whether all words are text: paths and names of ours are written into JSON, Parquet and pages, which hold text
+    """Check that all words are text: paths and names of ours are written into JSON, Parquet and pages, which hold text
     alone. What ``exec`` hands to a command is that command's affair.
 
     Raises:
@@ -146,6 +146,6 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _cut(line: str) -> str:
-    """The line, or its beginning and end."""
+    """Shorten a line to its beginning and end, if it is too long."""
     half = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"

@@ -49,7 +49,7 @@ New = typer.Argument(metavar="NEW", help="Directory of the run to judge, or file
 
 
 class Format(StrEnum):
-    """What a comparison can be written as."""
+    """Formats in which a comparison can be written."""
 
     TEXT = "text"
     MD = "md"

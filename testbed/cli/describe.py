@@ -73,7 +73,7 @@ def topo(
 
 
 def _cost(cost: dict[str, Any]) -> str:
-    """The bill as columns."""
+    """Print the bill as columns."""
     rows = [
         (one["item"], f"{one['count']:,}", f"${one['each']:,g}", f"${one['total']:,.0f}", f"{one['total'] / whole:.0%}")
         for whole in [cost["total"] or 1]

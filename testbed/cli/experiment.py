@@ -76,7 +76,7 @@ AllowMissing = Annotated[
 
 
 def patience(retries: int | None, quiet: str | None) -> list[str]:
-    """``--retries`` and ``--quiet`` are short for ``--set``, too."""
+    """Write ``--retries`` and ``--quiet`` as settings of ``--set``, for which they are short, too."""
     given = {"retries": retries, "quiet": quiet}
     return [f"{name}={value}" for name, value in given.items() if value is not None]
 
@@ -306,13 +306,13 @@ def merge(
 
 
 def _words(given: Mapping[str, object]) -> list[str]:
-    """Options as they are written on the command line; those that are None, False or empty are not."""
+    """Write options as they are on the command line; those that are None, False or empty are left out."""
     each = [(name, one) for name, value in given.items() for one in (value if isinstance(value, list) else [value])]
     return [word for name, one in each if one for word in ([name] if one is True else [name, str(one)])]
 
 
 def _print_comparison(done: Run, go_on: str) -> None:
-    """The closing table, and what must be said of it."""
+    """Print the closing table, and what must be said of it."""
     from testbed.comparison.closing_table import LEFT_OUT, notes, warnings
     from testbed.comparison.closing_table import table as closing
 

@@ -107,7 +107,7 @@ def find(
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """Those that were given."""
+    """Options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -152,7 +152,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _groups(made: Finding) -> list[tuple[str, str, str, str]]:
-    """Each group; rings that no group asked for come first."""
+    """Rows of the groups; rings that no group asked for come first."""
     from testbed.base.units import size_text
 
     strides: dict[int | None, list[str]] = {}
@@ -197,7 +197,7 @@ def _hybrid(made: Finding) -> list[str]:
 
 
 def _baselines(compared: list[dict[str, Any]], degree: int) -> list[str]:
-    """Each network, then what there is not, and where B' is (TopoOpt, section 5.1)."""
+    """Lines about each network, then about those that there are not, and where B' is (TopoOpt, section 5.1)."""
     from testbed.base.units import rate_text
 
     if not compared:

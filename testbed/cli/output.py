@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, text and tables for people, and rows with tabs for a pipe."""
+"""Output of commands: JSON for programs, text and tables for people, and rows with tabs for a pipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.base.columns import fitted, tabbed, wrapped
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 COLOURS = {"green": ("VALID", "better"), "yellow": ("UNWATCHED",), "red": ("INVALID", "worse"), "bold red": ("FAILED",)}
-"""Words that a verdict may be."""
+"""Colours of words that a verdict may be."""
 
 
 def print_json(value: object) -> None:
@@ -26,13 +26,13 @@ def print_json(value: object) -> None:
 
 
 def width() -> int:
-    """Characters in a line of the terminal, or what COLUMNS says."""
+    """Number of characters in a line of the terminal, or what COLUMNS says."""
     return shutil.get_terminal_size().columns
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, spare: Sequence[str] = ()) -> str:
-    """Rows as standard output wants them: fitted into a terminal, if need be without the columns named in ``spare``,
-    else separated by tabs, with nothing left out."""
+    """Lay out rows as standard output wants them: fitted into a terminal, if need be without the columns named in
+    ``spare``, else separated by tabs, with nothing left out."""
     if sys.stdout.isatty():
         return fitted(header, rows, left, spare, width=width())
     return tabbed(header, rows, left)
@@ -54,7 +54,8 @@ def show(*lines: str) -> None:
 
 
 def teller(as_json: bool) -> Callable[[str], None]:
-    """Tells a person how a command gets on: on standard error if standard output is for a program."""
+    """Make a function that tells a person how a command gets on: on standard error if standard output is for a
+    program."""
     return partial(print, file=sys.stderr, flush=True) if as_json else show
 
 

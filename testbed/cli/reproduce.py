@@ -122,7 +122,7 @@ def _print(decided: Sequence[Decided], detailed: bool) -> None:
 
 
 def _print_checks(one: Decided, every: bool) -> None:
-    """What a verdict is made of; in a table of many, only what does not hold."""
+    """Print the checks that a verdict is made of; in a table of many, only what does not hold."""
     from testbed.api.reproduction import Verdict
 
     shown = [check for check in one.finding.checks if every or check.verdict != Verdict.HOLDS]

@@ -1,1 +1,1 @@
-"""What is made of trials that ran: the closing table, the gate, merged runs, a paper's claims."""
+"""Comparisons of trials that ran: the closing table, the gate, merged runs, a paper's claims."""

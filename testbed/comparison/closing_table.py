@@ -1,4 +1,4 @@
-"""The table that a run ends with: one row a cell, each beside the first arm with the same batch at the same point."""
+"""Table that a run ends with: one row a cell, each beside the first arm with the same batch at the same point."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEFT_OUT = (
     *("theory", ERROR, ACCURACY, "likelihood", "p99", "p95", SETUP, "samples/s", ATTEMPTS, SPREAD, STALE),
     *(TO_ACCURACY, "time to likelihood", "speed-up", "JCT", "ratio"),
 )
-"""What a narrow terminal goes without, the least needed first; never the verdict."""
+"""Columns that a narrow terminal goes without, the least needed first; never the verdict."""
 Record = Mapping[str, Any]
 Records = Sequence[Record]
 MEANING = (
@@ -42,7 +42,7 @@ SETUP_MEANING = "set-up: from the start of a script's first process to its first
 
 
 def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows as text; a cell none of whose trials was done has none but its name.
+    """Make header and rows as text; a cell none of whose trials was done has none but its name.
 
     Of trials that are repeated, each number is the median over those in which it is VALID, or, where none is, that were
     done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
@@ -74,14 +74,14 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _quality(records: Records) -> Quality:
-    """What tells how good the weights of these trials are, which have one workload."""
+    """Quality of the weights of these trials, which have one workload."""
     found = (record.get("accuracy") or {} for record in records)
     return quality(next((one["curve_of"] for one in found if "curve_of" in one), None))
 
 
 def notes(records: Records, first: str) -> list[str]:
-    """What must be said of the table's numbers: what the ratio and the error are, where there are any; which arms have
-    no speed-up, and which speed-ups are of samples per second, and why."""
+    """Sentences that must be said of the table's numbers: what the ratio and the error are, where there are any; which
+    arms have no speed-up, and which speed-ups are of samples per second, and why."""
     cells = _cells(records)
     synchronised = any(record["status"] == "done" and of_record(record).writes_samples for record in records)
     meaning = [MEANING] if synchronised else []
@@ -106,7 +106,7 @@ def notes(records: Records, first: str) -> list[str]:
 
 
 def warnings(records: Records) -> list[str]:
-    """What must be said before the table: perturbations that struck nobody in some trial."""
+    """Sentences that must be said before the table: perturbations that struck nobody in some trial."""
     done = [record for record in records if record["status"] == "done"]
     return [f"warning: {told}" for told in never([(record["id"], strikes_of(record)) for record in done])]
 
@@ -126,7 +126,7 @@ class _Place:
 
 
 def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
-    """For each cell the trials of its reference; of a job of several, those of the first job of its name."""
+    """Trials of the reference of each cell; for a job of several, those of the first job of its name."""
     places = [_Place(cell.label, cell.batch, trials[0].get("point") or {}) for cell, trials in cells.items()]
     every = list(cells.values())
     found: list[Records] = [()] * len(every)
@@ -170,7 +170,8 @@ class _Repeat:
 
     @property
     def curve(self) -> Curve:
-        """How accuracy went, if the trial's weights are those that it is of; empty in records of earlier versions."""
+        """Accuracy over time, if the trial's weights are those that it belongs to; empty in records of earlier
+        versions."""
         found = self.record.get("accuracy") or {}
         times_s, shares = found.get("curve_s"), found.get("curve")
         if not times_s or not shares or not found["weights_equal"]:
@@ -195,7 +196,7 @@ def _speed_up(base: Repeats, trials: Repeats) -> str:
 
 
 def _numbers(trials: Repeats, base: Repeats) -> dict[str, str]:
-    """By column, what a cell's trials say."""
+    """Texts of a cell's trials, by column."""
     done = repeats.finished(trials)
     if not done:
         return {"verdict": "FAILED"}
@@ -228,7 +229,7 @@ def _setting(cell: Cell) -> object:
 
 
 def _goals(cells: Mapping[Cell, Records]) -> dict[object, float | None]:
-    """By setting, the accuracy that its trials all reached; None where none has an accuracy."""
+    """Accuracy that all trials of a setting reached, by setting; None where none has an accuracy."""
     curves: dict[object, list[Curve]] = {}
     for cell, trials in cells.items():
         curves.setdefault(_setting(cell), []).extend(_curves(_repeats(trials)))
@@ -240,7 +241,7 @@ def _curves(trials: Repeats) -> list[Curve]:
 
 
 def _to_accuracy(trials: Repeats, accuracy: float | None) -> str:
-    """``8.21 s to 85.0%``."""
+    """Write the time to an accuracy: ``8.21 s to 85.0%``."""
     curves = _curves(trials)
     if accuracy is None or not curves:
         return MISSING
@@ -268,7 +269,7 @@ def _has_setup(record: Record) -> bool:
 
 
 def _older(records: Records) -> str:
-    """Which arms have trials that an earlier version recorded, beside those of this one."""
+    """Say which arms have trials that an earlier version recorded, beside those of this one."""
     done = [one for one in records if one["status"] == "done" and of_record(one).writes_samples]
     labels = dict.fromkeys(one["label"] for one in done if not _has_setup(one))
     return f"; not known of trials of earlier versions, whose JCT has most of it: {', '.join(labels)}" if labels else ""

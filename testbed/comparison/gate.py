@@ -47,7 +47,7 @@ class MeasuringAgainInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Gate:
-    """What a run is held against, and how strictly."""
+    """Baseline that a run is compared with, and how strictly."""
 
     baseline: Side
     thresholds: Mapping[str, float]
@@ -60,7 +60,7 @@ class Gate:
         return tuple(self.thresholds)
 
     def prepared(self, spec: Path, overrides: list[str]) -> list[str]:
-        """The overrides with which a run can decide: with enough repeats, where the spec leaves them to us.
+        """Change the overrides so that a run can decide: with enough repeats, where the spec leaves them to us.
 
         Raises:
             IncomparableError: conditions would differ that are not allowed to, so nothing needs to run.
@@ -74,7 +74,7 @@ class Gate:
         return overrides if "repeats" in source.spec.model_fields_set else [*overrides, f"repeats={REPEATS}"]
 
     def lacking(self, run: Path, *, again: bool = False) -> Mapping[Cell, int]:
-        """The cells of a run in which too few trials are VALID for a decision, and how many more would do; with
+        """Find the cells of a run in which too few trials are VALID for a decision, and how many more would do; with
         ``again``, those of its second measurement."""
         try:
             return self._judge(read(run, again=again)).lacking
@@ -84,8 +84,8 @@ class Gate:
     def settle(
         self, run: Path, source: Source, open_lab: Callable[[], Lab] | None, announce: Announce
     ) -> tuple[Comparison, bool]:
-        """Compare a finished run with the baseline, measure again what is suspicious, and write down what was found,
-        in every format; and whether a trial of those measured again failed.
+        """Compare a finished run with the baseline, measure again what is suspicious, and write down what was found, in
+        every format; return whether a trial of those measured again failed, too.
 
         Raises:
             IncomparableError: nothing can be compared.
@@ -129,7 +129,7 @@ def _measure_again(
     lacking: Lacking,
     wanted: Collection[str],
 ) -> bool:
-    """Run those trials once more, and more of them where too few are VALID; whether one failed.
+    """Run some trials once more, and more of them where too few are VALID; return whether one failed.
 
     Raises:
         MeasuringAgainInterrupted: somebody ended this.
@@ -175,6 +175,6 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
 
 
 def _fewest(trials: Sequence[Measured]) -> int:
-    """How many of a cell's trials are VALID in that of its metrics in which the fewest are."""
+    """Count a cell's VALID trials, in that of its metrics in which the fewest are."""
     metrics = {name for one in trials for name in one.values}
     return min((sum(one.valid_in(name) for one in trials) for name in metrics), default=0)

@@ -1,4 +1,5 @@
-"""One run of parts of it, which ran on several machines: every trial once, each part's environment by its name."""
+"""Merge of parts, which ran on several machines, into one run: every trial once, each part's environment by its
+name."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ from testbed.trial.inputs import in_words
 
 FIX = "add --run-code if you trust whoever made the parts; or put them side by side: testbed report RUN RUN --out FILE"
 ITS_OWN = ("part", "planned", "folder", "most_rounds", "overrides", "retries", "quiet_s")
-"""What resolved.json of parts may differ in: where they ran, how their settings were given, and how patient they
+"""Keys in which resolved.json of parts may differ: where they ran, how their settings were given, and how patient they
 were."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of merging: the run, the trials that none of the parts has finished, and, of trials that are in
-    several, whose was kept."""
+    """Outcome of merging: the run, the trials that none of the parts has finished, and, of trials that are in several,
+    whose was kept."""
 
     run: Run
     missing: list[str]
@@ -111,7 +112,7 @@ def _check_same(first: Path, other: Path) -> None:
 
 
 def _chosen(found_in: Mapping[Path, Mapping[str, Record]]) -> dict[str, tuple[Path, Record]]:
-    """By trial, the part it is taken from: the first that has it, or the first in which it was done.
+    """Choose for each trial the part it is taken from: the first that has it, or the first in which it was done.
 
     Raises:
         OutputError: two have it, run with different settings.
@@ -149,7 +150,7 @@ def _check_identities(planned: Planned, chosen: Mapping[str, tuple[Path, Record]
 
 
 def _environments(parts: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """By the parts' names, theirs; a part that was merged itself has several."""
+    """Environments of the parts, by their names; a part that was merged itself has several."""
     names = [part.resolve().name for part in parts]
     unique = len(set(names)) == len(names)
     found: dict[str, dict[str, Any]] = {}
@@ -161,7 +162,7 @@ def _environments(parts: Sequence[Path]) -> dict[str, dict[str, Any]]:
 
 
 def _copy(part: Path, out: Path, trial: str) -> None:
-    """A trial's files, of a part that somebody else may have made: no link in it is followed.
+    """Copy a trial's files, of a part that somebody else may have made: no link in it is followed.
 
     Raises:
         OutputError: one is a link, or no regular file; or ``out`` cannot be written.
@@ -180,6 +181,6 @@ def _copy(part: Path, out: Path, trial: str) -> None:
 
 
 def _logs(part: Path, trial: str) -> Iterator[str]:
-    """What is in the folder of a trial's logs, relative to the part."""
+    """Yield the paths of all files in the folder of a trial's logs, relative to the part."""
     for folder, _, files in os.walk(part / "logs" / trial):
         yield from (str((Path(folder) / file).relative_to(part)) for file in sorted(files))

@@ -1,4 +1,4 @@
-"""What commands that compare are asked for on the command line, and the exit code that a comparison asks for.
+"""Options of commands that compare, and the exit code that a comparison asks for.
 
 Apart from :mod:`testbed.comparison.gate`, which can run things, and takes as long to import as a comparison does.
 """
@@ -15,8 +15,9 @@ from testbed.base.units import share
 
 
 def exit_code(found: Comparison, accept_inconclusive: bool = False) -> int:
-    """3 where something is worse, or more trials failed than before, unless that is accepted; else 4 where something is
-    inconclusive, unless that is accepted. What has no VALID trial on a side was not compared, and is never accepted."""
+    """Exit code of a comparison: 3 where something is worse, or more trials failed than before, unless that is
+    accepted; else 4 where something is inconclusive, unless that is accepted. What has no VALID trial on a side was not
+    compared, and is never accepted."""
     if found.of(WORSE) or (found.failures and not found.failures_accepted):
         return exits.REGRESSION
     undecided = [one for one in found.of(INCONCLUSIVE) if one.unmeasured or not accept_inconclusive]
@@ -24,7 +25,7 @@ def exit_code(found: Comparison, accept_inconclusive: bool = False) -> int:
 
 
 def wanted(thresholds: Sequence[str], metrics: Sequence[str] = ()) -> dict[str, float]:
-    """The threshold of each metric to compare, from ``--threshold gst=5%`` and ``--metric gst``.
+    """Read the threshold of each metric to compare, from ``--threshold gst=5%`` and ``--metric gst``.
 
     Raises:
         UsageError: there is no such metric, it is not compared, or that is no share above 0.
@@ -45,7 +46,7 @@ def wanted(thresholds: Sequence[str], metrics: Sequence[str] = ()) -> dict[str, 
 
 
 def pairs(arms: Sequence[str], base: Side, new: Side) -> list[tuple[str, str]] | None:
-    """(label in BASE, label in NEW) of each ``--arms BASE=NEW``, once where it is given twice; None without any.
+    """Read (label in BASE, label in NEW) of each ``--arms BASE=NEW``, once where it is given twice; None without any.
 
     Raises:
         UsageError: it is not two labels that the sides have, or is so in more than one way.
@@ -55,7 +56,7 @@ def pairs(arms: Sequence[str], base: Side, new: Side) -> list[tuple[str, str]] |
 
 
 def _pair(text: str, base: Side, new: Side, known: Sequence[Collection[str]]) -> tuple[str, str]:
-    """A label may hold ``=``, as those of arms without one do: ``ring on star(hosts=3)``."""
+    """Read a pair. A label may hold ``=``, as those of arms without one do: ``ring on star(hosts=3)``."""
     ways = [(text[:i], text[i + 1 :]) for i, letter in enumerate(text) if letter == "="]
     if not any(all(way) for way in ways):
         raise UsageError(f"--arms {text}: does not name two labels", fix="write it as --arms 'PS=ring'")

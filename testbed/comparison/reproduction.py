@@ -1,4 +1,4 @@
-"""A paper's claims, measured and decided: the runs behind them, and what is told of each.
+"""Reproduction of a paper's claims, measured and decided: the runs behind them, and what is told of each.
 
 Runs go into folders of one directory, named after their spec and mode, and are ordinary run directories: trials that
 are finished there are not run again, unless they are INVALID only because of the machine, and so decide nothing.
@@ -43,25 +43,25 @@ MODES = {False: "quick", True: "full"}
 
 @dataclass(frozen=True)
 class Decided:
-    """A claim and what came out of it."""
+    """A claim and its finding."""
 
     claim: Claim
     finding: Finding
 
     @property
     def failed(self) -> bool:
-        """Whether it fails here."""
+        """Whether the claim fails here."""
         return self.finding.verdict == Verdict.FAILS
 
 
 def experiments(claims: Sequence[Claim], full: bool) -> list[Experiment]:
-    """What the claims need in a mode, each once."""
+    """Experiments that the claims need in a mode, each once."""
     needed = dict.fromkeys(one for claim in claims for one in claim.experiments)
     return [one for one in needed if one.settings(full) is not None]
 
 
 def source(experiment: Experiment, full: bool, overrides: Sequence[str] = ()) -> Source:
-    """The spec of an experiment in a mode, changed by ``overrides``.
+    """Read the spec of an experiment in a mode, changed by ``overrides``.
 
     Raises:
         MissingToolError: the specs are not installed.
@@ -75,7 +75,7 @@ def source(experiment: Experiment, full: bool, overrides: Sequence[str] = ()) ->
 
 
 def folder(out: Path, experiment: Experiment, full: bool) -> Path:
-    """Where the runs of an experiment are: ``OUT/bml-lenet5-quick``."""
+    """Folder of the runs of an experiment: ``OUT/bml-lenet5-quick``."""
     return out / f"{Path(experiment.spec).with_suffix('').as_posix().replace('/', '-')}-{MODES[full]}"
 
 
@@ -93,7 +93,7 @@ def refuse_others(out: Path, papers: Iterable[Paper]) -> None:
 
 
 def _names(papers: Iterable[Paper]) -> set[str]:
-    """Patterns of what the folders and pages of papers are called."""
+    """Patterns of the names of papers' folders and pages."""
     names = set()
     for paper in papers:
         ran = {one for claim in paper.claims for one in claim.experiments}
@@ -104,20 +104,20 @@ def _names(papers: Iterable[Paper]) -> set[str]:
 
 
 def expected_s(claims: Sequence[Claim], full: bool) -> float:
-    """A guess at how long measuring and deciding them takes from the beginning."""
+    """Guess how long measuring and deciding claims takes from the beginning (s)."""
     measured_s = sum(experiment_s(one, full) for one in experiments(claims, full))
     return measured_s + sum(claim.computes_s for claim in claims)
 
 
 @cache
 def experiment_s(experiment: Experiment, full: bool) -> float:
-    """A guess at how long an experiment takes. Remembered, since most belong to several claims of a list."""
+    """Guess how long an experiment takes (s). Remembered, since most belong to several claims of a list."""
     return duration_s(source(experiment, full))
 
 
 def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, overrides: Sequence[str] = ()) -> bool:
     """Run what is not finished yet, and measure again what is INVALID only because of the machine, which may do better
-    now; whether every trial could be run. ``overrides`` are of settings on which no result depends.
+    now; return whether every trial could be run. ``overrides`` are of settings on which no result depends.
 
     Raises:
         OutputError: its directory is of other settings.
@@ -138,12 +138,12 @@ def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, o
 
 
 def as_began(path: Path, asked: Source) -> Source:
-    """A spec with what was chosen when its run in ``path`` began: a scale for this machine, and what was found."""
+    """Add to a spec what was chosen when its run in ``path`` began: a scale for this machine, and what was found."""
     return asked.as_chosen(chosen(made(path)))
 
 
 def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:
-    """By spec, of each run in ``out`` that has another scale than is written, what was done."""
+    """Sentences, by spec, on each run in ``out`` that has another scale than is written."""
     found = {}
     for one in experiments(claims, full):
         path, written = folder(out, one, full), source(one, full).spec
@@ -159,14 +159,14 @@ def scales(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, str]:
 
 
 def _is_of(path: Path, asked: Source) -> bool:
-    """Whether a run has all the settings that are asked for, but for how patient it was."""
+    """Whether a run has all the settings that are asked for, but for its patience."""
     wanted: dict[str, Any] = json.loads(json.dumps(resolved(asked)))
     there = made(path)
     return all(there.get(key) == value for key, value in wanted.items() if key not in {"overrides", *PATIENCE})
 
 
 def runs(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, Run]:
-    """By spec, the runs that are in ``out``.
+    """Runs that are in ``out``, by spec.
 
     Raises:
         OutputError: one of them is damaged.
@@ -176,14 +176,15 @@ def runs(claims: Sequence[Claim], out: Path, full: bool) -> dict[str, Run]:
 
 
 def decide(claims: Sequence[Claim], found: Mapping[str, Run], full: bool = False) -> list[Decided]:
-    """Each claim with its finding."""
+    """Decide each claim."""
     return [
         Decided(claim, (claim.decide_full if full and claim.decide_full else claim.decide)(found)) for claim in claims
     ]
 
 
 def exit_code(decided: Sequence[Decided], all_ran: bool) -> int:
-    """0 where every claim that was decided holds; 1 where one fails here, or a trial did; 4 where none was decided."""
+    """Exit code: 0 where every claim that was decided holds; 1 where one fails here, or a trial did; 4 where none was
+    decided."""
     if not all_ran or any(one.failed for one in decided):
         return exits.TRIAL_FAILED
     undecided = all(one.finding.verdict == Verdict.UNDECIDED for one in decided)
@@ -195,20 +196,20 @@ LEFT = 2
 
 
 def summary(decided: Sequence[Decided]) -> list[list[str]]:
-    """A row a claim: its first number stands for it."""
+    """Rows of a table, one for each claim: its first number stands for it."""
     return [
         [one.claim.name, *texts(one.finding.rows[0]), f"{one.finding.verdict}{_parts(one.finding)}"] for one in decided
     ]
 
 
 def _parts(finding: Finding) -> str:
-    """How many of a claim's statements its verdict is about, where not all."""
+    """Say how many of a claim's statements its verdict is about, where not all."""
     alike = sum(check.verdict == finding.verdict for check in finding.checks)
     return "" if alike == len(finding.checks) else f" ({alike} of {len(finding.checks)})"
 
 
 def texts(row: Row) -> list[str]:
-    """One number as text: name, paper, theory, here, interval, samples, fidelity."""
+    """Write one number as text: name, paper, theory, here, interval, samples, fidelity."""
     theory = "-" if row.theory is None else number(row.theory, row.unit)
     if row.ours is None:
         return [row.name, stated(row.paper, row.unit), theory, "modelled", "-", "-", "-"]
@@ -222,7 +223,7 @@ def texts(row: Row) -> list[str]:
 
 
 def as_json(one: Decided) -> dict[str, Any]:
-    """A claim for a program; what is not known is null."""
+    """Describe a claim for a program; what is not known is null."""
     return {
         "claim": one.claim.name,
         "says": one.claim.says,

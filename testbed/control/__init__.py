@@ -1,4 +1,4 @@
-"""Controllers: what acts on a trial while it runs, by what its processes say and which of them end.
+"""Controllers: they act on a trial while it runs, by what its processes say and which of them end.
 
 ``feed`` reads what processes say, once for all controllers, ``worker_lines`` checks it, and ``endings`` words how
 processes ended; ``controller`` is what a controller is, and the thread that asks them; ``registry`` finds those that

@@ -1,4 +1,4 @@
-"""How much of links traffic takes that is not the trial's own: what they carried less what its connections did.
+"""Rates of traffic on links that is not the trial's own: what they carried less what its connections did.
 
 The kernel counts both at every moment, so that what is still on its way counts as neither: on the first link of a way,
 what has left or waits there is compared with what the sender's end of a connection has sent; on the others, what has
@@ -24,7 +24,7 @@ are not of one moment."""
 
 
 class _Seen(NamedTuple):
-    """Of a link at a moment of its machine's clock, the bytes that have entered it, and those of each connection."""
+    """Bytes that have entered a link at a moment of its machine's clock, and those of each connection."""
 
     at_s: float
     entered_bytes: int
@@ -32,8 +32,8 @@ class _Seen(NamedTuple):
 
 
 class BackgroundRates:
-    """Follows the traffic of a network with one path between two hosts. What each machine has counted is compared with
-    its own counts, and their times are those of its clock."""
+    """Rates of background traffic in a network with one path between two hosts. The counts of each machine are compared
+    with its own earlier counts, and their times are those of its clock."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -43,7 +43,7 @@ class BackgroundRates:
         self._before: dict[int, _Seen] = {}
 
     def since(self, traffic: Traffic) -> dict[int, float]:
-        """By directed link of a machine, the rate of other traffic (bit/s, headers included) since its last counts;
+        """Rate of other traffic on each directed link of a machine (bit/s, headers included) since its last counts;
         nothing at the first ones, nor of a link on which a connection of the trial's has ended meanwhile. Counts that
         took too long to read (:data:`LONGEST`) are passed over."""
         own, found = self._own(traffic), dict[int, float]()
@@ -62,7 +62,7 @@ class BackgroundRates:
         return one.left_bytes + (one.waiting_bytes if one.directed_link in self._first else 0)
 
     def _own(self, traffic: Traffic) -> Mapping[int, _Own]:
-        """By directed link, the bytes of the trial's connections."""
+        """Bytes of the trial's connections, by directed link."""
         found: dict[int, dict[tuple[str, str, tuple[int, int]], int]] = defaultdict(dict)
         for one in traffic.streams:
             here, there = self._owner.get(one.local), self._owner.get(one.remote)
@@ -82,8 +82,8 @@ class BackgroundRates:
 
 
 def _others_bps(before: _Seen, now: _Seen) -> float | None:
-    """What others have sent since; None if a connection of ours has ended meanwhile, for nobody tells what it sent
-    last, or if no time has passed."""
+    """Rate at which others have sent since (bit/s); None if a connection of ours has ended meanwhile, for nobody tells
+    what it sent last, or if no time has passed."""
     if now.at_s <= before.at_s or any(now.own.get(which, -1) < count for which, count in before.own.items()):
         return None
     ours_bytes = sum(now.own.values()) - sum(before.own.values())

@@ -1,4 +1,4 @@
-"""Carry out a schedule while a trial runs, and record when each event was due, begun and done.
+"""Conductor of a schedule: carries it out while a trial runs, and records when each event was due, begun and done.
 
 A controller, in the thread beside the one that waits for the workers. Moments count from the line that rank 0 writes
 when its first iteration begins, and iterations from those that it (once it is killed, the next one) writes at each end;
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 READY = b"ready"
 READY_TIMEOUT_S = 60.0
 LAST_BYTES = 4096
-"""The last line of a source of background traffic is shorter."""
+"""Bytes at the end of a log that hold its last line: that of a source of background traffic is shorter."""
 END_TIMEOUT_S = 30.0
 
 
 @dataclass
 class Record:
-    """An event as it went; times on ``time.monotonic``, None where that did not come. ``error`` says why it failed.
+    """Record of an event as it went; times on ``time.monotonic``, None where that did not come. ``error`` says why it
+    failed.
 
     Attributes:
         takes_s: how long it is meant to take, from ``begun_s`` to ``done_s``: as long as a move's circuits are dark.
@@ -64,7 +65,7 @@ class Record:
 
 
 class Conductor:
-    """Starts the helpers, then the events, as a controller; use in ``with``, around the thread that asks it.
+    """Controller that starts the helpers, then the events; use in ``with``, around the thread that asks it.
 
     Attributes:
         records: every event that was begun, in order; after the end also those whose moment never came, though they
@@ -76,7 +77,8 @@ class Conductor:
     is_urgent = True
 
     def __init__(self, schedule: Schedule, lab: Lab, logs: Path, patching: Patching | None = None) -> None:
-        """Helpers' output goes into ``logs``. ``patching`` moves circuits, if there are such events.
+        """Prepare a schedule. Helpers' output goes into ``logs``. ``patching`` moves circuits, if there are such
+        events.
 
         Raises:
             TrialError: a helper did not start.
@@ -92,7 +94,7 @@ class Conductor:
         self._sources = [helper.name for helper in schedule.helpers if helper.tells_sent]
 
     def log(self, helper: str) -> Path:
-        """Where a helper's output goes."""
+        """Path of a helper's output."""
         return self._logs / f"{helper}.log"
 
     def __enter__(self) -> Conductor:
@@ -107,7 +109,7 @@ class Conductor:
     def blamed(
         self, error: TrialError, *, begun_s: float | None = None, goes_on: bool = False, instead: str = ""
     ) -> TrialError:
-        """The same error, with what was done to the trial; if that is why, saying so, and what to change.
+        """Copy an error with what was done to the trial; if that is why, saying so, and what to change.
 
         Args:
             begun_s: when the trial began, if it did.
@@ -138,7 +140,7 @@ class Conductor:
         return told
 
     def finish(self) -> list[int]:
-        """End the helpers; the bytes that each source of background traffic sent, in the spec's order.
+        """End the helpers; return the bytes that each source of background traffic sent, in the spec's order.
 
         Raises:
             TrialError: one of them failed, or the lab ended.
@@ -172,7 +174,7 @@ class Conductor:
                 time.sleep(LOOK_S)
 
     def _is_ready(self, helper: str) -> bool:
-        """Raises WorkerError: its log is no file."""
+        """Whether a helper has begun to wait. Raises WorkerError: its log is no file."""
         try:
             with foreign.opened(self.log(helper), self._logs) as log:
                 return log.read(len(READY)) == READY
@@ -202,14 +204,14 @@ class Conductor:
         return min([looking, *(moment - now for moment, _ in known)])
 
     def _expect_next_move(self) -> None:
-        """Have it worked out before it is due."""
+        """Have the next move worked out before it is due."""
         move = next((event.move for event, _ in self._pending if event.move is not None), None)
         if move is not None and move is not self._expected and self._patching is not None:
             self._patching.expect(move)
             self._expected = move
 
     def carry_out(self, event: Event, feed: Feed, planned_s: float | None = None) -> None:
-        """Do it now, and record it; what was not planned is due now."""
+        """Carry out an event now, and record it; what was not planned is due now."""
         now = time.monotonic()
         due_s = now if planned_s is None else planned_s
         record = Record(event.kind, event.what, due_s, now, links=event.links, stops=event.stops, kills=event.kills)
@@ -239,7 +241,7 @@ class Conductor:
 
 
 def _planned_s(feed: Feed, at: Moment) -> float | None:
-    """When the moment is or was; None while that is not known."""
+    """The moment (s) when an event is or was planned; None while that is not known."""
     if feed.begun_s is None:
         return None
     if at.time_s is not None:
@@ -248,7 +250,7 @@ def _planned_s(feed: Feed, at: Moment) -> float | None:
 
 
 def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:
-    """What was done to the trial, with times relative to its start.
+    """Rows that say what was done to the trial, with times relative to its start.
 
     ``links`` holds the rates that it gave to links and which of them it blocked or opened, each by directed link; None
     of an event that did nothing of this kind.
@@ -263,7 +265,7 @@ def timeline(events: Sequence[Record], start_s: float) -> list[dict[str, Any]]:
 
 
 def _by_link(changes: Sequence[LinkChange]) -> dict[str, dict[str, Any]] | None:
-    """Keys are text, as JSON has them."""
+    """Group the changes by directed link. Keys are text, as JSON has them."""
     found = {
         name: {str(one.directed_link): value for one in changes if (value := getattr(one, name)) is not None}
         for name in ("rate_bps", "blocked")

@@ -1,4 +1,4 @@
-"""What a controller is, and the thread that asks controllers."""
+"""Controllers, and the thread that asks them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from testbed.control.feed import Feed
 
 
 class Controller(Protocol):
-    """Acts on a trial while it runs. One that has something to begin and to end is a context manager, too.
+    """A controller: acts on a trial while it runs. One that has something to begin and to end is a context manager,
+    too.
 
     Attributes:
         is_urgent: whether it does something to the trial at a moment that was asked for, so that it comes before the
@@ -28,7 +29,7 @@ class Controller(Protocol):
     is_urgent: bool
 
     def look(self, feed: Feed) -> float:
-        """Do what is due now; the seconds until it wants to be asked again, or ``math.inf`` for never.
+        """Do what is due now; return the seconds until it wants to be asked again, or ``math.inf`` for never.
 
         The thread that waits for a trial's processes asks sooner. In the thread beside, all controllers take turns, and
         events must not be late: what may take more than a few milliseconds belongs into a thread of the controller's.
@@ -39,8 +40,8 @@ class Controller(Protocol):
 
 
 class Beside:
-    """The thread beside the one that waits: it asks each controller when that one wants it. Use in ``with``, within
-    those of the controllers, from before the processes start until they have ended.
+    """Thread beside the one that waits: it asks each controller when that one wants it. Use in ``with``, within those
+    of the controllers, from before the processes start until they have ended.
 
     A controller that fails ends the trial: the waiting thread raises its error (:meth:`Feed.check`).
     """
@@ -67,7 +68,7 @@ class Beside:
     # The thread.
 
     def _run(self) -> Generator[float, None, None]:
-        """Yields how long to wait."""
+        """Ask controllers again and again; yield how long to wait (s)."""
         due_s = [0.0 for _ in self._controllers]
         while (next_s := min(due_s, default=math.inf)) < math.inf:
             yield max(0.0, next_s - time.monotonic())
@@ -92,7 +93,7 @@ def _wait_s(told: float) -> float:
 
 
 def failure(name: str, error: Exception) -> TrialError:
-    """The error that ends a trial because of one that a controller raised."""
+    """Make the error that ends a trial because of one that a controller raised."""
     if isinstance(error, TrialError):
         return error
     if isinstance(error, TestbedError):

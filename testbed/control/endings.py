@@ -1,4 +1,4 @@
-"""How processes ended, from what they left: their samples files, their last words, and the ends of their logs."""
+"""Endings of processes, from what they left: their samples files, their last words, and the ends of their logs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from testbed.trial.files import Files
 from testbed.workloads.kinds.base import AnyKind
 
 TAIL_LINES, TAIL_BYTES, LONGEST_SHOWN = 12, 2**16, 1000
-"""Of a log what is told of it; lines of more characters are cut."""
+"""Lines and bytes at the end of a log that are told of it, and characters of a line; longer ones are cut."""
 MOST_NAMED = 5
-"""Of nodes that an error is about."""
+"""The most nodes that an error names."""
 OUT_OF_MEMORY = "unless somebody did that, memory ran out: see dmesg, then take fewer workers or a smaller batch"
 
 
@@ -33,8 +33,8 @@ def died(
     files: Files,
     called: Callable[[str], str] | None = None,
 ) -> WorkerError:
-    """The error about the process that failed first, rather than those that then missed it: one that a signal ended, or
-    one that does not name a neighbour as the cause.
+    """Make the error about the process that failed first, rather than those that then missed it: one that a signal
+    ended, or one that does not name a neighbour as the cause.
 
     ``called`` is how to speak of a process, if not as :meth:`Files.called`.
     """
@@ -52,7 +52,7 @@ def died(
 
 
 def ending(status: int) -> str:
-    """``was killed by SIGKILL`` for -9, ``ended with exit status 1`` for 1."""
+    """Write how a process ended: ``was killed by SIGKILL`` for -9, ``ended with exit status 1`` for 1."""
     if status >= 0:
         return f"ended with exit status {status}"
     try:
@@ -67,7 +67,7 @@ def _mend(log: Path) -> str:
 
 
 def tail(log: Path) -> str:
-    """The last lines of a worker's log, indented, with whatever could move a terminal's cursor written out."""
+    """Read the last lines of a worker's log, indented, with whatever could move a terminal's cursor written out."""
     shown = _last_lines(log)[-TAIL_LINES:] or ["(its log is empty)"]
     return "\n".join(f"    | {printable(line[:LONGEST_SHOWN])}" for line in shown)
 
@@ -82,8 +82,8 @@ def _last_lines(log: Path) -> list[str]:
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
-    """The JSON lines of a samples file, none where there is no file; a last line cut short by its writer's death is
-    left out.
+    """Read the JSON lines of a samples file, none where there is no file; a last line cut short by its writer's death
+    is left out.
 
     Raises:
         TrialError: it is no file of at most ``most_bytes``, or a line in the middle is none that a worker writes.
@@ -102,7 +102,8 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> list[dict[str, Any]]:
 
 
 def read_checked(path: Path, most_bytes: int, of: AnyKind | None = None) -> list[dict[str, Any]]:
-    """The same, each line with all that processes write of its kind, in trials of the kind ``of``.
+    """Read the lines of a samples file, as :func:`read`, each with all that processes write of its kind, in trials of
+    the kind ``of``.
 
     Raises:
         TrialError: as :func:`read`, or a line is not as processes write it.
@@ -117,7 +118,7 @@ def read_checked(path: Path, most_bytes: int, of: AnyKind | None = None) -> list
 
 
 def last_words(path: Path) -> dict[str, Any]:
-    """The line in which a process said why it ended; nothing if it did not."""
+    """Read the line in which a process said why it ended; nothing if it did not."""
     try:
         lines = foreign.read_tail(path, TAIL_BYTES, path.parent).split(b"\n")
     except (OSError, UnfitError):
@@ -137,7 +138,7 @@ def _not_samples(path: Path, why: str) -> TrialError:
 
 
 def size_bytes(path: Path) -> int:
-    """Of a file that a process writes; 0 where there is none yet.
+    """Size of a file that a process writes; 0 where there is none yet.
 
     Raises:
         TrialError: it has put something else in its place.

@@ -1,4 +1,4 @@
-"""What is known of a trial while it runs: what its processes say in their files, and which of them have ended.
+"""Feed of a trial while it runs: what its processes say in their files, and which of them have ended.
 
 Every file is read once, whoever looks, and from whichever thread. Moments of a trial are those of the first worker that
 runs: the file of that one is read at every look. The other files are read when somebody asks for all lines: a look at a
@@ -20,9 +20,9 @@ from testbed.files.shape import is_number
 from testbed.lab.programs import Exit
 
 LOOK_S = 0.003
-"""How long a controller waits between looks while it waits for a line."""
+"""Seconds that a controller waits between looks while it waits for a line."""
 MOST_BYTES = 2**26
-"""Of a file of which nobody says how large it may be."""
+"""The most bytes of a file of which nobody says how large it may be."""
 
 
 class Line(NamedTuple):
@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 class Feed:
-    """What a trial's processes say, and which of them have ended.
+    """Messages of a trial's processes, and which of them have ended.
 
     Attributes:
         running: the processes that have not ended, in their order.
@@ -44,8 +44,8 @@ class Feed:
     """
 
     def __init__(self, samples: Mapping[str, Path | None], most_bytes: int = MOST_BYTES) -> None:
-        """``samples`` is each process's file, by its name: workers by rank, then the others; None for a process that
-        writes none. Of each file the first ``most_bytes`` are read."""
+        """Prepare to read files. ``samples`` is each process's file, by its name: workers by rank, then the others;
+        None for a process that writes none. Of each file the first ``most_bytes`` are read."""
         self.running: Sequence[str] = list(samples)
         self.postponed: Sequence[str] = []
         self.exited_s: dict[str, float] = {}
@@ -64,11 +64,11 @@ class Feed:
 
     @property
     def first(self) -> str | None:
-        """The first process that runs and was not killed; None if there is none."""
+        """Find the first process that runs and was not killed; None if there is none."""
         return next((process for process in self.running if process not in self._silent), None)
 
     def look(self) -> None:
-        """Take in what the first process has written since."""
+        """Read what the first process has written since."""
         with self._lock:
             first = self.first
             if first is not None and first != self._followed:
@@ -79,30 +79,30 @@ class Feed:
                 self._read(first)
 
     def ended_s(self, iteration: int) -> float | None:
-        """When an iteration ended, as far as :meth:`look` knows; where the worker took it over from another, when its
-        next one did."""
+        """Moment when an iteration ended, as far as :meth:`look` knows; where the worker took it over from another,
+        when its next one did."""
         with self._lock:
             return min((end_s for i, end_s in self._ended_s.items() if i >= iteration), default=None)
 
     def done(self, process: str) -> int:
-        """How many iterations a process has done by now."""
+        """Number of iterations that a process has done by now."""
         with self._lock:
             self._read(process, MOST_PIECES)
             return self._done[process]
 
     def lines(self, since: int) -> Sequence[Line]:
-        """All lines of all processes in the order in which they were read, but for the first ``since``."""
+        """List all lines of all processes in the order in which they were read, but for the first ``since``."""
         with self._lock:
             for process in self._files:
                 self._read(process)
             return self._said[since:]
 
     def begin(self) -> None:
-        """The trial begins now: for processes that do not say so."""
+        """Note that the trial begins now: for processes that do not say so."""
         self.begun_s = time.monotonic()
 
     def forget(self, processes: Collection[str]) -> None:
-        """These were killed, and write nothing any more."""
+        """Note that these processes were killed, and write nothing any more."""
         with self._lock:
             self._silent |= set(processes)
 
@@ -127,7 +127,7 @@ class Feed:
     # What the thread knows that waits for them.
 
     def note(self, exits: Sequence[Exit]) -> None:
-        """These processes have ended.
+        """Note that processes have ended.
 
         Raises:
             TrialError: as :meth:`check`.
@@ -142,29 +142,29 @@ class Feed:
             self.failed = [*self.failed, *(exit for exit in exits if exit.status != 0)]
 
     def postpone(self, processes: Collection[str]) -> None:
-        """These are started later."""
+        """Note that these processes are started later."""
         self.postponed = [*self.postponed, *processes]
         self.running = [process for process in self.running if process not in processes]
 
     def started(self, processes: Collection[str]) -> None:
-        """These were postponed, and run now."""
+        """Note that these processes were postponed, and run now."""
         self.postponed = [process for process in self.postponed if process not in processes]
         self.running = [*self.running, *processes]
 
     def never(self, processes: Collection[str]) -> None:
-        """These were postponed, and will not be started."""
+        """Note that these processes were postponed, and will not be started."""
         self.postponed = [process for process in self.postponed if process not in processes]
 
     def runs_again(self, process: str) -> None:
-        """A process that has ended was started again, and goes on writing to its file."""
+        """Note that a process that has ended was started again, and goes on writing to its file."""
         self.running = [*self.running, process]
 
     def forgive(self, exits: Collection[Exit]) -> None:
-        """The trial goes on without these processes."""
+        """Note that the trial goes on without these processes."""
         self.failed = [exit for exit in self.failed if exit not in exits]
 
     def fail(self, error: TrialError) -> None:
-        """A controller has failed: the waiting thread raises this."""
+        """Note that a controller has failed: the waiting thread raises this."""
         self._error = error
 
     def check(self) -> None:

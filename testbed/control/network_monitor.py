@@ -23,19 +23,19 @@ from testbed.trial.job_files import SYNC_PORT
 from testbed.workloads.link_rates import NAME, told
 
 EVERY_S, SELDOM_S = 0.1, 1.0
-"""Between two looks; the latter where they take long."""
+"""Seconds between two looks; the latter where they take long."""
 MOST_SHARE = 0.05
-"""Of the time, what a machine may take to read: where it takes longer, there are fewer looks."""
+"""Share of the time that a machine may take to read: where it takes longer, there are fewer looks."""
 NOTICED = 0.05
-"""Other traffic that takes a smaller share of a link is not told of, nor is a smaller change: each change has the
-scheduler plan anew."""
+"""Share of a link below which other traffic is not told of, nor a change of it: each change has the scheduler plan
+anew."""
 LEFT = 0.1
-"""Other traffic leaves this share of a link at least. TCP gives each flow a share, and a scheduler that is told of none
+"""Share of a link that other traffic leaves at least. TCP gives each flow a share, and a scheduler that is told of none
 sends nothing any more."""
 
 
 class NetworkMonitor:
-    """A controller."""
+    """Controller that is the network monitor."""
 
     is_urgent = False
 
@@ -46,7 +46,7 @@ class NetworkMonitor:
         self._rates, self._taken = BackgroundRates(self._topology), dict[int, float]()
         self._shaped = self._told = nominal(self._topology)
         self._settled = 0
-        """How many events are done of those that :attr:`_shaped` knows."""
+        """Number of events that are done of those that :attr:`_shaped` knows."""
 
     def look(self, feed: Feed) -> float:
         """Tell of links that have another rate since the last look. Before the trial begins, links carry bursts that
@@ -80,12 +80,12 @@ class NetworkMonitor:
 
 
 def nominal(topology: Topology) -> dict[int, float]:
-    """By directed link, its rate (bit/s) as the topology has it."""
+    """Rate of each directed link (bit/s) as the topology has it."""
     return {link: float(topology.links[link // 2].rate_bps) for link in range(2 * len(topology.links))}
 
 
 def shaped(topology: Topology, records: Sequence[Record]) -> dict[int, float]:
-    """By directed link, its rate (bit/s) after these events, as far as they are done and did not fail."""
+    """Rate of each directed link (bit/s) after these events, as far as they are done and did not fail."""
     rates, blocked = nominal(topology), set[int]()
     for record in list(records):
         if record.done_s is None or record.error:
@@ -101,7 +101,7 @@ def shaped(topology: Topology, records: Sequence[Record]) -> dict[int, float]:
 def left(
     shaped_bps: Mapping[int, float], taken_bps: Mapping[int, float], told_bps: Mapping[int, float]
 ) -> dict[int, float]:
-    """By directed link, what other traffic leaves of it; what was ``told_bps`` where that is about the same."""
+    """Rate that other traffic leaves of each directed link; what was ``told_bps`` where that is about the same."""
     found = {}
     for link, rate_bps in shaped_bps.items():
         taken = taken_bps.get(link, 0.0)

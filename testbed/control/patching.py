@@ -31,7 +31,8 @@ from testbed.topologies.model import Topology
 
 
 class Patching:
-    """Carries out moves in the lab; use in ``with``, around the conductor and the thread that asks both.
+    """Controller that carries out moves in the lab; use in ``with``, around the conductor and the thread that asks
+    both.
 
     Attributes:
         records: what was asked for in band, as it went.
@@ -41,7 +42,7 @@ class Patching:
     is_urgent = True
 
     def __init__(self, lab: Lab, topology: Topology) -> None:
-        """``topology`` is what is up."""
+        """Prepare to move circuits of ``topology``, which is up."""
         self._lab, self._topology = lab, topology
         self.records: list[Record] = []
         self.history: list[State] = [State(topology)]
@@ -61,12 +62,12 @@ class Patching:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Whatever is still dark stays so: the lab goes down next, which ends a move that waits."""
+        """End the thread. Whatever is still dark stays so: the lab goes down next, which ends a move that waits."""
         self._stop.set()
         self._wanted.put(None)
 
     def expect(self, move: Move) -> None:
-        """Work a move out that will be the next."""
+        """Work out a move that will be the next."""
         self._wanted.put((move, None))
 
     def put(self, move: Move, record: Record) -> None:

@@ -43,18 +43,18 @@ from testbed.topologies.topoopt.reconfigure import reconfigured
 from testbed.workloads.sync.gate import DRAINED, ENDED, GO, HOLD, MOVE, UNSENT, Said, beside, most_bytes, unpack
 
 KIND = next(name for name, kind in PERTURBATIONS.items() if kind.moves_circuits and not kind.asked_in_band)
-"""What records call a move."""
+"""Name that records give to a move."""
 ANSWER_S = 5.0
-"""For how long an answer is awaited; they came within 50 ms, later where others take the cores."""
+"""Seconds to wait for an answer; answers came within 50 ms, later where others take the cores."""
 NOTICE_S = 0.05
-"""How soon the thread notices that the trial is over."""
+"""Seconds within which the thread notices that the trial is over."""
 
 Bytes = NDArray[np.int64]
-"""int64[nodes, nodes], by source and destination."""
+"""Bytes by source and destination, int64[nodes, nodes]."""
 
 
 class Reconfiguring:
-    """Moves circuits; use in ``with``, around the thread that asks it as a controller.
+    """Controller that moves circuits; use in ``with``, around the thread that asks it.
 
     Attributes:
         records: the moves, as they went. One is due when unsent bytes are asked for, or, if that is later, once the
@@ -65,7 +65,7 @@ class Reconfiguring:
     is_urgent = True
 
     def __init__(self, lab: Lab, topology: Topology, asked: Reconfiguration, path: Path) -> None:
-        """``topology`` is what is up; processes connect to ``path``.
+        """Listen for processes, which connect to ``path``; ``topology`` is what is up.
 
         Raises:
             OSError: the system refuses.
@@ -92,7 +92,7 @@ class Reconfiguring:
         self._note_carried()
 
     def look(self, feed: Feed) -> float:
-        """Begin with the trial."""
+        """Begin to reconfigure when the trial begins."""
         feed.look()
         self._began_s = feed.begun_s
         return LOOK_S if feed.begun_s is None else math.inf
@@ -150,14 +150,14 @@ class Reconfiguring:
         self.history.append(State(target, done.dark_s, done.lit_s))
 
     def _note_carried(self) -> None:
-        """What was sent since the last move has passed over the last state's circuits."""
+        """Note for the last state of circuits what was sent since the last move."""
         before, self._sent = self._sent, self._senders.sent
         carried = Carried(*(now - then for now, then in zip(self._sent, before, strict=True)))
         self.history[-1] = self.history[-1]._replace(carried=carried)
 
 
 def wanted(topology: Topology, unsent_bytes: Bytes, asked: Reconfiguration) -> Topology | None:
-    """The network with circuits for what is unsent; None if the present ones join the same servers."""
+    """Compute the network with circuits for what is unsent; None if the present ones join the same servers."""
     assert topology.panels is not None
     servers = topology.host_count
     found = reconfigured(unsent_bytes[:servers, :servers], topology.panels.degree, asked.discount)
@@ -167,25 +167,25 @@ def wanted(topology: Topology, unsent_bytes: Bytes, asked: Reconfiguration) -> T
 
 
 def _joined(circuits: Iterable[Matching]) -> Counter[tuple[int, int]]:
-    """How many circuits join two servers."""
+    """Number of circuits that join each two servers."""
     return Counter(chain.from_iterable(circuits))
 
 
 def joined(topology: Topology) -> list[tuple[int, int]]:
-    """(source, destination) of all servers that a circuit joins, sorted."""
+    """Pairs (source, destination) of all servers that a circuit joins, sorted."""
     assert topology.panels is not None
     return sorted({pair for a, b in _joined(topology.panels.lit) for pair in ((a, b), (b, a))})
 
 
 class Senders:
-    """The processes, each with its gate. One that has ended, or says what makes no sense, is heard no more.
+    """Gates of the processes. A process that has ended, or says what makes no sense, is heard no more.
 
     Attributes:
         sent: what they had sent when they last held, or in the end.
     """
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
-        """``names`` are those of the network's nodes, by number.
+        """Listen at ``path``. ``names`` are those of the network's nodes, by number.
 
         Raises:
             OSError: the system refuses.
@@ -197,20 +197,21 @@ class Senders:
         self._poll.register(self._listener, select.POLLIN)
         self._socks: dict[int, socket.socket] = {}
         self._node: dict[int, int] = {}
-        """By descriptor, as it has said."""
+        """Node of the process at each descriptor, as it has said."""
         self.sent = Carried(self.none(), self.none())
 
     def none(self) -> Bytes:
-        """No bytes."""
+        """Make a matrix of no bytes."""
         return np.zeros((self._nodes, self._nodes), np.int64)
 
     @property
     def are_any(self) -> bool:
-        """Whether there are some that have not ended."""
+        """Whether there are processes that have not ended."""
         return bool(self._socks)
 
     def unsent(self) -> Bytes:
-        """By source and destination, what processes have still to send, without what a destination does not take yet.
+        """Ask, by source and destination, what processes have still to send, without what a destination does not take
+        yet.
 
         Raises:
             LabError: one does not answer.
@@ -230,7 +231,7 @@ class Senders:
         self._tell(MOVE)
 
     def go(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Let those send again that are the first of a pair, to the second."""
+        """Let processes send again: the first of each pair to the second."""
         open_to = np.zeros((self._nodes, self._nodes), np.uint8)
         for src, dst in pairs:
             open_to[src, dst] = 1
@@ -238,7 +239,7 @@ class Senders:
             self._send(descriptor, GO + open_to[node].tobytes())
 
     def listen(self, timeout_s: float) -> list[Said]:
-        """What is said first, within that time."""
+        """Wait for the first messages within that time, and return them."""
         found = []
         for descriptor, _ in self._poll.poll(1000 * timeout_s):
             if descriptor == self._listener.fileno():

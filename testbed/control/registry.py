@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from testbed.trial.model import Trial
 
 GROUP = "controllers"
-"""Of entry points, see :mod:`testbed.base.plugins`."""
+"""Group of entry points, see :mod:`testbed.base.plugins`."""
 BUILT_IN = {"network_monitor": ("testbed.control.network_monitor", "NetworkMonitor")}
-"""By name, the module and what makes a controller there."""
+"""Controllers that come with testbed, by name: the module, and the name of what makes the controller there."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a controller of a kind may use.
+    """Access of a kind's controller to its trial.
 
     Attributes:
         files: where the trial's processes read and write.
@@ -52,7 +52,7 @@ Make: TypeAlias = Callable[[Context], Controller]
 
 
 def of_kind(kind: AnyKind) -> Mapping[str, Make]:
-    """What makes each controller that trials of this kind have, by its name.
+    """Makers of the controllers that trials of this kind have, by name.
 
     Raises:
         MissingToolError: no installed package adds one of that name, or it cannot be imported.
@@ -75,7 +75,7 @@ def _ours(name: str) -> object:
 
 @contextmanager
 def begun(kinds: Sequence[AnyKind], context: Context) -> Iterator[Sequence[Controller]]:
-    """The controllers of a trial whose jobs are of these kinds, each begun once.
+    """Begin each controller of a trial whose jobs are of these kinds, once.
 
     Raises:
         TrialError: one cannot be made or begun.

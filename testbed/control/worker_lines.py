@@ -51,7 +51,7 @@ _SKETCHES = Form(
     ),
 )
 _NUMBER = re.compile(r"_[1-9][0-9]{0,5}\Z")
-"""What stands for the ``*`` in a name that a kind of trial declares."""
+"""Pattern of what stands for the ``*`` in a name that a kind of trial declares."""
 _NUMBERS = ("compute_s", "overrun_s", "factor", "extra_s", "cpu_s", "wait_s", "sync_halted_s")
 _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME, "mover": NAME},

@@ -1,1 +1,1 @@
-"""What verdicts are made from: measurements around a trial, least times, sums and weights."""
+"""Evidence that verdicts are made from: measurements around a trial, least times, sums and weights."""

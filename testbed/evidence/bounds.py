@@ -1,4 +1,4 @@
-"""The least that a trial's numbers can be, whatever happened on the machine: from the links, the bytes and the pace.
+"""Lower bounds of a trial's numbers, whatever happened on the machine: from the links, the bytes and the pace.
 
 A bound and a measurement bracket the truth: a number that is 1.01 times its bound is too long by at most 1 %. So each
 bound must hold for certain, iteration by iteration, given when each worker had its gradient in it. (A ring's last
@@ -27,8 +27,8 @@ from testbed.trial.job import Job
 from testbed.workloads.sync.cost import Releases
 
 MOST_MOMENTS = 16
-"""From each of so many workers' moments on, what cannot have left before is added up; with more workers, evenly
-spread."""
+"""The most of the workers' moments from which bytes that cannot have left before are added up; with more workers,
+evenly spread ones."""
 
 MOVING = frozenset(name for name, kind in PERTURBATIONS.items() if kind.moves_circuits)
 """Kinds of events that move circuits."""
@@ -56,12 +56,12 @@ class Bounds:
 
     @property
     def jct_s(self) -> float | None:
-        """Of the whole trial."""
+        """Least time of the whole trial (s)."""
         return None if self.iteration_s is None else float(self.iteration_s.sum())
 
 
 def bounds(job: Job, samples: pd.DataFrame, phases: Sequence[Phase], events: Sequence[Mapping[str, Any]]) -> Bounds:
-    """The bounds of a synchronous job.
+    """Compute the bounds of a synchronous job.
 
     Args:
         samples: of all its iterations.
@@ -107,7 +107,7 @@ class _Least:
         self.world = job.world
 
     def whole_s(self, from_s: float) -> float:
-        """How long all that is to be sent takes from a moment on."""
+        """Seconds that all that is to be sent takes from a moment on."""
         cost = self._job.cost
         if cost.moved:  # circuits, meanwhile: of the best of them
             return cost.bound_s(self._shaper)
@@ -123,7 +123,8 @@ class _Least:
         return max(0.0, cost.bound_s(self._shaper) - float(min(into_s)))
 
     def sum_s(self, ready_s: Mapping[int, float]) -> float:
-        """The first moment at which everybody can have the sum, given when each worker (by node) has its gradient.
+        """Compute the first moment at which everybody can have the sum, given when each worker (by node) has its
+        gradient.
 
         On each link, from any moment on, all that cannot have left before has still to leave.
         """
@@ -142,8 +143,8 @@ class _Least:
         return max(whole_s, *later)
 
     def _least_s(self, link_bytes: NDArray[np.float64], from_s: float) -> float:
-        """Links among which switches share by hashing count together, at all of their rates: nobody knows which path a
-        flow takes."""
+        """Least time in which links carry their bytes (s). Links among which switches share by hashing count together,
+        at all of their rates: nobody knows which path a flow takes."""
         rate_bps, links = self._job.cost.link_rate_bps, self._shaper
         alone = links.at_rate_bytes(link_bytes, rate_bps)
         found_s = 0.0
@@ -169,8 +170,8 @@ class _Least:
 def _computing(
     job: Job, samples: pd.DataFrame, least: pd.DataFrame
 ) -> tuple[pd.Series[float] | None, pd.DataFrame | None]:
-    """Two things. The least time of each iteration: the slowest worker's pace plus the least GST, or the longer of both
-    with overlap. And how long the others wait for that worker (see :class:`Bounds`).
+    """Compute two things: the least time of each iteration, which is the slowest worker's pace plus the least GST, or
+    the longer of both with overlap; and how long the others wait for that worker (see :class:`Bounds`).
 
     A worker that has the sum before others begins before them, so its pace counts from there.
     """

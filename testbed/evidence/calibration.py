@@ -1,4 +1,4 @@
-"""What an idle lab should do before a trial: round trips, and rates of links that hosts' bursts leave out.
+"""Calibration of an idle lab before a trial: round trips, and rates of links that hosts' bursts leave out.
 
 Every NIC sends and receives a burst while all others do (:mod:`testbed.topologies.bursts`). That measures hosts' links,
 and whether the machine carries all of them at once, but not each link between switches: a burst may be slower than
@@ -24,15 +24,16 @@ from testbed.trial.job_files import LONGEST_PROBE_S, slow_start_s
 from testbed.workloads.bursts.arrivals import SETTLE
 
 BURST_S = 0.3
-"""Links are measured a few at a time, so a burst is short; ten slices of its window are 20 ms each."""
+"""Seconds of a burst. Links are measured a few at a time, so it is short; ten slices of its window are 20 ms each."""
 BURST_BITS = 10_000_000
-"""Of a burst that would last less than a host's does: at 10 Mbit/s, 0.5 s seemed to run at 0.98 to 1.05 of its rate,
-1 s at 1.00."""
+"""Bits of a burst that would last less than a host's does: at 10 Mbit/s, 0.5 s seemed to run at 0.98 to 1.05 of its
+rate, 1 s at 1.00."""
 LEAST_BITS = 5_000_000
-"""Of a burst over a slower link. It has no data of another burst in its acknowledgements' way."""
+"""The least bits of a burst over a slower link. It has no data of another burst in its acknowledgements' way."""
 
 STRAYS = 1.2
-"""Three standard deviations of the median of 11 values, in standard deviations of one (1.25 / sqrt(11))."""
+"""Allowed stray of the median of 11 values: three of its standard deviations, in standard deviations of one value (1.25
+/ sqrt(11))."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What the idle network did, as a trial's record holds it: see :func:`testbed.fidelity.delay` and ``link_rate``."""
+    """Measurements of the idle network, as a trial's record holds them: see :func:`testbed.fidelity.delay` and
+    ``link_rate``."""
 
     round_trips: list[dict[str, Any]]
     rates: list[dict[str, Any]]
@@ -89,7 +91,7 @@ def measure(topology: Topology, lab: Lab, settings: LinkSettings) -> Calibrated:
 
 
 def differs(lab: Lab) -> str | None:
-    """What the kernel now has otherwise than asked for; None if nothing."""
+    """Describe what the kernel now has otherwise than asked for; None if nothing."""
     try:
         lab.verify()
     except LabError as error:
@@ -98,8 +100,8 @@ def differs(lab: Lab) -> str | None:
 
 
 def plan_of(topology: Topology, settings: LinkSettings, *, at_switches: bool = True) -> Plan:
-    """What to measure on ``topology``, whose links jitter and lose packets as ``settings`` say; whether it can be done
-    ``at_switches``, or from hosts only."""
+    """Plan what to measure on ``topology``, whose links jitter and lose packets as ``settings`` say; whether it can be
+    done ``at_switches``, or from hosts only."""
     addresses = plan(topology)
     seen = measured(topology)
     both_ways = range(2 * len(topology.links))
@@ -121,7 +123,8 @@ def plan_of(topology: Topology, settings: LinkSettings, *, at_switches: bool = T
 
 
 def measured(topology: Topology) -> set[int]:
-    """The directed links whose own rate a host's burst shows: it takes them for certain, and passes none slower."""
+    """Find the directed links whose own rate a host's burst shows: it takes them for certain, and passes none
+    slower."""
     found: set[int] = set()
     for burst in topology.bursts:
         rate_bps = burst.rate_bps(topology)
@@ -131,7 +134,7 @@ def measured(topology: Topology) -> set[int]:
 
 
 def _has_address(addresses: Addresses, link: int) -> bool:
-    """Whether the port that a directed link leaves from has one."""
+    """Whether the port that a directed link leaves from has an address."""
     port = addresses.topology.tail(link), addresses.topology.port_at_tail(link)
     return port in addresses.host or port in addresses.port
 
@@ -143,13 +146,14 @@ def _way(topology: Topology, addresses: Addresses, link: int) -> Way:
 
 
 def _delays_s(topology: Topology, burst: HostBurst) -> list[list[float]]:
-    """For each way there and back between two hosts, the delays of its links."""
+    """Delays of the links of each way there and back between two hosts (s)."""
     there, back = burst.paths(topology), topology.connections(burst.dst, burst.src)[burst.connection]
     return [[topology.links[link // 2].delay_s for link in (*a.links, *b.links)] for a in there for b in back]
 
 
 def _ping(way: Way, delays_s: Sequence[Sequence[float]], settings: LinkSettings) -> Ping:
-    """The median of a few packets strays from the sum of the delays by the jitter of all links over their number."""
+    """Plan a round trip. The median of a few packets strays from the sum of the delays by the jitter of all links over
+    their number."""
     links = max(map(len, delays_s))
     strays_s = STRAYS * settings.jitter_s * math.sqrt(links)
     least_s, most_s = min(map(sum, delays_s)) - strays_s, max(map(sum, delays_s)) + strays_s

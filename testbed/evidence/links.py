@@ -26,7 +26,7 @@ LinkRecord = TypedDict(
         "extra_bytes": int,
     },
 )
-"""What a trial's JSON holds of a directed link: ``bytes`` and ``drops`` are None where the lab does not count it, and
+"""Part of a trial's JSON about a directed link: ``bytes`` and ``drops`` are None where the lab does not count it, and
 ``theory_bytes`` where nobody knows them. ``other_bytes`` are those of bursts and background flows, which ``bytes`` has
 not, and ``extra_bytes`` what TCP may have added: acknowledgements, and what it sent again."""
 
@@ -38,7 +38,8 @@ def link_records(
     other_bytes: Mapping[int, float],
     extra_bytes: Mapping[int, float],
 ) -> list[LinkRecord]:
-    """For each directed link what the kernel counted during training and what theory expects, headers included.
+    """Describe, for each directed link, what the kernel counted during training and what theory expects, headers
+    included.
 
     ``phases`` are those of each job.
     ``other_bytes`` is the part of the count, by directed link, of bursts and of background flows, and ``extra_bytes``
@@ -68,7 +69,7 @@ def link_records(
 
 
 def counters_between(before: Iterable[Counters], after: Iterable[Counters]) -> list[Counters]:
-    """What the kernel counted between two readings."""
+    """Subtract the kernel's counts of two readings."""
     return [
         replace(now, bytes=now.bytes - then.bytes, packets=now.packets - then.packets, drops=now.drops - then.drops)
         for then, now in zip(before, after, strict=True)

@@ -1,6 +1,6 @@
-"""Checks a trial's weights against those of one process that does the same work: for a model that is trained,
-single-process SGD, or, where each gradient is an update of its own, the same updates in the same order. A task says how
-(:mod:`testbed.workloads.tasks`). It runs in a process of its own that sleeps while trials are measured.
+"""Referee that checks a trial's weights against those of one process that does the same work: for a model that is
+trained, single-process SGD, or, where each gradient is an update of its own, the same updates in the same order. A task
+says how (:mod:`testbed.workloads.tasks`). It runs in a process of its own that sleeps while trials are measured.
 
 The process is kept between trials, so that torch is imported and each distinct training is repeated only once. It ends
 with its standard input, or with the harness, however that ends.
@@ -39,19 +39,20 @@ if TYPE_CHECKING:
 REFERENCE = "single-process SGD"
 ROUNDED = "single-process SGD with gradients rounded to multiples of {:g}"
 SIGN_OF_LIFE_S = 1.0
-"""How often the process says that it is still at work."""
+"""Seconds between two signs that the process is still at work."""
 HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..{'descr': '<f4', 'fortran_order': False, 'shape': \((\d{1,12}),\), } *\n", re.DOTALL
 )
-"""Of a .npy file with floats of 32 bits in one dimension. NumPy's own reader takes whatever Python can write there."""
+"""Pattern of the header of a .npy file with floats of 32 bits in one dimension. NumPy's own reader takes whatever
+Python can write there."""
 LONGEST_HEADER_BYTES = 2**10
 SILENT_S = 30.0
-"""After this long without such a sign it does not run any more."""
+"""Seconds without such a sign after which it does not run any more."""
 _PR_SET_PDEATHSIG = 1
 
 
 class Referee:
-    """Starts its process when first asked; use in ``with``."""
+    """Referee, whose process starts when it is first asked; use in ``with``."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,7 +76,7 @@ class Referee:
         scales: Sequence[float | None] = (),
         order: Sequence[Update | Step] | None = None,
     ) -> dict[str, Any]:
-        """What the weights in a .npy file are worth.
+        """Judge the weights in a .npy file.
 
         ``worlds`` are (first iteration, ranks) of each phase, see :data:`testbed.workloads.learning.reference.Worlds`;
         ``scales`` are :data:`testbed.workloads.learning.reference.Scales`; ``order`` is that of updates, where each
@@ -112,7 +113,7 @@ class Referee:
 
     @staticmethod
     def _ask(process: subprocess.Popen[bytes], question: str) -> bytes:
-        """The line that answers; empty if the process ended.
+        """Send a question; return the line that answers, empty if the process ended.
 
         Raises:
             TrialTimeoutError: it shows no sign of life; it was ended.
@@ -172,7 +173,7 @@ def main(parent: int) -> None:
 
 
 def read_weights(path: Path, count: int) -> NDArray[np.float32]:
-    """The weights in a .npy file that a worker wrote: ``count`` floats of 32 bits.
+    """Read the weights in a .npy file that a worker wrote: ``count`` floats of 32 bits.
 
     Raises:
         UnfitError: it holds something else.

@@ -22,12 +22,13 @@ from testbed.base.repeating import Repeating
 from testbed.lab.base import Lab
 
 LEAST_S, MOST_S = 0.1, 1.0
-"""The mean time between readings is within."""
+"""Bounds of the mean time between readings (s)."""
 PERIODS = 200
 """The mean time between readings, as a multiple of the CPU time of one. So readings take at most 0.5 % of a core,
 except in short trials (:data:`LEAST_COUNT`)."""
 SPREAD = 0.8
-"""An interval is drawn from the mean one's share of 1 - SPREAD to 1 + SPREAD."""
+"""Share of the mean interval by which an interval is drawn shorter or longer at most: from 1 - SPREAD to 1 + SPREAD of
+it."""
 LEAST_COUNT = 2
 """The mean time between readings is at most the trial's least time over this number, but not less than LEAST_S. So
 every interval is shorter than a trial of 0.2 s or more, and at least one reading is in mid-run. Where the least time is
@@ -45,20 +46,20 @@ class Made:
 
 @dataclass
 class Readings:
-    """What was read while a trial's processes ran, and when each difference was seen (``time.monotonic``). Processes
-    start before training and end after it, so not every reading is in the midst of it."""
+    """Readings while a trial's processes ran, and when each difference was seen (``time.monotonic``). Processes start
+    before training and end after it, so not every reading is in the midst of it."""
 
     made: list[Made] = field(default_factory=list)
     cost_s: float = 0.0
     seen_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def within(self, start_s: float, end_s: float) -> tuple[int, ...]:
-        """How many directed links each reading covered, of those that began and ended between these moments."""
+        """Number of directed links of each reading that began and ended between these moments."""
         return tuple(one.links for one in self.made if start_s <= one.begun_s and one.done_s <= end_s)
 
     def differs(self, start_s: float, after: str | None) -> str | None:
-        """What the kernel had otherwise than asked for: each difference with how often and when it was seen, counted
-        from ``start_s``, then what there is ``after`` the trial; None if nothing."""
+        """Describe what the kernel had otherwise than asked for: each difference with how often and when it was seen,
+        counted from ``start_s``, then what there is ``after`` the trial; None if nothing."""
         return "; ".join(filter(None, [self._told(start_s), after])) or None
 
     def _told(self, start_s: float) -> str | None:
@@ -73,17 +74,17 @@ class Readings:
 
 
 MOST_TOLD = 3
-"""Differences that a sentence names."""
+"""The most differences that a sentence names."""
 
 
 def mean_s(cost_s: float, trial_s: float = math.inf) -> float:
-    """The mean time between readings that take so long of a CPU, in a trial that takes so long."""
+    """Mean time between readings (s) that take so long of a CPU each, in a trial that takes so long."""
     return min(MOST_S, max(LEAST_S, min(PERIODS * cost_s, trial_s / LEAST_COUNT)))
 
 
 class SpotChecks:
-    """Reads from ``with`` to its end; ``readings`` is complete after it. ``trial_s`` is what the trial takes at least,
-    if that is known.
+    """Spot checks from ``with`` to its end; ``readings`` is complete after it. ``trial_s`` is what the trial takes at
+    least, if that is known.
 
     Raises:
         LabError: at the end, if links could not be read.
@@ -110,7 +111,7 @@ class SpotChecks:
     # The thread.
 
     def _run(self) -> Generator[float, None, None]:
-        """Yields how long to wait."""
+        """Read links again and again; yield how long to wait (s)."""
         period_s = mean_s(0.0, self._trial_s)
         while True:
             yield period_s * self._random.uniform(1 - SPREAD, 1 + SPREAD)
@@ -121,7 +122,7 @@ class SpotChecks:
                 return
 
     def _read(self) -> float:
-        """Once; what that has taken of a CPU, here and in the lab (s)."""
+        """Read links once; return the CPU time that it has taken, here and in the lab (s)."""
         before_s, begun_s = time.thread_time(), time.monotonic()
         found = self._lab.spot_check()
         done_s = time.monotonic()

@@ -1,5 +1,5 @@
-"""Whether each sum of a trial that trained is that of its workers' gradients, by sketches
-(:mod:`testbed.workloads.learning.sketch`).
+"""Check, by sketches (:mod:`testbed.workloads.learning.sketch`), that each sum of a trial that trained is that of its
+workers' gradients.
 
 What rounding may explain is computed for each trial, from the number of terms and how they were added:
 
@@ -22,7 +22,8 @@ from testbed.base.errors import TrialError
 from testbed.recovery.phases import Phase
 
 ROUNDINGS = 16.0
-"""Times u sqrt(N): 4 to 20 times what was seen over schemes, libraries and models with 2 to 16 workers."""
+"""Limit of the error in roundings, times u sqrt(N): 4 to 20 times what was seen over schemes, libraries and models with
+2 to 16 workers."""
 _U = 2.0**-24
 _Sketches = Mapping[str, Mapping[int, Sequence[float]]]
 
@@ -37,12 +38,12 @@ class Checked:
     allowed: float = 0.0
 
     def record(self) -> dict[str, Any]:
-        """What the trial's JSON has of it."""
+        """Part of the trial's JSON."""
         return {"checked_sums": self.count, "sums_error": self.error, "sums_allowed": self.allowed}
 
 
 def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: int, chunk_bytes: int) -> Checked:
-    """Look at every sum of which all terms are known: workers that died, or lost a neighbour meanwhile, tell of none.
+    """Check every sum of which all terms are known: workers that died, or lost a neighbour meanwhile, tell of none.
 
     ``done`` are the processes' last lines with their names. Where several tell of sums, each tells of parts of its own.
     """
@@ -66,14 +67,14 @@ def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: 
 
 
 def _sums(done: Sequence[Mapping[str, Any]]) -> dict[int, Sequence[float]]:
-    """By iteration the sketch of the whole sum, where all that tell of sums tell of it; its norm is not known."""
+    """Sketch of the whole sum of each iteration, where all that tell of sums tell of it; its norm is not known."""
     tellers = [dict(line["summed"]) for line in done if line.get("summed")]
     known = set[int].intersection(*({*one} for one in tellers)) if tellers else set[int]()
     return {iteration: np.sum([one[iteration] for one in tellers], axis=0).tolist() for iteration in sorted(known)}
 
 
 def compared(terms: Sequence[Sequence[float]], total: Sequence[float], explained: float = 0.0) -> tuple[float, float]:
-    """By how much a sum's sketch is off from those of its terms, and may be, as shares of the norms of the terms;
+    """Error of a sum's sketch against those of its terms, and what it may be, as shares of the norms of the terms;
     ``explained`` is what the numbers' format explains besides the rounding of floats."""
     table, world = np.array(terms), len(terms)
     norms = float(table[:, 0].sum())
@@ -83,7 +84,7 @@ def compared(terms: Sequence[Sequence[float]], total: Sequence[float], explained
 
 
 def check(found: Checked, expected: int) -> None:
-    """``expected`` sums should have been looked at.
+    """Check the sums that were looked at, which should be ``expected`` in number.
 
     Raises:
         TrialError: a sum is further off than rounding explains, or fewer were looked at.

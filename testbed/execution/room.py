@@ -11,7 +11,7 @@ from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
 LEAST_ROOM_BYTES = 2**20
-"""With less than this left on the disk, that is why a trial failed."""
+"""Bytes: with less than this left on the disk, that is why a trial failed."""
 
 
 def needed_bytes(trial: Trial) -> int:
@@ -28,7 +28,8 @@ def _needed_bytes(job: Job) -> int:
 
 
 def most_said_bytes(job: Job) -> int:
-    """What a process of a job writes at most: of each iteration a line, and in the last line sketches and updates."""
+    """The most bytes that a process of a job writes: of each iteration a line, and in the last line sketches and
+    updates."""
     return 2**20 + job.iterations * (4096 + job.kind.said_bytes(job.plan) * job.world)
 
 

@@ -21,20 +21,23 @@ from testbed.spec import Source
 from testbed.trial.model import Trial
 
 LEAST_MESSAGE_BYTES = 1448
-"""A chunk on average: a full packet. With less, packets are not full, and the kernel's bytes are not the forest's."""
+"""Bytes of a chunk on average: a full packet. With less, packets are not full, and the kernel's bytes are not the
+forest's."""
 FIRST_BPS = 1_000_000_000
-"""Of links where the search begins."""
+"""Rate of links where the search begins (bit/s)."""
 TURNS, CLOSE = 8, 0.02
-"""A trial asks for about as much less as the scale is larger, so two or three turns find it to this share."""
+"""The most turns of the search, and the share to which it finds the scale. A trial asks for about as much less as the
+scale is larger, so two or three turns do."""
 FIX = "take slower links (links.rate), fewer hosts, or a machine with more cores; or give a number"
 LARGEST = 1e6
-"""A scale may have, see :class:`testbed.spec.workload.profile.Profile`."""
+"""The largest scale that there may be, see :class:`testbed.spec.workload.profile.Profile`."""
 ROOM = 1.1
-"""How much more than each trial the machine must carry: what is measured again on another day is not the same."""
+"""Ratio of what the machine must carry to each trial: what is measured again on another day is not the same."""
 
 
 def fit(source: Source, of: Known | None = None, *, part: bool = False) -> Source:
-    """``source`` with the scale that ``fit`` stands for, if it asks for that; else as it is.
+    """Replace ``fit`` in ``source`` by the scale that it stands for; leave a source as it is that does not ask for
+    that.
 
     Args:
         of: what is known of this machine; None looks.
@@ -59,8 +62,8 @@ def fit(source: Source, of: Known | None = None, *, part: bool = False) -> Sourc
 
 
 def enlarged(source: Source, of: Known) -> Source:
-    """``source`` with its scale as it is written, where this machine carries that, or nothing is known of the machine
-    or predicted of the trials; else with a larger one that it carries.
+    """Keep the scale of ``source`` as it is written, where this machine carries that, or nothing is known of the
+    machine or predicted of the trials; else take a larger one that it carries.
 
     Raises:
         SpecError: no scale fits.
@@ -94,7 +97,7 @@ def _found(source: Source, capacity: Capacity, at_least: float) -> float:
 
 
 def _at(source: Source, scale: float) -> list[Trial]:
-    """The experiment's cells at a scale.
+    """List the experiment's cells at a scale.
 
     Raises:
         SpecError: they cannot be; says which scale that is.
@@ -107,7 +110,7 @@ def _at(source: Source, scale: float) -> list[Trial]:
 
 
 def _room(trials: Sequence[Trial], capacity: Capacity) -> float:
-    """Of the trial that asks for most.
+    """Room for the trial that asks for most.
 
     Raises:
         SpecError: nothing is predicted of any, or one has more processes than this machine carries.
@@ -123,7 +126,7 @@ def _room(trials: Sequence[Trial], capacity: Capacity) -> float:
 
 
 def _rooms(trials: Sequence[Trial], capacity: Capacity) -> dict[str, float]:
-    """By id, that of each trial of which something is predicted."""
+    """Room for each trial of which something is predicted, by id."""
     return {trial.id: capacity.room(load) for trial in trials if (load := load_of(trial)) is not None}
 
 

@@ -1,4 +1,5 @@
-"""Measuring what this machine carries: short trials of a few networks at rising rates, until GST is not certified.
+"""Ladder that measures what this machine carries: short trials of a few networks at rising rates, until GST is not
+certified.
 
 A step is a real trial: a profile in the default lab, scaled so that the links need ``GST_S`` for a GST. The first
 network begins at a guess, and every other network at the rate at which the network before ended. The rate rises until a
@@ -31,20 +32,22 @@ from testbed.trial.model import Trial
 ABOUT_S = 35
 MODEL, BATCH, MTU = "vgg19", 32, 1500
 GST_S = 0.25
-"""Long enough that, for rings and BML, its beginning and its end take a smaller share than a certificate allows."""
+"""Seconds of a GST: long enough that, for rings and BML, its beginning and its end take a smaller share than a
+certificate allows."""
 ITERATIONS = 3
-"""The first is warm-up."""
+"""Iterations of a step, of which the first is warm-up."""
 PACE_S, PACE_S_PER_BYTE = 0.05, 1.2e-9
-"""The time of computing. Meanwhile a worker makes its values and checks the last sums: 1 ns a byte on a core."""
+"""Seconds of computing, fixed and for each byte. Meanwhile a worker makes its values and checks the last sums: 1 ns a
+byte on a core."""
 STEP = 2**0.5
 GUESS_BPS_PER_CORE = 4e9
-"""The rate at which the first network begins: of all its links together, per core."""
+"""Rate per core, of all its links together, at which the first network begins (bit/s)."""
 FASTEST_BPS, LEAST_BPS, MOST_BPS = 20_000_000_000, 100_000_000, 10**12
 """The highest rate of a link, and the lowest and highest of all links together."""
 LOST = 1.15
-"""A GST of this many times its bound, or more, is not tried again."""
+"""Ratio of a GST to its bound from which a step is not tried again."""
 PATIENCE_S = 3.0
-"""How long a step waits for a calm machine."""
+"""Seconds that a step waits for a calm machine."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,11 @@ class Rung:
     topology: str
     scheme: str
     chunk: str = ""
-    """Empty for the size that a workload takes by itself."""
+    """Size of chunks; empty for the size that a workload takes by itself."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return f"{self.scheme} on {self.topology}{f', chunks of {self.chunk}' if self.chunk else ''}"
 
 
@@ -84,7 +87,7 @@ arms: [{{topology: "{topology}", scheme: "{scheme}"}}]
 
 
 def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[Step]:
-    """Measure, and call ``tell`` with each step.
+    """Measure all steps, and call ``tell`` with each.
 
     Raises:
         TestbedError: no lab can be had here, or a trial failed.
@@ -113,8 +116,8 @@ def climb(tell: Callable[[Step], None], rungs: Sequence[Rung] = RUNGS) -> list[S
 
 
 def frontier_bps(held: Callable[[float], bool], guess_bps: float, least_bps: float = LEAST_BPS) -> float:
-    """The highest rate, of all links together, for which ``held`` is true, by steps up or down from a guess. 0 if it is
-    false at every rate down to ``least_bps``."""
+    """Find the highest rate, of all links together, for which ``held`` is true, by steps up or down from a guess. 0 if
+    it is false at every rate down to ``least_bps``."""
     at_bps = guess_bps
     if held(at_bps):
         while at_bps < MOST_BPS and held(at_bps * STEP):
@@ -128,8 +131,8 @@ def frontier_bps(held: Callable[[float], bool], guess_bps: float, least_bps: flo
 
 
 def trial_of(rung: Rung, wanted_bps: float, gst_s: float = GST_S) -> Trial:
-    """A trial of a network whose links together carry ``wanted_bps``, or the most that they can, and whose GST takes
-    ``gst_s``."""
+    """Make a trial of a network whose links together carry ``wanted_bps``, or the most that they can, and whose GST
+    takes ``gst_s``."""
 
     def made(rate_bps: float, scale: float, pace_s: float) -> Trial:
         text = SPEC.format(
@@ -154,7 +157,7 @@ def trial_of(rung: Rung, wanted_bps: float, gst_s: float = GST_S) -> Trial:
 
 
 def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path, patience_s: float = PATIENCE_S) -> dict[str, Any]:
-    """The record of a trial that was run in a calm moment, if one came within ``patience_s``.
+    """Run a trial in a calm moment, if one comes within ``patience_s``, and return its record.
 
     Raises:
         TrialError: it failed.

@@ -30,14 +30,15 @@ from testbed.workloads.learning.gradient_time import gradient_times_s
 from testbed.workloads.own.prepared import Prepared
 
 ROOM = 2.0
-"""How much more time there is than the gradients of all workers take: a worker that is alone has the caches and the
+"""Ratio of the pace to the time that the gradients of all workers take: a worker that is alone has the caches and the
 memory to itself, and other programs need some of the cores, too."""
 STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-"""Paces in each power of ten."""
+"""Numbers to which paces are rounded in each power of ten."""
 
 
 def fit(source: Source, cores: float | None = None, *, part: bool = False) -> Source:
-    """``source`` with the paces that ``fit`` stands for, if it asks for them; else as it is.
+    """Replace ``fit`` in ``source`` by the paces that it stands for; leave a source as it is that does not ask for
+    them.
 
     Args:
         cores: how many this machine has to use; None looks.
@@ -67,19 +68,20 @@ def fit(source: Source, cores: float | None = None, *, part: bool = False) -> So
 
 
 def pace_s(gradient_s: float, workers: int, cores: float) -> float:
-    """The pace (s) that so many workers keep on so many cores if a gradient takes ``gradient_s`` of processor time."""
+    """Compute the pace (s) that so many workers keep on so many cores if a gradient takes ``gradient_s`` of processor
+    time."""
     at_once = max(1.0, workers / cores)
     return rounded_up(ROOM * gradient_s * at_once + REST_S)
 
 
 def rounded_up(value_s: float) -> float:
-    """The least of :data:`STEPS`, times a power of ten, that is not less."""
+    """Find the least of :data:`STEPS`, times a power of ten, that is not less."""
     power = 10.0 ** math.floor(math.log10(value_s))
     return round(next(step for step in STEPS if value_s <= step * power * (1 + 1e-9)) * power, 9)
 
 
 def _times_s(jobs: Iterable[Job]) -> dict[str, float]:
-    """By name, the processor time of a gradient (s): what is known of this machine, else measured, and kept.
+    """Processor time of a gradient of each job (s), by name: what is known of this machine, else measured, and kept.
 
     Raises:
         OwnError, OutputError, DiskFullError: as :func:`fit`.
@@ -101,7 +103,7 @@ def _training(job: Job) -> Training:
 
 
 def _name(job: Job) -> str:
-    """What tells the time of a gradient from others: model, data, batch, and PyTorch's version."""
+    """Name that tells the time of a gradient from others: model, data, batch, and PyTorch's version."""
     training = _training(job)
     digest = f" {job.own.digest}" if job.own else ""
     return f"{training.model} {training.dataset} batch {training.batch} torch {version('torch')}{digest}"

@@ -1,4 +1,4 @@
-"""Whether perturbations make sense for a trial, before anything is built."""
+"""Checks, before anything is built, that perturbations make sense for a trial."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def check(
     folder: Path,
     processes: Mapping[str, int] | None = None,
 ) -> None:
-    """``processes`` are those of all jobs with their nodes, where the plan is that of one of several.
+    """Check perturbations. ``processes`` are those of all jobs with their nodes, where the plan is that of one of
+    several.
 
     Raises:
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.
@@ -65,7 +66,7 @@ def _placed(arm: Arm, spec: Spec) -> Iterator[tuple[str, Perturbation]]:
 
 
 def _check_shared(one: Perturbation) -> None:
-    """What several jobs on one network cannot be asked."""
+    """Refuse what several jobs on one network cannot be asked."""
     if one.moves_circuits:
         problem = "circuits would move under several jobs, and a job's packets may then pass hosts of another one"
         raise SpecError(problem, fix="move circuits in an arm of one job")
@@ -90,7 +91,7 @@ def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
 
 
 def _check_holds(spec: Spec, plan: Plan) -> None:
-    """Whether processes can tell what they have still to send, and hold it."""
+    """Check that processes can tell what they have still to send, and hold it."""
     if not kinds.of(plan).tells_unsent:
         raise SpecError(
             "circuits follow the bytes that processes have not sent yet, and only arms with a strategy report these",

@@ -21,15 +21,14 @@ from testbed.trial.inputs import in_words
 from testbed.trial.model import Trial
 
 MAY_CHANGE = {"schema", "repeats", *PATIENCE, "overrides", "folder", "planned", "part", "most_rounds"}
-"""What of a spec's settings may be another when a run goes on: no trial's result depends on it. That all trials which
+"""Settings of a spec that may be others when a run goes on: no trial's result depends on them. That all trials which
 ran are still asked for is seen by their ids."""
 TOLD = 3
-"""How many differences a message names."""
+"""The most differences that a message names."""
 
 
 def as_began(run: Path, source: Source) -> Source:
-    """A spec to go on with, with what was chosen when the run began: a scale, paces, and what was found for
-    arms.
+    """Add to a spec to go on with what was chosen when the run began: a scale, paces, and what was found for arms.
 
     Raises:
         OutputError, SpecError: the directory is damaged, or the spec cannot be.
@@ -41,7 +40,7 @@ def as_began(run: Path, source: Source) -> Source:
 
 
 def with_found_of(run: Path, source: Source) -> Source:
-    """A spec to begin with, with what was found for its arms when another run of it began, such as another part.
+    """Add to a spec to begin with what was found for its arms when another run of it began, such as another part.
 
     Raises:
         SpecError: the run is of another experiment.
@@ -102,7 +101,7 @@ def check_asked_for(run: Path, planned: Planned) -> None:
 
 
 def finished(run: Path, trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
-    """By id, the records of those of ``trials`` that are done already.
+    """Read the records of those of ``trials`` that are done already, by id.
 
     Raises:
         SpecError: one of them ran with other settings.

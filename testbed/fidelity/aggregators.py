@@ -39,7 +39,7 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(cpu_s: Mapping[str, float], window_s: float, when: str) -> Check:
-    """The busiest of the nodes that only add and pass on: its CPU time over ``window_s``; ``when`` that is, in
+    """Judge the busiest of the nodes that only add and pass on: its CPU time over ``window_s``; ``when`` that is, in
     words."""
     name = max(cpu_s, key=cpu_s.__getitem__)
     share = cpu_s[name] / window_s
@@ -48,7 +48,7 @@ def judge(cpu_s: Mapping[str, float], window_s: float, when: str) -> Check:
 
 
 def judge_engines(samples: pd.DataFrame) -> Check:
-    """The share of a core that the busiest worker takes from its gradient to its sum; median over iterations."""
+    """Judge the share of a core that the busiest worker takes from its gradient to its sum; median over iterations."""
     shares = samples["cpu_s"] / (samples["sum_s"] - samples["ready_s"])
     share = float(shares.groupby(samples["iteration"]).max().median())
     detail = f"the busiest worker took {share:.0%} of a core while it synchronised"

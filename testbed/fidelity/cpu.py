@@ -30,7 +30,7 @@ cores, nothing else running: at 18 x 200 Mbit/s 65 to 75 % was idle, and GST was
 6 %, and 1.14 to 1.37. With others using both cores beside it, 200 Mbit/s looked like that, too: 9 to 18 %, and 1.05 to
 1.2."""
 POLLED = 1.05
-"""Most of GST over its bound at which the links, and not the cores, must have set the time."""
+"""Largest ratio of GST to its bound at which the links, and not the cores, must have set the time."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
@@ -46,7 +46,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(windows: Sequence[tuple[float, float]], log: CpuLog, when: str = "during synchronisation") -> list[Check]:
-    """Idle and stolen shares of the cores' time inside ``windows``, (start, end) in seconds on the log's clock."""
+    """Judge the idle and stolen shares of the cores' time inside ``windows``, (start, end) in seconds on the log's
+    clock."""
     total, idle, steal = (_inside(windows, log.at_s, counts) for counts in (log.total_s, log.idle_s, log.steal_s))
     if total <= 0:
         missing = f"the CPUs were not observed {when}"
@@ -59,7 +60,7 @@ def judge(windows: Sequence[tuple[float, float]], log: CpuLog, when: str = "duri
 
 
 def polled(library: str, gst_s: float, theory_s: float) -> Check:
-    """In place of :func:`judge` and the run queue where a library keeps its cores busy while it waits.
+    """Judge, in place of :func:`judge` and the run queue, a library that keeps its cores busy while it waits.
 
     Whether cores were short cannot be told, unless GST is as short as the links allow: then they were not.
     """
@@ -75,7 +76,7 @@ def polled(library: str, gst_s: float, theory_s: float) -> Check:
 
 
 def _inside(windows: Sequence[tuple[float, float]], at_s: Sequence[float], counted: Sequence[float]) -> float:
-    """How much a counter grew inside the windows; between two readings it grows evenly."""
+    """Growth of a counter inside the windows; between two readings it grows evenly."""
     if len(at_s) < 2 or not windows:
         return 0.0
     edges = np.interp(np.asarray(windows), at_s, counted)

@@ -24,7 +24,7 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(trips: Sequence[Mapping[str, Any]]) -> Check:
-    """The round trip whose median is furthest from the delays of its way there and back, over what is allowed.
+    """Judge the round trip whose median is furthest from the delays of its way there and back, over what is allowed.
 
     Each has ``least_s`` and ``most_s``, the delays of its fastest and slowest path, and its median, ``None`` where most
     packets were lost.

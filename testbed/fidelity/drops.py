@@ -29,7 +29,8 @@ def asked(seen: Seen) -> bool:
 
 
 def judge(links: Iterable[Mapping[str, Any]], asked: bool = False) -> Check:
-    """Packets dropped at any egress: a queue was too short for what it was given, which may have been ``asked`` for."""
+    """Judge packets dropped at any egress: a queue was too short for what it was given, which may have been ``asked``
+    for."""
     dropped = {f"{link['from']} to {link['to']}": link["drops"] for link in links if link["drops"]}
     worst = max(dropped, key=dropped.__getitem__) if dropped else ""
     detail = f"{sum(dropped.values())} packets dropped" + (f", most at {worst}" if worst else "")

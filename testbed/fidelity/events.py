@@ -1,4 +1,4 @@
-"""What was done to the trial on purpose, against its schedule."""
+"""Events that were done to the trial on purpose, against its schedule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(done: Sequence[Mapping[str, Any]]) -> Check:
-    """Injected events against their schedule: each was carried out, when, and for how long the furthest off was off.
+    """Judge injected events against their schedule: each was carried out, when, and for how long the furthest off was
+    off.
 
     An event is due at its planned moment, or, where one had to end before it, then (``free_s``); it is done as long
     after that as it is meant to take (``takes_s``: circuits that move are dark meanwhile). When it began, how long it
@@ -45,7 +46,7 @@ def judge(done: Sequence[Mapping[str, Any]]) -> Check:
 
 
 def _late_s(event: Mapping[str, Any]) -> float:
-    """By how much an event's begin, its length or its end was off, whichever was most."""
+    """Seconds by which an event's begin, its length or its end was off, whichever was most."""
     due_s = event["planned_s"] if event["free_s"] is None else max(event["planned_s"], event["free_s"])
     begin_s = event["begun_s"] - due_s
     longer_s = event["done_s"] - event["begun_s"] - event["takes_s"]

@@ -1,4 +1,4 @@
-"""From checks to verdicts: each number of a trial has its own, and how far off it can be at most.
+"""Verdicts from checks: each number of a trial has its own, and how far off it can be at most.
 
 A number is INVALID if a check that threatens it failed. It is UNWATCHED if none failed, but nobody saw whether
 processes stood still or waited for a core meanwhile (checks that are ``needed``). There is one way to be VALID all the
@@ -50,32 +50,33 @@ KINDS = (
     *(link_rate, delay, cpu, quota, run_queue, timers, aggregators, pacing, wire, drops, retransmissions, read_back),
     *(events, lower_bound, nodes, own),
 )
-"""A module each: what it sees and misses (``ABOUT``), and its ``checks`` of a trial, none where it does not apply."""
+"""Modules of the checks: each has what its check sees and misses (``ABOUT``), and its ``checks`` of a trial, none where
+it does not apply."""
 
 
 class CheckModule(Protocol):
-    """What an entry point ``testbed.checks`` names: a module, or an object like one."""
+    """A module, or an object like one, that an entry point ``testbed.checks`` names."""
 
     ABOUT: About
 
     def checks(self, seen: Seen) -> Iterable[Check]:
-        """Of a finished trial; none where it does not apply."""
+        """Make the checks of a finished trial; none where it does not apply."""
 
 
 @cache
 def modules() -> tuple[Any, ...]:
-    """Those that come with testbed, and then those that installed packages add."""
+    """List the modules that come with testbed, and then those that installed packages add."""
     return (*KINDS, *plugged("checks").values())
 
 
 def abouts() -> tuple[About, ...]:
-    """What a reader should know of each check."""
+    """List what a reader should know of each check."""
     found = [about for one in modules() for about in vars(one).values() if isinstance(about, About)]
     return (*found, *(about for kind in kinds().values() for about in kind.abouts))
 
 
 SOUND = (lower_bound.ABOUT.name, wire.ABOUT.name, read_back.ABOUT.name)
-"""The checks that must have been made, and have passed, for a bound to be trusted."""
+"""Names of the checks that must have been made, and have passed, for a bound to be trusted."""
 FASTEST = 1.01
 """Most of what its rate allows that any burst may have reached for that. Bursts of one second over links of 50 to 500
 Mbit/s came within 0.2 % of iperf3's rate."""
@@ -83,15 +84,15 @@ Mbit/s came within 0.2 % of iperf3's rate."""
 
 @dataclass(frozen=True)
 class Error:
-    """By what share a number is off at most, and the bound (s) that this is computed from. For exposed waiting, which
-    can be zero, the share is of an iteration."""
+    """Error of a number: the share by which it is off at most, and the bound (s) that this is computed from. For
+    exposed waiting, which can be zero, the share is of an iteration."""
 
     share: float
     bound_s: float
 
 
 def judge(seen: Seen) -> dict[str, Any]:
-    """All checks of a trial and the verdicts of its numbers, as its JSON holds them."""
+    """Judge a trial: all its checks and the verdicts of its numbers, as its JSON holds them."""
     checks = [check for one in modules() for check in one.checks(seen)]
     reported = NUMBERS if seen.samples is not None else (JCT,)
     errors = errors_of(seen) if _is_sound(seen, checks) else {}
@@ -101,7 +102,7 @@ def judge(seen: Seen) -> dict[str, Any]:
 def verdicts(
     checks: Sequence[Check], reported: Sequence[str], errors: Mapping[str, Error], certify: float
 ) -> dict[str, Any]:
-    """What checks make of the numbers that a trial reports; errors of at most ``certify`` certify one."""
+    """Judge the numbers that a trial reports by its checks; errors of at most ``certify`` certify a number."""
     numbers: dict[str, dict[str, Any]] = {}
     for name in reported:
         error = errors.get(name)
@@ -126,14 +127,14 @@ def verdicts(
 
 
 def _is_sound(seen: Seen, checks: Sequence[Check]) -> bool:
-    """Whether the bounds of its numbers can be trusted."""
+    """Whether the bounds of a trial's numbers can be trusted."""
     looked = {check.name for check in checks if check.ok and check.value is not None}
     fastest = max(link_rate.shares(seen.rates, goodput(seen.trial.spec.links.mtu)), default=0.0)
     return seen.bounds is not None and looked.issuperset(SOUND) and fastest <= FASTEST
 
 
 def errors_of(seen: Seen) -> dict[str, Error]:
-    """Of each number that has a bound, medians and sums as the number itself."""
+    """Error of each number that has a bound; a median's or a sum's is that of the number itself."""
     if seen.bounds is None:
         return {}
     found: dict[str, Error] = {}
@@ -158,13 +159,13 @@ def errors_of(seen: Seen) -> dict[str, Error]:
 
 
 def _late_s(samples: pd.DataFrame) -> pd.Series[float]:
-    """By how much the last worker's gradient came later in each iteration than had all kept their pace."""
+    """Seconds by which the last worker's gradient came later in each iteration than if all had kept their pace."""
     last_s = samples.assign(due_s=samples["ready_s"] - samples["overrun_s"]).groupby("iteration")
     return last_s["ready_s"].max() - last_s["due_s"].max()
 
 
 def _waiting_error(seen: Seen, bounds: Bounds) -> Error | None:
-    """The error of exposed waiting, a mean over iterations and workers.
+    """Error of exposed waiting, a mean over iterations and workers.
 
     Waiting that is too long makes the iteration longer by as much, so it is too long by no more than iterations are. It
     is too short if workers overran their pace while they would have waited: by the difference between what the paces
@@ -185,25 +186,25 @@ def _waiting_error(seen: Seen, bounds: Bounds) -> Error | None:
 
 
 def _median_error(taken_s: pd.Series[float], bound_s: pd.Series[float]) -> Error | None:
-    """Of a median over iterations: it is at least the median of the bounds, whichever iteration either is of."""
+    """Error of a median over iterations: it is at least the median of the bounds, whichever iteration either is of."""
     least_s = float(bound_s.reindex(taken_s.index).median())
     return Error(abs(float(taken_s.median()) / least_s - 1), least_s) if least_s > 0 else None
 
 
 def reasons(fidelity: Mapping[str, Any]) -> str:
-    """Why a trial is INVALID or UNWATCHED, in one line; empty for a VALID one."""
+    """Say in one line why a trial is INVALID or UNWATCHED; empty for a VALID one."""
     return "; ".join(f"{check['name']}: {check['detail']}" for check in (*failed(fidelity), *missing(fidelity)))
 
 
 def missing(fidelity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The checks that were not made and leave a number UNWATCHED."""
+    """List the checks that were not made and leave a number UNWATCHED."""
     numbers = (fidelity.get("numbers") or {}).values()
     names = {name for number in numbers if number["verdict"] == UNWATCHED for name in number["unwatched"]}
     return (check for check in fidelity.get("checks", ()) if not check.get("watched", True) and check["name"] in names)
 
 
 def failed(fidelity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The checks that make a number INVALID; of an older record, which has one verdict, those that failed."""
+    """List the checks that make a number INVALID; of an older record, which has one verdict, those that failed."""
     checks = fidelity.get("checks", ())
     numbers = fidelity.get("numbers")
     if numbers is None:
@@ -213,7 +214,7 @@ def failed(fidelity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def told(fidelity: Mapping[str, Any]) -> str:
-    """What failed and makes no number INVALID, as the numbers that it threatens are certified; in one line."""
+    """Say in one line what failed and makes no number INVALID, as the numbers that it threatens are certified."""
     held = {check["name"] for check in failed(fidelity)}
     others = [check for check in fidelity.get("checks", ()) if not check["ok"] and check["name"] not in held]
     return "; ".join(f"{check['name']}: {check['detail']}" for check in others)

@@ -1,4 +1,4 @@
-"""What every link carries before training, against what was asked for."""
+"""Rate of every link before training, against what was asked for."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ABOUT = About(
     misses="the faster one of the two links that a burst crosses; a link that changes later",
     machine_when="if a link was measured too slow",
 )
-"""A link that is too fast is not as asked. One that is too slow may be the machine's fault: if it is the network's,
-what the kernel has, or the bytes, or the delays are not as asked either."""
+"""Facts about this check. A link that is too fast is not as asked. One that is too slow may be the machine's fault: if
+it is the network's, what the kernel has, or the bytes, or the delays are not as asked either."""
 
 LEAST = 0.95
 """Share of the goodput at the shaped rate that the burst reaches at every NIC. With 18 x 200 Mbit/s on two cores every
@@ -34,8 +34,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def names_of(probes: Sequence[Mapping[str, Any]], topology: Topology, processes: Mapping[str, int]) -> list[str]:
-    """What each burst went through, for a reader: the NIC of a host (``h0:eth0``), a link between switches (``s0:eth2
-    -> s1``), or, where an address is not one of ours, the process and the address.
+    """Name for a reader what each burst went through: the NIC of a host (``h0:eth0``), a link between switches
+    (``s0:eth2 -> s1``), or, where an address is not one of ours, the process and the address.
 
     Args:
         processes: the nodes of processes, by the names that bursts have where no switch received them.
@@ -59,13 +59,13 @@ def _port_text(topology: Topology, node: int, port: int) -> str:
 
 
 def shares(probes: Sequence[Mapping[str, Any]], goodput: float) -> list[float]:
-    """Of each burst, its rate over the goodput at the rate asked for."""
+    """Rate of each burst over the goodput at the rate asked for."""
     return [probe["rate_bps"] / (probe["asked_bps"] * goodput) for probe in probes]
 
 
 def judge(probes: Sequence[Mapping[str, Any]], expected: int, goodput: float, names: Sequence[str]) -> Check:
-    """The slowest burst's rate over the goodput at the rate asked for; ``expected`` ports must report.
-    ``names`` says where each burst went.
+    """Judge the slowest burst's rate over the goodput at the rate asked for; ``expected`` ports must report. ``names``
+    says where each burst went.
 
     Bursts into NICs run all at once, those over links between switches a few at a time. A port that is faster than its
     rate allows is not shaped as asked, and decides if there is one. A way between racks, which has no port's address,

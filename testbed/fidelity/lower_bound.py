@@ -1,4 +1,5 @@
-"""No number can be less than the links, the bytes and the pace allow, unless these are not what was asked for."""
+"""Lower bounds: no number can be less than the links, the bytes and the pace allow, unless these are not what was asked
+for."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ FASTER = 0.03
 """Most by which one iteration is faster than the links' rates allow: moments are those of processes that may be woken
 a little late."""
 FASTER_TOGETHER = 0.01
-"""The same of all iterations together, where that evens out."""
+"""Most by which all iterations together are faster, where late wake-ups even out."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
@@ -36,9 +37,9 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(samples: pd.DataFrame, bounds: Bounds, clocks_s: float = 0.0, warmup: int = 0) -> Check:
-    """The iteration, the sum of those after the ``warmup`` or the JCT that is least above its bound; GST counts from
-    the last worker's gradient, as bounds do. Where hosts have clocks of their own, each iteration may be ``clocks_s``
-    longer than it seems."""
+    """Judge the iteration, the sum of those after the ``warmup`` or the JCT that is least above its bound; GST counts
+    from the last worker's gradient, as bounds do. Where hosts have clocks of their own, each iteration may be
+    ``clocks_s`` longer than it seems."""
     by = samples.groupby("iteration")
     taken_s = by["sum_s"].max() - by["ready_s"].max() + clocks_s
     bounded = bounds.gst_s[bounds.gst_s > 0]

@@ -21,5 +21,5 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(told: str, unasked: int) -> Check:
-    """Nodes have died, and the others went on; ``unasked`` is how many of them the spec did not kill."""
+    """Judge deaths of nodes, after which the others went on; ``unasked`` is how many of them the spec did not kill."""
     return Check(ABOUT.name, float(unasked), 0.0, "nodes lost unasked", not unasked, told)

@@ -1,4 +1,4 @@
-"""What was seen of a job's processes from outside, whatever they are (:mod:`testbed.machine.processes`)."""
+"""Evidence about a job's processes from outside, whatever they are (:mod:`testbed.machine.processes`)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from testbed.machine.processes import ProcessLog, Standing
 UNSEEN = 0.03
 """Most of a job for which nobody may have looked, for what was seen to count."""
 ENOUGH = 100
-"""Looks that show a stop of a tenth of the time. In fewer looks within synchronisations, a process that was stopped all
-along can seem to have run: with 100, once in 40 cases."""
+"""Number of looks that show a stop of a tenth of the time. In fewer looks within synchronisations, a process that was
+stopped all along can seem to have run: with 100, once in 40 cases."""
 TOGETHER, LEAST_SPANS = 20, 5
-"""Looks in a span of iterations: a stop of a tenth of the time shows in nearly nine of ten spans. And how many spans
-there are at least: a process that stands still once must not be in half of them."""
+"""Looks in a span of iterations, in which a stop of a tenth of the time shows in nearly nine of ten spans. And how many
+spans there are at least: a process that stands still once must not be in half of them."""
 
 
 class Outside:
-    """One job's processes, by name, but those that were to stand still.
+    """Processes of one job, by name, but those that were to stand still.
 
     Args:
         window: the job's beginning and end (s).
@@ -41,7 +41,7 @@ class Outside:
 
     @cached_property
     def missing(self) -> str:
-        """Why these processes were not watched; empty if they were."""
+        """Reason why these processes were not watched; empty if they were."""
         if not self._names:
             return "all of its processes were to stand still"
         unseen = [name for name in self._names if name not in self.standing]
@@ -53,7 +53,7 @@ class Outside:
 
     @cached_property
     def standing(self) -> dict[str, Standing]:
-        """Of the processes that were seen at least twice."""
+        """Looks at each process that was seen at least twice."""
         return {name: one for name in self._names if (one := self._log.of.get(name)) and len(one.at_s) > 1}
 
     @property
@@ -62,23 +62,23 @@ class Outside:
         return all(one.counts_waits for one in self.standing.values())
 
     def stalled_s(self) -> dict[str, float]:
-        """For how long each process was stopped or kept from running, in all of the job."""
+        """Seconds for which each process was stopped or kept from running, in all of the job."""
         return {
             name: float((one.inside([self._window], one.stopped_s) + one.inside([self._window], one.starved_s))[0])
             for name, one in self.standing.items()
         }
 
     def stopped_s(self) -> dict[str, float]:
-        """For how long each was stopped, in all of the job."""
+        """Seconds for which each process was stopped, in all of the job."""
         return {name: float(one.inside([self._window], one.stopped_s)[0]) for name, one in self.standing.items()}
 
     def waited(self, windows: Sequence[tuple[float, float]]) -> dict[str, float]:
-        """For which share of the shorter half of these windows a thread of each process waited for a core."""
+        """Share of the shorter half of these windows for which a thread of each process waited for a core."""
         short, _ = _shorter_half(windows)
         return {name: _share(short, one, one.waited_s) for name, one in self.standing.items()}
 
     def halted(self, windows: Sequence[tuple[float, float]]) -> dict[str, float]:
-        """For which share of synchronisations each process was stopped, as far as their median is threatened.
+        """Share of synchronisations for which each process was stopped, as far as their median is threatened.
 
         The median is of the shorter half of the ``windows`` and the next, so what happened in the longer half does not
         count: a process that stands still once makes one synchronisation long. Where these windows are too short to
@@ -98,7 +98,7 @@ class Outside:
 
 
 def _joined(spans: Sequence[tuple[float, float]], looks_per_s: float) -> list[tuple[float, float]]:
-    """Spans of time that follow each other, as many of them in one as have :data:`TOGETHER` looks."""
+    """Join spans of time that follow each other, as many of them in one as have :data:`TOGETHER` looks."""
     if not spans:
         return []
     looks = looks_per_s * float(np.median([end - begin for begin, end in spans]))
@@ -107,7 +107,7 @@ def _joined(spans: Sequence[tuple[float, float]], looks_per_s: float) -> list[tu
 
 
 def _shorter_half(windows: Sequence[tuple[float, float]]) -> tuple[list[tuple[float, float]], float]:
-    """Windows up to the median length, and how long they are together."""
+    """Find the windows up to the median length, and how long they are together."""
     lengths = [end - begin for begin, end in windows]
     most = float(np.median(lengths)) if lengths else 0.0
     short = [window for window, length in zip(windows, lengths, strict=True) if 0 < length <= most]
@@ -120,6 +120,6 @@ def _share(windows: Sequence[tuple[float, float]], one: Standing, counted: Seque
 
 
 def worst(of: Mapping[str, float]) -> tuple[str, float]:
-    """The process with the largest value."""
+    """Find the process with the largest value."""
     name = max(of, key=of.__getitem__)
     return name, of[name]

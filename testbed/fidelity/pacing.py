@@ -29,8 +29,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(samples: pd.DataFrame, warmup: int) -> Check:
-    """By how much the slowest worker's computing exceeds the pace, as a share of the iterations' time together. JCT has
-    the warm-up in it, in which programs do much for the first time; the times of iterations leave it out."""
+    """Judge by how much the slowest worker's computing exceeds the pace, as a share of the iterations' time together.
+    JCT has the warm-up in it, in which programs do much for the first time; the times of iterations leave it out."""
     late = samples.groupby("iteration")["overrun_s"].max()
     took_s = metrics.iterations_s(samples)
     share, steady = (float(late.iloc[skip:].sum() / took_s.iloc[skip:].sum()) for skip in (0, warmup))

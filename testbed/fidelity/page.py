@@ -52,7 +52,7 @@ is not known with any `overlap`, with `compute: real`, or if links or circuits w
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """Write the page as Markdown."""
     lines = [_row(HEADER), _row("---" for _ in HEADER), *(_row(_cells(about)) for about in abouts())]
     return INTRODUCTION + "\n" + "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""For how long a quota of CPU time kept processes from cores that were free."""
+"""Time for which a quota of CPU time kept processes from cores that were free."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ over whole trainings, scripts and commands that compute in real time, and 0.08 t
 quarter, 1.1 to 1.5, and 0.43 to 1.3 (benchmarks/fidelity.py)."""
 UNIT = "of the time"
 LONGEST_PERIOD_S = 1.0
-"""The kernel takes no longer period of a quota, and throttles for no longer at a time."""
+"""Seconds of a quota's longest period: the kernel takes no longer one, and throttles for no longer at a time."""
 
 
 def checks(seen: Seen) -> Iterator[Check]:
@@ -51,7 +51,7 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(windows: Sequence[tuple[float, float]], log: CpuLog, when: str, about: About) -> Check:
-    """The time for which cores were withheld inside ``windows``, (start, end) in seconds on the log's clock."""
+    """Judge the time for which cores were withheld inside ``windows``, (start, end) in seconds on the log's clock."""
     if np.isnan(log.throttled_s).any() or len(log.at_s) < 2 or not windows:
         return not_watched(about, THROTTLED, UNIT, f"nobody could read the quotas of control groups {when}")
     held_s = sum(_inside(start_s, end_s, log) for start_s, end_s in windows)
@@ -63,7 +63,7 @@ def judge(windows: Sequence[tuple[float, float]], log: CpuLog, when: str, about:
 
 
 def _inside(start_s: float, end_s: float, log: CpuLog) -> float:
-    """The throttled time inside a window. The kernel adds a throttling to its count when it ends, so what the count has
+    """Throttled time inside a window (s). The kernel adds a throttling to its count when it ends, so what the count has
     grown by at a reading was spread over as long a time before it."""
     at_s, grown_s = np.asarray(log.at_s), np.diff(log.throttled_s)
     lasted_s = np.maximum(np.diff(at_s), np.minimum(grown_s, LONGEST_PERIOD_S))

@@ -1,4 +1,4 @@
-"""What the kernel has, against what was asked for."""
+"""Settings in the kernel, against what was asked for."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def judge(differs: str | None, in_mid_run: Sequence[int]) -> Check:
-    """Whether the kernel had what was asked for after the trial and whenever it was read; ``differs`` says what it did
-    not have.
+    """Judge whether the kernel had what was asked for after the trial and whenever it was read; ``differs`` says what
+    it did not have.
 
     ``in_mid_run`` is the number of directed links of each reading between the first start and the last end. Without a
     reading, nobody knows whether something was changed and put back, so the check has no value.

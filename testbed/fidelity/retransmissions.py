@@ -1,4 +1,4 @@
-"""What TCP had to send twice."""
+"""Retransmissions: what TCP had to send twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ DISTURBING = frozenset(name for name, kind in PERTURBATIONS.items() if kind.dist
 
 
 class Segments(NamedTuple):
-    """Of a host: those that were sent, those that were sent again, and those of the latter that had arrived."""
+    """TCP segments of a host: those that were sent, those that were sent again, and those of the latter that had
+    arrived."""
 
     sent: int
     again: int
@@ -34,17 +35,17 @@ class Segments(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Those that were sent again and had not arrived."""
+        """Number of segments that were sent again and had not arrived."""
         return max(0, self.again - self.needless)
 
     @property
     def lost_share(self) -> float:
-        """Of all that were sent."""
+        """Share of all sent segments that were lost."""
         return self.lost / max(1, self.sent + self.again)
 
     @property
     def again_share(self) -> float:
-        """Of all that were sent."""
+        """Share of all sent segments that were sent again."""
         return self.again / max(1, self.sent + self.again)
 
 
@@ -61,7 +62,7 @@ def _segments(line: Mapping[str, int | None]) -> Segments:
 
 
 def judge(segments: Mapping[str, Segments], asked: bool = False) -> Check:
-    """The host with the largest share of TCP segments that were lost, or, if one sent too many again, that host.
+    """Judge the host with the largest share of TCP segments that were lost, or, if one sent too many again, that host.
 
     ``asked`` says that links were changed on purpose so that TCP has to; then it is told and not judged.
     """

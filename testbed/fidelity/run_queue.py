@@ -1,4 +1,4 @@
-"""For how long a worker, able to run, waited for a core."""
+"""Time for which a worker, able to run, waited for a core."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def from_outside(outside: Outside, windows: Windows | None, window: tuple[float, float]) -> Check:
-    """For how much of synchronisations the worst process waited for a core, as the kernel counts it; of a command, of
-    which no synchronisations are known (None), for how much of the job."""
+    """Judge for how much of synchronisations the worst process waited for a core, as the kernel counts it; of a
+    command, of which no synchronisations are known (None), for how much of the job."""
     threatens = ALL if windows is not None else WHOLE_JOB
     if why := outside.missing:
         return not_watched(ABOUT, WAITED, "of GST", why, threatens=threatens)
@@ -51,7 +51,7 @@ def from_outside(outside: Outside, windows: Windows | None, window: tuple[float,
 
 
 def judge(samples: pd.DataFrame, measures: Measures) -> Check:
-    """For how much of a synchronisation the worst worker waited for a core."""
+    """Judge for how much of a synchronisation the worst worker waited for a core."""
     if samples["wait_s"].isna().any():
         return not_watched(ABOUT, WAITED, "of GST", "this kernel does not count run-queue waits")
     share, of = measures.core_wait(samples)

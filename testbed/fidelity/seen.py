@@ -1,4 +1,4 @@
-"""What was seen of a trial: all the evidence that checks look at."""
+"""Evidence about a trial: all that checks look at."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """One job of a finished trial and what was seen of it, and of the network; nothing is measured any more.
+    """Evidence about one job of a finished trial, and about the network; nothing is measured any more.
 
     Attributes:
         job: as it ran.
@@ -71,29 +71,30 @@ class Seen:
 
     @cached_property
     def every(self) -> pd.DataFrame:
-        """The samples; only asked for where there are some."""
+        """Samples of every iteration; only asked for where there are some."""
         assert self.samples is not None
         return self.samples
 
     @cached_property
     def counted(self) -> pd.DataFrame:
-        """The samples without the warm-up."""
+        """Samples without the warm-up."""
         return self.every[self.every["iteration"] >= self.job.work.warmup]
 
     @cached_property
     def to_stand_still(self) -> frozenset[str]:
-        """The processes of hosts that the spec stops on purpose."""
+        """Processes of hosts that the spec stops on purpose."""
         stopped = {host for one in self.trial.network.perturbations for host in one.stops}
         nodes = self.trial.topology.nodes
         return frozenset(name for name, node in self.job.processes.items() if nodes[node].name in stopped)
 
     @cached_property
     def windows(self) -> Windows:
-        """When gradients were on the wire, after the warm-up (s); only asked for where there are samples."""
+        """Windows in which gradients were on the wire, after the warm-up (s); only asked for where there are
+        samples."""
         overlapped = self.job.work.overlap != "none"
         return self.job.kind.measures.on_the_wire(self.counted, overlapped=overlapped)[0]
 
     @cached_property
     def happened(self) -> frozenset[str]:
-        """The kinds of events that were begun."""
+        """Kinds of events that were begun."""
         return frozenset(event["kind"] for event in self.events)

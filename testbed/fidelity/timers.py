@@ -1,4 +1,4 @@
-"""How late the processes' sleeps came back: clocks, schedulers, and processes that somebody stopped."""
+"""Lateness of the processes' sleeps: clocks, schedulers, and processes that somebody stopped."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def _stalls(seen: Seen, outside: Outside) -> Check:
-    """Processes that say by how much their sleeps ended late are believed if that is more than what was seen of them
-    from outside, for they see more: a process that had no core."""
+    """Judge for how long processes stood still. Those that say by how much their sleeps ended late are believed if that
+    is more than what was seen of them from outside, for they see more: a process that had no core."""
     inside = {line["name"]: line["stalled_s"] for line in seen.done if line.get("stalled_s") is not None}
     window_s = seen.window[1] - seen.window[0]
     watched_s = max((line.get("watched_s") or 0.0 for line in seen.done), default=0.0)
@@ -79,7 +79,7 @@ def _stalls(seen: Seen, outside: Outside) -> Check:
 
 
 def _halts(seen: Seen, outside: Outside) -> Check:
-    """Of workers that say for how long they stood still in each synchronisation, that; or what was seen from
+    """Judge halts by what workers say of how long they stood still in each synchronisation; or by what was seen from
     outside."""
     rows = seen.counted
     is_told = "sync_halted_s" in rows and rows["sync_halted_s"].notna().all() and not rows.empty
@@ -98,7 +98,7 @@ def _halts(seen: Seen, outside: Outside) -> Check:
 
 
 def judge(late_s: Mapping[str, float | None]) -> Check:
-    """The process whose sleeps come back latest; by name, the median of by how much."""
+    """Judge the process whose sleeps come back latest; ``late_s`` is the median lateness by name."""
     known = {name: value for name, value in late_s.items() if value is not None}
     if not known:
         return not_watched(ABOUT, 1e3 * LATE_S, "ms late", "no process sampled its sleeps, or it was too short")
@@ -108,15 +108,15 @@ def judge(late_s: Mapping[str, float | None]) -> Check:
 
 
 def halts(shares: Mapping[str, float]) -> Check:
-    """The process that was seen to stand still for the largest share of synchronisations."""
+    """Judge the process that was seen to stand still for the largest share of synchronisations."""
     name, share = worst(shares) if shares else ("no process", 0.0)
     detail = f"{name} was stopped for {share:.1%} of the time while gradients were on the wire, the most of all"
     return Check(HALTS.name, share, HALTED, "of synchronising", share <= HALTED, detail, machine=True, needed=True)
 
 
 def stalls(stalled_s: Mapping[str, float | None], window_s: float) -> Check:
-    """The process that stood still for longest; by name, for how long in all, of a trial that took ``window_s``. Hosts
-    that were to stand still are not among them."""
+    """Judge the process that stood still for longest; by name, for how long in all, of a trial that took ``window_s``.
+    Hosts that were to stand still are not among them."""
     known = {name: value for name, value in stalled_s.items() if value is not None}
     if not known:
         return not_watched(STALLS, STALLED, "of JCT", UNSEEN)
@@ -128,7 +128,7 @@ def stalls(stalled_s: Mapping[str, float | None], window_s: float) -> Check:
 
 
 def _of_others(lines: Sequence[Mapping[str, Any]], seen: Seen) -> dict[str, float]:
-    """For which share of the time each process without samples stood still. It is not known when. So long stops are
+    """Share of the time for which each process without samples stood still. It is not known when. So long stops are
     compared with the time of all synchronisations, and all stops, brief ones included, with the whole job, because
     every process has brief stops at times."""
     sync_s, whole_s = metrics.sync_s(seen.every), seen.window[1] - seen.window[0]
@@ -140,7 +140,7 @@ def _of_others(lines: Sequence[Mapping[str, Any]], seen: Seen) -> dict[str, floa
 
 
 def stalls_of_synchronisation(samples: pd.DataFrame, others: Mapping[str, float]) -> Check:
-    """The share of the time from its gradient to its sum for which the worst worker stood still, median over
+    """Judge the share of the time from its gradient to its sum for which the worst worker stood still, median over
     iterations; or that of one of ``others``, by name."""
     shares = samples["sync_halted_s"] / (samples["sum_s"] - samples["ready_s"])
     share = float(shares.groupby(samples["iteration"]).max().median())

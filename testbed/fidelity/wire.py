@@ -1,4 +1,4 @@
-"""The kernel's bytes on each link against the forest's."""
+"""Bytes on each link by the kernel's count, against the forest's."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def checks(seen: Seen) -> Iterator[Check]:
 
 
 def together(seen: Seen) -> list[tuple[int, ...]]:
-    """Positions in ``seen.links`` of links whose bytes theory knows only together; acknowledgements, bursts and
-    background flows are shared like gradients."""
+    """Find the positions in ``seen.links`` of links whose bytes theory knows only together; acknowledgements, bursts
+    and background flows are shared like gradients."""
     topology = seen.trial.topology
     used = [pair for phase in seen.course.phases for pair in phase.job.kind.pairs(phase.job.plan)]
     if topology.panels is None:  # over circuits nothing is shared by hashing
@@ -54,8 +54,8 @@ def together(seen: Seen) -> list[tuple[int, ...]]:
 
 
 def judge(links: Sequence[Mapping[str, Any]], groups: Iterable[Sequence[int]], spoilt_bytes: float) -> Check:
-    """The kernel's bytes on each link against the forest's, headers included in both, as a share of what the busiest
-    link carried, its burst included: the burst's headers and acknowledgements are not known to the byte.
+    """Judge the kernel's bytes on each link against the forest's, headers included in both, as a share of what the
+    busiest link carried, its burst included: the burst's headers and acknowledgements are not known to the byte.
 
     ``groups`` holds positions in ``links``: those among which traffic is shared by chance are compared together. A link
     may carry its ``extra_bytes`` more, what TCP has added by its own count (what was sent again is judged by itself),

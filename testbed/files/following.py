@@ -1,4 +1,4 @@
-"""Reading what another process writes, as it grows.
+"""Readers of what another process writes, as it grows.
 
 That process may have put something else in the place of its file. Then, as with a line that makes no sense, nothing is
 found here: who reads the whole file when the process has ended says what is wrong with it.
@@ -16,19 +16,21 @@ from testbed.files import foreign
 
 PIECE_BYTES = 2**22
 MOST_PIECES = 64
-"""Of what is read at once at most: who makes a file of a terabyte, which takes no room, keeps nobody busy with it."""
+"""The most pieces that are read at once: who makes a file of a terabyte, which takes no room, keeps nobody busy with
+it."""
 LONGEST_LINE_BYTES = 2**20
-"""Of a line that is of interest while it is written; of a longer one only the end is kept, which is none."""
+"""The most bytes of a line that is of interest while it is written; of a longer one only the end is kept, which is
+none."""
 
 
 class Growth:
-    """One file, which need not exist yet; of its bytes, the first ``most_bytes`` are read."""
+    """Growth of a file, which need not exist yet; of its bytes, the first ``most_bytes`` are read."""
 
     def __init__(self, path: Path, most_bytes: int = sys.maxsize) -> None:
         self._path, self._most_bytes, self._read = path, most_bytes, 0
 
     def new(self) -> bytes:
-        """What has been written since the last look, or the first piece of it."""
+        """Read what has been written since the last look, or the first piece of it."""
         try:
             if min(foreign.size_bytes(self._path), self._most_bytes) <= self._read:
                 return b""
@@ -41,7 +43,7 @@ class Growth:
         return found
 
     def rest(self) -> Iterator[bytes]:
-        """All that has been written by now and was not read, in pieces."""
+        """Yield all that has been written by now and was not read, in pieces."""
         try:
             stop = foreign.size_bytes(self._path)
         except foreign.UnfitError:
@@ -51,13 +53,14 @@ class Growth:
 
 
 class Lines:
-    """The JSON lines that another process writes to a file; a line counts once its end is written."""
+    """JSON lines that another process writes to a file; a line counts once its end is written."""
 
     def __init__(self, path: Path, most_bytes: int = sys.maxsize) -> None:
         self._growth, self._rest = Growth(path, most_bytes), b""
 
     def said(self, pieces: int = 1) -> Iterator[dict[str, Any]]:
-        """The objects with a ``kind`` that were written since the last look, in at most so many pieces of the file."""
+        """Yield the objects with a ``kind`` that were written since the last look, in at most so many pieces of the
+        file."""
         for _ in range(pieces):
             piece = self._growth.new()
             *lines, rest = (self._rest + piece).split(b"\n")

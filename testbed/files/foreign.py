@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from testbed.base.bounded_json import parse_json
 
 LARGEST_BYTES = 16 * 2**20
-"""Of a JSON file. The largest of ours, an environment, has about 1 kB for each trial."""
+"""The most bytes of a JSON file. The largest of ours, an environment, has about 1 kB for each trial."""
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -33,7 +33,7 @@ class UnfitError(ValueError):
 
 @contextmanager
 def opened(path: Path, below: Path | None = None) -> Iterator[BinaryIO]:
-    """A regular file to be read, without waiting for anybody.
+    """Open a regular file to be read, without waiting for anybody.
 
     Args:
         below: a folder of somebody who is not trusted: from there on to the file no link is followed.
@@ -51,7 +51,7 @@ def opened(path: Path, below: Path | None = None) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, most_bytes: int = LARGEST_BYTES, below: Path | None = None) -> bytes:
-    """All of a file that has at most ``most_bytes``.
+    """Read all of a file that has at most ``most_bytes``.
 
     Raises:
         UnfitError: it is larger, or as :func:`opened`.
@@ -65,7 +65,7 @@ def read_bytes(path: Path, most_bytes: int = LARGEST_BYTES, below: Path | None =
 
 
 def read_tail(path: Path, most_bytes: int, below: Path | None = None) -> bytes:
-    """The last ``most_bytes`` of a file, or all of a smaller one.
+    """Read the last ``most_bytes`` of a file, or all of a smaller one.
 
     Raises:
         UnfitError, OSError: as :func:`opened`.
@@ -76,7 +76,7 @@ def read_tail(path: Path, most_bytes: int, below: Path | None = None) -> bytes:
 
 
 def size_bytes(path: Path) -> int:
-    """Of a regular file, which may grow; 0 where there is none yet. No link is followed.
+    """Size of a regular file, which may grow; 0 where there is none yet. No link is followed.
 
     Raises:
         UnfitError: it is something else.
@@ -101,7 +101,7 @@ def copy(path: Path, to: Path, below: Path) -> None:
 
 
 def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
-    """The JSON object in a file, as :func:`parse_json` takes it.
+    """Read the JSON object in a file, as :func:`parse_json` takes it.
 
     Raises:
         UnfitError: it holds none, or as :func:`opened`.
@@ -118,7 +118,7 @@ def read_object(path: Path, below: Path | None = None) -> dict[str, Any]:
 
 
 def _open_below(folder: Path, name: Path) -> int:
-    """A descriptor of the file ``name`` below ``folder``, which alone may be a link.
+    """Open the file ``name`` below ``folder``, which alone may be a link; return its descriptor.
 
     Raises:
         UnfitError: it, or a folder on the way to it, is a link.

@@ -20,7 +20,7 @@ ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def enter(path: Path) -> int:
-    """An open folder of ours, which the caller closes.
+    """Open a folder of ours; the caller closes it.
 
     Raises:
         FileNotFoundError: it is not there.
@@ -45,7 +45,7 @@ def enter(path: Path) -> int:
 
 
 def make(path: Path) -> int:
-    """The same; it is made if it is not there, and closed to others if it was open to them.
+    """Make a folder of ours if it is not there, close it to others if it was open to them, and open it.
 
     Raises:
         FileNotFoundError: the folder above is not there, or this one was removed again.
@@ -65,7 +65,7 @@ def make(path: Path) -> int:
 
 @contextmanager
 def locked(path: Path, *, wait: bool) -> Iterator[int]:
-    """The same, which nobody else has meanwhile; at the end it is removed if it is empty.
+    """Make, open and lock a folder of ours, which nobody else has meanwhile; at the end it is removed if it is empty.
 
     Raises:
         FileNotFoundError: the folder above is not there.

@@ -1,4 +1,4 @@
-"""Removing what others have left in a folder of ours, whatever it is, without following where it leads."""
+"""Removal of what others have left in a folder of ours, whatever it is, without following where it leads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.files.writing import names_in, opened_folder
 
 _GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602  # FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, see ioctl_iflags(2)
 _BARS = 0x10 | 0x20
-"""FS_IMMUTABLE_FL and FS_APPEND_FL, with which nothing can be removed."""
+"""Flags FS_IMMUTABLE_FL and FS_APPEND_FL, with which nothing can be removed."""
 
 
 def remove(name: str, folder: int) -> None:
@@ -73,7 +73,7 @@ def _insist(act: Callable[..., None], name: str, folder: int) -> None:
 
 
 def _unbar(name: str, folder: int) -> None:
-    """Take away what keeps us from a folder's or a regular file's removal, if it is ours to take away."""
+    """Take away what keeps a folder or a regular file from being removed, if it is ours to take away."""
     mode = _mode(name, folder)
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         return

@@ -1,4 +1,4 @@
-"""What JSON of others must look like before anything is made of it.
+"""Shapes that JSON of others must have before anything is made of it.
 
 A shape is a kind of value, ``[shape]`` for a list, ``[]`` for one of anything, :class:`Listed` for a list of bounded
 length, or an object's keys with their shapes.
@@ -40,11 +40,12 @@ class Listed:
 
 LONGEST_TEXT = 2**20
 LONGEST_NAME = 2**15
-"""Names stand in tables, whose columns are as wide as the longest; a topology is as long at most."""
+"""The most characters of a name. Names stand in tables, whose columns are as wide as the longest; a topology is as long
+at most."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number, which true and false are not."""
+    """Whether a value is a number, which true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -59,12 +60,12 @@ OBJECT: Shape = {}
 
 
 def count_to(most: int) -> Kind:
-    """A count that has a bound, because something is made as often."""
+    """Make the kind of a count that has a bound, because something is made as often."""
     return Kind(f"whole number from 0 to {most:,}", lambda value: type(value) is int and 0 <= value <= most)
 
 
 def check(value: object, shape: Shape, where: str = "it") -> None:
-    """Hold ``value`` against a shape; ``where`` is what it is called.
+    """Compare ``value`` with a shape; ``where`` is what it is called.
 
     Raises:
         ValueError: it has another; names the first place that differs.

@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a run that goes on later, finds a whole one or none."""
+"""Writers of files, such that a reader, or a run that goes on later, finds a whole one or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.base.errors import DiskFullError, OutputError
 from testbed.files import foreign
 
 TEMPORARY = ".*.tmp"
-"""What files are called while they are written: the name, and what is drawn at random, for the star."""
+"""Pattern of names of files while they are written: the name, and what is drawn at random, for the star."""
 
 
 def write_json(path: Path, value: object, folder: int | None = None) -> None:
@@ -31,7 +31,7 @@ def write_json(path: Path, value: object, folder: int | None = None) -> None:
 
 
 def number(name: str, value: object) -> float:
-    """What ``name`` is in a file that may be damaged.
+    """Return ``value``, which is ``name`` in a file that may be damaged, as a finite number.
 
     Raises:
         ValueError: it is no number, though text of one, or is beyond all that can be measured.
@@ -42,7 +42,7 @@ def number(name: str, value: object) -> float:
 
 
 def read_json(path: Path, below: Path | None = None) -> dict[str, Any]:
-    """The JSON object in a file that we wrote, or somebody who says so; ``below`` as in
+    """Read the JSON object in a file that we wrote, or somebody who says so; ``below`` as in
     :func:`testbed.files.foreign.opened`.
 
     Raises:
@@ -57,7 +57,7 @@ def read_json(path: Path, below: Path | None = None) -> dict[str, Any]:
 
 
 def check_name(path: Path, trial: object) -> None:
-    """Whether a trial's file is called as the trial that it holds: a copy under another name would count twice.
+    """Check that a trial's file is called as the trial that it holds: a copy under another name would count twice.
 
     Raises:
         OutputError: it is not.
@@ -85,7 +85,8 @@ def write_bytes(path: Path, content: bytes, mode: int = 0o666, folder: int | Non
 
 
 def _write(name: str, content: bytes, mode: int, folder: int) -> None:
-    """Nobody can have put a file or a link there before, for the name in between is drawn, and must be new."""
+    """Write a file under another name, and rename it. Nobody can have put a file or a link there before, for the name
+    in between is drawn, and must be new."""
     temporary = temporaries(name).replace("*", f".{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, mode, dir_fd=folder)
@@ -101,13 +102,13 @@ def _write(name: str, content: bytes, mode: int, folder: int) -> None:
 
 
 def temporaries(name: str) -> str:
-    """The pattern (:mod:`fnmatch`) of what a file is called while it is written."""
+    """Pattern (:mod:`fnmatch`) of a file's name while it is written."""
     return TEMPORARY.replace("*", f"{name}*")
 
 
 @contextmanager
 def opened_folder(path: Path | str, below: int | None = None) -> Iterator[int]:
-    """A descriptor of a folder. One that is named relative to another, ``below``, is no link.
+    """Open a folder; return its descriptor. One that is named relative to another, ``below``, is no link.
 
     Raises:
         OSError: it is not there, is no folder, or is a link.
@@ -121,7 +122,7 @@ def opened_folder(path: Path | str, below: int | None = None) -> Iterator[int]:
 
 
 def names_in(folder: int) -> list[str]:
-    """What is in a folder that is open."""
+    """Names in a folder that is open."""
     with os.scandir(folder) as found:
         return [one.name for one in found]
 

@@ -1,4 +1,4 @@
-"""Holding one arm's network up for a person to poke at."""
+"""Hold one arm's network up for a person to poke at."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 
 ALL_PAIRS_HOSTS = 64
-"""Up to this many hosts, every pair gets a route; beyond, those that the scheme uses."""
+"""The most hosts of which every pair gets a route; beyond, those that the scheme uses do."""
 
 
 def pick(source: Source, arm: str | None) -> Trial:
-    """A trial of the arm with that label or number (from 0), or the first; of a sweep, at its first point.
+    """Choose a trial of the arm with that label or number (from 0), or of the first; of a sweep, at its first point.
 
     Raises:
         SpecError: the experiment cannot be.
@@ -82,7 +82,7 @@ def hold(
 
 
 def _direct(topology: Topology, src: int, dst: int) -> bool:
-    """Whether traffic passes no third host."""
+    """Whether traffic between two hosts passes no third host."""
     return all(
         topology.head(link) in topology.switches for path in topology.paths(src, dst) for link in path.links[:-1]
     )

@@ -1,4 +1,4 @@
-"""``testbed up`` holds a lab; ``testbed exec`` reaches it from another terminal.
+"""Connection of ``testbed up``, which holds a lab, and ``testbed exec``, which reaches it from another terminal.
 
 They meet at a unix socket in a folder that only this user may enter, so that no other can listen there first. ``up``
 keeps the folder locked while it runs: the kernel frees a lock however its holder ends, so a socket that a killed ``up``
@@ -50,18 +50,18 @@ class Attachable(Protocol):
     def fileno(self) -> int: ...
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Command:
-        """Start it with the given standard input, output and error."""
+        """Start a command with the given standard input, output and error."""
 
 
 def place(name: str | None = None) -> Path:
-    """The folder of this user's lab; a name, by default that in ``TESTBED_UP``, lets one user hold several labs. Raises
+    """Folder of this user's lab; a name, by default that in ``TESTBED_UP``, lets one user hold several labs. Raises
     PrivilegeError as :func:`_runtime`."""
     name = os.environ.get(NAME_VARIABLE, "") if name is None else name
     return _runtime() / f"up-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
 
 def _runtime() -> Path:
-    """Where this user's processes meet, which is made: in the folder that the system has for them, in the user's home,
+    """Make the folder where this user's processes meet: in the folder that the system has for them, in the user's home,
     or below the folder for temporary files, whichever there is first. In the last one, other users can take the name.
 
     Raises:
@@ -93,7 +93,7 @@ def _made(folder: Path) -> Path:
 
 
 class Doorway:
-    """Listens for ``exec`` and runs its commands in the lab, several at once."""
+    """Socket that listens for ``exec``, and runs its commands in the lab, several at once."""
 
     def __init__(self, lab: Attachable, topology: Topology) -> None:
         """
@@ -137,7 +137,7 @@ class Doorway:
             self.close()
 
     def close(self) -> None:
-        """Listen no more, and leave nothing."""
+        """Listen no more, and leave nothing behind."""
         self._end.close()
 
     def _answer(self, connection: socket.socket) -> None:
@@ -184,7 +184,7 @@ class Doorway:
 
 def execute(node: str, command: Sequence[str], files: tuple[int, int, int] = TERMINAL, name: str | None = None) -> int:
     """Run a command on a node of the lab that this user holds, with these files as its standard input, output and
-    error; its exit status. ``name`` as in :func:`place`.
+    error; return its exit status. ``name`` as in :func:`place`.
 
     Raises:
         UsageError: no lab is up, or it has no such node.
@@ -209,7 +209,7 @@ def execute(node: str, command: Sequence[str], files: tuple[int, int, int] = TER
 
 
 def _connect(connection: socket.socket, name: str | None) -> None:
-    """To the lab that is up. Raises UsageError and PrivilegeError as :func:`execute`."""
+    """Connect to the lab that is up. Raises UsageError and PrivilegeError as :func:`execute`."""
     try:
         folder = private.enter(place(name))
     except FileNotFoundError:
@@ -223,12 +223,13 @@ def _connect(connection: socket.socket, name: str | None) -> None:
 
 
 def _short(folder: int) -> str:
-    """The socket in an open folder: a socket's path may have 107 characters, and the folder's may be longer."""
+    """Short path of the socket in an open folder: a socket's path may have 107 characters, and the folder's may be
+    longer."""
     return f"/proc/self/fd/{folder}/{SOCKET}"
 
 
 def asked(message: bytes) -> tuple[str, list[str]]:
-    """The node and the words of a request.
+    """Parse the node and the words of a request.
 
     Raises:
         UsageError: it is none.
@@ -241,7 +242,7 @@ def asked(message: bytes) -> tuple[str, list[str]]:
 
 
 def status(answer: bytes) -> int:
-    """The exit status that a lab answers with.
+    """Parse the exit status that a lab answers with.
 
     Raises:
         UsageError: it refused.
@@ -257,7 +258,7 @@ def status(answer: bytes) -> int:
 
 
 def _plain(message: bytes) -> dict[str, Any]:
-    """The JSON object in a message; an empty one if it holds none."""
+    """Parse the JSON object in a message; an empty one if it holds none."""
     try:
         found = json.loads(message)
     except (ValueError, RecursionError):
@@ -273,7 +274,8 @@ def _is_word(value: object) -> bool:
 
 
 def _answer(connection: socket.socket) -> bytes:
-    """The lab's reply; the first Ctrl-C goes to the command, which may print its summary, the second ends us."""
+    """Wait for the lab's reply; the first Ctrl-C goes to the command, which may print its summary, the second ends
+    us."""
     try:
         return connection.recv(LARGEST_MESSAGE)
     except KeyboardInterrupt:
@@ -295,6 +297,6 @@ def find_node(topology: Topology, name: str) -> int:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The user at the other end (SO_PEERCRED: pid, uid, gid)."""
+    """Identify the user at the other end (SO_PEERCRED: pid, uid, gid)."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])

@@ -1,4 +1,4 @@
 """Labs: places where a topology exists and processes run."""
 
 BUILT_IN = ("netns", "mininet", "docker", "baremetal")
-"""Folders here that are labs, in the order in which people read of them; see :mod:`testbed.lab.choice`."""
+"""Names of the folders here that are labs, in the order in which people read of them; see :mod:`testbed.lab.choice`."""

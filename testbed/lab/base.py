@@ -1,4 +1,4 @@
-"""What every lab offers: a place where a topology exists and processes run. And what its links are to be like.
+"""The interface of every lab, a place where a topology exists and processes run; and the settings of its links.
 
 :mod:`testbed.lab.programs` has what runs on nodes, and :mod:`testbed.lab.measurements` what a lab is asked to measure.
 """
@@ -20,30 +20,32 @@ if TYPE_CHECKING:
     from testbed.machine.monitor import Watch
 
 BUCKET_S = 0.001
-"""Depth of a shaper's bucket in time at the link's rate: no 10 ms carry more than 10 % above the rate.
+"""Depth of a shaper's bucket in seconds at the link's rate: no 10 ms carry more than 10 % above the rate.
 
 How late the timer may be without loss of rate. Measured on two virtual cores, 200 Mbit/s and 1 Gbit/s: a link carries
 99.6 % of its rate with 0.5 ms, 99.8 to 99.9 % with 1 ms, all of it with 2 ms.
 """
 BUCKET_PACKETS = 2
-"""The least depth in full packets, for slow links."""
+"""The least depth of a bucket in full packets, for slow links."""
 FIRST_S = 0.03
-"""What the slowest link carries in this, a connection begins with where nothing is lost: acknowledgements may wait as
-long, behind data in their direction."""
+"""Seconds in which the slowest link carries the bytes of a connection's first window, where nothing is lost:
+acknowledgements may wait as long, behind data in their direction."""
 FIRST_SEGMENTS = (10, 128)
-"""The least and most of it, in segments; the least is the kernel's own."""
+"""The least and most segments of a connection's first window; the least is the kernel's own."""
 LARGE_PACKET_S = 0.002
-"""How long the slowest link may take for what the kernel hands down at once before it is cut (GSO).
+"""Seconds that the slowest link may take for what the kernel hands down at once before it is cut (GSO).
 
 Each of these large packets costs the processor the same, however long it is: two timers, two queues, a wake-up. On two
 cores, BML on BCube(3,2) with links of 600 Mbit/s takes 295 ms of processor time a synchronisation with 64 KiB, 250 with
 128 KiB and 215 with 192 KiB."""
 LARGE_PACKET_BYTES = (65_536, 196_608)
-"""The least and most of it, without the headers of what it is cut into: what any kernel hands down, on links however
-slow (``GSO_LEGACY_MAX_SIZE`` in linux/netdevice.h), and three times that, which saves two thirds of what these packets
-cost. With 512 KiB, which kernels from 6.3 on can do, a ring of four at 2 Gbit/s waited for its first chunks."""
+"""The least and most bytes of a large packet, without the headers of what it is cut into: what any kernel hands down,
+on links however slow (``GSO_LEGACY_MAX_SIZE`` in linux/netdevice.h), and three times that, which saves two thirds of
+what these packets cost. With 512 KiB, which kernels from 6.3 on can do, a ring of four at 2 Gbit/s waited for its first
+chunks."""
 LIGHT_BPS = 4_000_000_000
-"""Of all links together: what two cores carry with the least of it. Where links carry more, it grows with that.
+"""Sum of all links' rates that two cores carry with the smallest large packets (bit/s). Where links carry more, the
+size grows in proportion.
 
 A large packet goes from node to node as a whole: GST of Gloo's ring on four links of 1 Gbit/s is 1.02 of its bound with
 64 KiB, and 1.04 with 192 KiB."""
@@ -52,12 +54,13 @@ PREFERRED_CONTROLS = ("reno", "cubic")
 every kernel has them. Reno first: flows that share a short link for only 0.2 s end up with more equal windows under it,
 so a GST scatters less (PS on star(9) up to 1.05 of theory with cubic, 1.01 with reno)."""
 LONGEST_DELAY_S = 10.0
-"""Far beyond a round trip to a satellite (0.6 s); a packet that waits longer was mistyped."""
+"""The longest delay that a link may have: far beyond a round trip to a satellite (0.6 s); a longer one was mistyped."""
 
 
 @dataclass(frozen=True)
 class Impairment:
-    """What a directed link does to packets beyond its rate. Each packet is a frame on the wire, at most an MTU long.
+    """Changes that a directed link makes to packets beyond its rate. Each packet is a frame on the wire, at most an MTU
+    long.
 
     Order is kept, but for the share ``reorder`` that goes at once, ahead of those delayed.
 
@@ -66,7 +69,7 @@ class Impairment:
     """
 
     delay_s: float = 0.0
-    """One way, from the shaper's end to the far end."""
+    """Delay in one direction, from the shaper's end to the far end."""
     jitter_s: float = 0.0
     """Standard deviation of a normal distribution around the delay, cut at 0. Where packets follow each other closely
     a late one holds those behind it back, for order is kept, and they vary less."""
@@ -92,7 +95,7 @@ class Impairment:
             )
 
     def __str__(self) -> str:
-        """``delay 1 ms, loss 1 %``."""
+        """Write the impairment: ``delay 1 ms, loss 1 %``."""
         times = (("delay", self.delay_s), ("jitter", self.jitter_s))
         shares = (("loss", self.loss), ("reorder", self.reorder))
         words = [f"{name} {value_s * 1e3:g} ms" for name, value_s in times if value_s]
@@ -100,32 +103,33 @@ class Impairment:
         return ", ".join(words) or "no impairment"
 
     def __bool__(self) -> bool:
-        """Whether it does anything at all."""
+        """Whether the link does anything to packets at all."""
         return self != Impairment()
 
     @property
     def every_packet(self) -> bool:
-        """Whether it decides about each packet on the wire, and not only about when a large one arrives."""
+        """Whether the link decides about each packet on the wire, and not only about when a large one arrives."""
         return bool(self.loss or self.reorder)
 
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """How links are emulated, beyond the rate and delay that each link of the topology carries."""
+    """Emulation of links, beyond the rate and delay that each link of the topology carries."""
 
     mtu: int = 1500
     queue_bytes: int = 64 * 2**20
-    """Room at each egress before packets are dropped."""
+    """Bytes of room at each egress before packets are dropped."""
     jitter_s: float = 0.0
-    """This, ``loss`` and ``reorder``: as in :class:`Impairment`, for every link and both directions."""
+    """Jitter, as in :class:`Impairment`, for every link and both directions; so are ``loss`` and ``reorder``."""
     loss: float = 0.0
     reorder: float = 0.0
     seed: int = 1
-    """Of what is drawn at random about packets; each directed link draws its own."""
+    """Seed of what is drawn at random about packets; each directed link draws its own."""
     shaped: bool = True
-    """False leaves every link as fast as the machine moves packets."""
+    """Whether rates are limited; False leaves every link as fast as the machine moves packets."""
     congestion_control: str | None = None
-    """The default of every node, for programs that do not choose their own; None leaves the kernel's."""
+    """Congestion control of every node by default, for programs that do not choose their own; None leaves the
+    kernel's."""
     mark_at_bytes: int | None = None
     """The length of a queue from which what enters it is marked by ECN; None marks nothing."""
     disturbed: bool = False
@@ -138,32 +142,33 @@ class LinkSettings:
 
     @property
     def datagram_bytes(self) -> int | None:
-        """Where TCP is slowed down by what links are asked to do, how many bytes of datagrams the kernel may hold in
-        place of a stream, so that they do not overflow a queue by themselves; else None."""
+        """Bytes of datagrams that the kernel may hold in place of a stream where links slow TCP down on purpose, so
+        that the datagrams do not overflow a queue by themselves; else None."""
         return self.queue_bytes // 4 if self._slows_tcp_down else None
 
     def packet_bytes(self, topology: Topology) -> int:
-        """How much the kernel may hand down at once before it is cut (GSO).
+        """Bytes that the kernel may hand down at once before it cuts them into packets (GSO).
 
         Where links drop or mark packets, it is what every kernel hands down: a queue takes or refuses it as a whole.
         """
         return round(allowed_packet_bytes(self.packet_bytes_by_rates(topology)))
 
     def packet_bytes_by_rates(self, topology: Topology) -> float:
-        """The same without its limits: in proportion to the links' rates. 0 where it is the least at any rate."""
+        """Bytes of a large packet in proportion to the links' rates, without limits. 0 where it is the least at any
+        rate."""
         rates_bps = self._calm_rates_bps(topology)
         if not rates_bps:
             return 0.0
         return min(min(rates_bps) / 8 * LARGE_PACKET_S, sum(rates_bps) / LIGHT_BPS * LARGE_PACKET_BYTES[0])
 
     def first_segments(self, topology: Topology) -> int:
-        """With how many segments connections begin; 0 for as many as the kernel chooses."""
+        """Number of segments with which connections begin; 0 for as many as the kernel chooses."""
         least, most = FIRST_SEGMENTS
         carried = int(min(self._calm_rates_bps(topology), default=0.0) / 8 * FIRST_S / self.mtu)
         return min(most, carried) if carried > least else 0
 
     def _calm_rates_bps(self, topology: Topology) -> list[float]:
-        """Of all links; none where they are not shaped, or where a burst may cost packets."""
+        """Rates of all links; empty where links are not shaped, or where a burst may cost packets."""
         return [link.rate_bps for link in topology.links] if self.shaped and self.is_calm else []
 
     @property
@@ -185,7 +190,7 @@ def allowed_packet_bytes(by_rates: float) -> float:
 
 @dataclass(frozen=True)
 class LinkChange:
-    """What is to be different on one directed link from now on; None leaves it as it is.
+    """Settings that one directed link is to have from now on; None leaves a setting as it is.
 
     ``blocked`` drops everything at the egress, as a cut cable does; neither end is told.
     """
@@ -196,7 +201,7 @@ class LinkChange:
     blocked: bool | None = None
 
     def then(self, later: LinkChange) -> LinkChange:
-        """What holds after both: the later one wins where it says something."""
+        """Combine two changes; where both set a value, the later one's holds."""
         said = {name: value for name, value in vars(later).items() if value is not None}
         return replace(self, **said)
 
@@ -213,7 +218,7 @@ class Patched:
 
 
 class Lab(Protocol):
-    """Bring a network up, run processes on it, read what happened, take it down. One network at a time.
+    """A lab: brings a network up, runs processes on it, reads what happened, takes it down. One network at a time.
 
     These are all the methods that the rest of testbed calls. It is told of a lab that is not open by its
     :class:`testbed.lab.place.Place`.
@@ -231,9 +236,9 @@ class Lab(Protocol):
         """
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:
-        """From the next :meth:`up` on, processes on the nodes may read what is in ``work`` and ``reads``, and all those
-        on the node NAME may write below ``work / NAME``, if it is there, and nowhere else of a run directory; under
-        these paths.
+        """Let processes on the nodes, from the next :meth:`up` on, read what is in ``work`` and ``reads``. All those on
+        the node NAME may write below ``work / NAME``, if it is there, and nowhere else of a run directory. They see
+        these folders under the same paths.
 
         Raises:
             SpecError: this place cannot show such folders to them.
@@ -283,7 +288,7 @@ class Lab(Protocol):
         """
 
     def agent(self) -> list[str]:
-        """A command that, called in the lab with ``HOST COMMAND...`` added, runs that command on that host: what
+        """Return a command that, called in the lab with ``HOST COMMAND...`` added, runs that command on that host: what
         programs take in place of ssh to start others on other machines."""
 
     def launch(self, workers: Sequence[Launch]) -> None:
@@ -294,16 +299,16 @@ class Lab(Protocol):
         """
 
     def exits(self) -> list[Exit]:
-        """Processes of :meth:`launch` that ended since the last call; does not wait."""
+        """List processes of :meth:`launch` that ended since the last call; does not wait."""
 
     def stopped(self) -> list[str]:
-        """Names of those that were stopped by a signal, and do not run."""
+        """Names of processes of :meth:`launch` that were stopped by a signal, and do not run."""
 
     def kill(self) -> None:
-        """End every one of them now."""
+        """End every process of :meth:`launch` now."""
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        """Change what directed links do to packets while the network is up; returns when they do so.
+        """Change what directed links do to packets while the network is up; return when they do so.
 
         Packets already on their way keep their time. :meth:`describe` tells of it from then on.
 
@@ -350,22 +355,22 @@ class Lab(Protocol):
         """
 
     def counters(self) -> list[Counters]:
-        """Bytes, packets and drops per directed link; of those that the lab does not make, none."""
+        """Bytes, packets and drops per directed link; empty for links that the lab does not make."""
 
     def traffic(self, ports: range) -> Sequence[Traffic]:
-        """What links carry, and what TCP connections with one of these ports have sent and received of it, by machine
-        that counts; nothing where this place cannot tell.
+        """Bytes that links carry, and what TCP connections with one of these ports have sent and received of them, by
+        machine that counts; empty where this place cannot tell.
 
         Raises:
             MissingToolError: the kernel tells nothing of connections.
         """
 
     def watch_queues(self) -> bool:
-        """From now on, read again and again how many bytes wait at each egress, so seldom that it takes about 1 % of a
+        """Begin to read again and again how many bytes wait at each egress, so seldom that it takes about 1 % of a
         core; False where this place cannot, or links are not shaped."""
 
     def queues(self) -> Queues:
-        """End that; what was read.
+        """Stop :meth:`watch_queues`, and return what was read.
 
         Raises:
             LabError: queues are not watched, or the lab has ended.
@@ -375,28 +380,28 @@ class Lab(Protocol):
         """Run one command on a node and wait for it."""
 
     def describe(self) -> dict[str, Any]:
-        """What was read back from the kernel: rates, bursts, queues, mtu, routes, sysctls, congestion control."""
+        """Settings read back from the kernel: rates, bursts, queues, mtu, routes, sysctls, congestion control."""
 
     def down(self) -> None:
         """Remove the network; the lab can come up again."""
 
     def between_racks(self) -> list[dict[str, Any]]:
-        """What links between switches carry, as :attr:`testbed.evidence.calibration.Calibrated.rates` has it, where no
-        process on a switch can measure it (:attr:`real_switches`); else empty.
+        """Rates of links between switches, as :attr:`testbed.evidence.calibration.Calibrated.rates` has them, where no
+        process on a switch can measure them (:attr:`real_switches`); else empty.
 
         Raises:
             LabError: it could not be measured.
         """
 
     def monitor(self) -> Watch:
-        """What watches the CPUs that processes on the nodes run on."""
+        """Make the watch of the CPUs that processes on the nodes run on."""
 
     def attach(self, node: int, command: Sequence[str], files: tuple[int, int, int]) -> Command:
         """Start a command on a node with these files, such as a person's terminal, as its standard input, output and
         error; the caller keeps them."""
 
     def fileno(self) -> int:
-        """For select(): readable when the lab has ended."""
+        """File descriptor for select(): readable when the lab has ended."""
 
     def close(self) -> None:
         """End the lab and everything in it."""
@@ -406,4 +411,4 @@ class Lab(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """As :meth:`close`."""
+        """Close the lab, as :meth:`close`."""

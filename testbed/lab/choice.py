@@ -1,4 +1,5 @@
-"""Which labs there are: a folder each beside this module, and what installed packages add (group ``testbed.labs``)."""
+"""The labs that there are: a folder each beside this module, and those that installed packages add (group
+``testbed.labs``)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def built_in() -> Mapping[str, Place]:
 
 
 def places() -> dict[str, Place]:
-    """All labs by name.
+    """Return all labs by name.
 
     Raises:
         MissingToolError, UsageError: an installed package adds one that cannot be had, see
@@ -55,7 +56,7 @@ def place_of(name: str) -> Place:
 
 
 def opener(name: str, opening: Opening = Opening()) -> Callable[[], Lab]:  # noqa: B008  # frozen
-    """What opens the lab of that name.
+    """Make a function that opens the lab of that name.
 
     Raises:
         UsageError: there is none. When it is called, what :meth:`testbed.lab.place.Place.open` raises.

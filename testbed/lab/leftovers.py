@@ -1,4 +1,4 @@
-"""What killed runs have left on this machine: each lab finds its own, by a mark of ownership and never by a name."""
+"""Leftovers of killed runs on this machine: each lab finds its own, by a mark of ownership and never by a name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.lab.place import Leftover
 
 
 def find() -> tuple[list[Leftover], list[str]]:
-    """What is left, and why a place could not be looked at.
+    """Find what is left, and why a place could not be looked at.
 
     Raises:
         LabError: a place answers with an error.

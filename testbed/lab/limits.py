@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a network in a lab may be.
+    """Limits of the networks that a lab can hold.
 
     Attributes:
         shaper: what limits the rates, for errors.
@@ -54,7 +54,7 @@ class Limits:
 
 
 HTB = Limits("the kernel's HTB", slowest_bps=10_000, fastest_bps=34_000_000_000, most_hosts=1024, most_links=8192)
-"""Of labs in which the kernel's HTB shapes the links.
+"""Limits of labs in which the kernel's HTB shapes the links.
 
 HTB forgets what a class owes for longer than a minute (``mbuffer`` in the kernel's net/sched/sch_htb.c), so a slower
 link could exceed its rate: a segment of 64 KiB takes 52 s at the slowest. HTB's rate reaches the kernel through a

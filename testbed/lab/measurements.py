@@ -1,4 +1,4 @@
-"""What a lab measures: round trips and rates of an idle network, what the kernel counts, and what it says of links."""
+"""Measurements of a lab: round trips and rates of an idle network, the kernel's counters, and readings of links."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class Counters:
-    """What the kernel has counted at the egress of one directed link since the lab came up."""
+    """The kernel's counts at the egress of one directed link since the lab came up."""
 
     directed_link: int
     bytes: int
@@ -18,8 +18,8 @@ class Counters:
 
 @dataclass(frozen=True)
 class Reading:
-    """What :meth:`testbed.lab.base.Lab.spot_check` has read: of how many directed links, what it took of a CPU, and
-    what differs from what is asked for at that moment, a sentence each."""
+    """Outcome of one :meth:`testbed.lab.base.Lab.spot_check`: how many directed links were read, CPU time that it took
+    (s), and a sentence for each thing that differs from what is asked for at that moment."""
 
     links: int
     cost_s: float
@@ -38,7 +38,7 @@ class Stream(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What has left at the egress of a directed link since the lab came up, and what waits there, in bytes."""
+    """Bytes that have left at the egress of a directed link since the lab came up, and bytes that wait there."""
 
     directed_link: int
     left_bytes: int
@@ -46,7 +46,7 @@ class Passed(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What links carry and whose it is, as one machine has counted both at one moment.
+    """Bytes that links carry and the connections that they belong to, as one machine has counted both at one moment.
 
     Attributes:
         links: of that machine.
@@ -62,7 +62,7 @@ class Traffic(NamedTuple):
 
 
 class Waited(NamedTuple):
-    """What waited at the egress of one directed link in a window of time, where anything did or was dropped.
+    """Queue at the egress of one directed link in a window of time, if any packet waited or was dropped.
 
     Attributes:
         start_s: when it begins (``time.monotonic``).
@@ -86,8 +86,8 @@ class Waited(NamedTuple):
 
 @dataclass(frozen=True)
 class Queues:
-    """What :meth:`testbed.lab.base.Lab.queues` has seen: windows by time, how many readings they are of, what these
-    took of a CPU (s), and why they ended early, if they did."""
+    """Result of :meth:`testbed.lab.base.Lab.queues`: windows by time, how many readings they are made of, CPU time of
+    these (s), and why they ended early, if they did."""
 
     windows: tuple[Waited, ...]
     readings: int
@@ -97,7 +97,7 @@ class Queues:
 
 @dataclass(frozen=True)
 class Way:
-    """From an address of one node to an address of another: over one link, or between NICs of two hosts."""
+    """A way from an address of one node to an address of another: over one link, or between NICs of two hosts."""
 
     src: int
     dst: int
@@ -113,13 +113,14 @@ class Burst:
     rate_bps: int
     duration_s: float
     datagram_bytes: int | None = None
-    """As :attr:`testbed.lab.base.LinkSettings.datagram_bytes`: what links are to do must not slow the sender down."""
+    """Bytes of datagrams in place of a stream, as :attr:`testbed.lab.base.LinkSettings.datagram_bytes`: what links are
+    asked to do must not slow the sender down."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What an idle network does: of ``pings`` packets on each way the round trips (s) of those that came back, and the
-    payload's rate of each burst."""
+    """Round trips and rates of an idle network: of ``pings`` packets on each way the round trips (s) of those that came
+    back, and the payload's rate of each burst."""
 
     pings: int
     round_trips_s: tuple[tuple[float, ...], ...]

@@ -1,4 +1,4 @@
-"""What the rest of testbed knows of a lab without opening it: a :class:`Place`, which each lab's folder declares.
+"""Facts that the rest of testbed knows of a lab without opening it: a :class:`Place`, which each lab's folder declares.
 
 ``testbed/lab/NAME/place.py`` has ``PLACE``, an instance of a subclass. That module is imported whenever a spec is read,
 so it imports what it needs for opening only when it opens. :mod:`testbed.lab.choice` finds all of them.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a lab may need to know when it is opened; each takes what concerns it.
+    """Facts that a lab may need when it is opened; each lab takes what concerns it.
 
     Attributes:
         options: what the spec says under the lab's name, an instance of :attr:`Place.options`; None takes defaults.
@@ -40,8 +40,8 @@ class Opening:
 
 @dataclass(frozen=True)
 class Prerequisite:
-    """One thing that ``testbed doctor`` looked at: whether it is as wished, what was found, and what to do if it is
-    not. Without a thing that is ``needed`` no experiment runs."""
+    """Result of one check of ``testbed doctor``: whether the thing is as wished, what was found, and what to do if it
+    is not. Without a thing that is ``needed`` no experiment runs."""
 
     name: str
     ok: bool
@@ -52,7 +52,7 @@ class Prerequisite:
 
 @dataclass(frozen=True)
 class Leftover:
-    """One thing that a run has made on this machine, and whose process is gone. ``id`` is for the lab that made it."""
+    """A thing that a run has made on this machine, and whose process is gone. ``id`` is for the lab that made it."""
 
     lab: str
     name: str
@@ -63,7 +63,7 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Place:
-    """A lab, as its folder declares it; what does not fit a lab, its subclass overrides.
+    """A lab, as its folder declares it; a subclass overrides what does not fit its lab.
 
     Attributes:
         name: what a spec's ``lab`` and ``--backend`` say.
@@ -104,7 +104,7 @@ class Place:
         raise NotImplementedError
 
     def check(self) -> str | None:
-        """Look whether this machine can have the lab; more to say where it can.
+        """Look whether this machine can have the lab; return more to say about it.
 
         Raises:
             TestbedError: it cannot.
@@ -112,7 +112,7 @@ class Place:
         return None
 
     def checks(self) -> Iterable[Prerequisite]:
-        """What ``testbed doctor`` says of the lab."""
+        """Return the lab's lines in ``testbed doctor``."""
         try:
             more = self.check()
         except TestbedError as error:
@@ -125,7 +125,8 @@ class Place:
         raise NotImplementedError
 
     def leftovers(self) -> tuple[list[Leftover], list[str]]:
-        """What killed runs have left of it on this machine, and why something could not be looked at.
+        """Find what killed runs have left of this lab on this machine, and reasons why something could not be looked
+        at.
 
         Raises:
             LabError: what has to be asked answers with an error.
@@ -141,7 +142,8 @@ class Place:
         raise NotImplementedError
 
     def leftovers_on_machines(self, inventory: Path, *, remove: bool, allow_missing: bool) -> list[dict[str, str]]:
-        """What killed runs have left on the machines of an inventory: ``host``, ``what``, ``owner``, ``since``.
+        """Find, and with ``remove`` remove, what killed runs have left on the machines of an inventory: ``host``,
+        ``what``, ``owner``, ``since``.
 
         Raises:
             TestbedError: the inventory makes no sense, or a machine cannot be looked at.

@@ -1,4 +1,4 @@
-"""What runs on the nodes of a lab: what to start, how it ended, and what can be done to it meanwhile."""
+"""Processes on the nodes of a lab: what to start, how it ended, and what can be done to it meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from testbed.topologies.model import Topology
 
 @dataclass(frozen=True)
 class Program:
-    """What to run in place of a worker: words, what is added to the environment, and the directory it starts in."""
+    """A program to run in place of a worker: its words, variables added to the environment, and the folder it starts
+    in."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
@@ -37,7 +38,7 @@ class Launch:
 
 
 def need_torch(workers: Sequence[Launch]) -> bool:
-    """Whether one of some workers has a use for PyTorch; a program imports its own."""
+    """Whether any of some workers has a use for PyTorch; a program imports its own."""
     return any(worker.torch for worker in workers if not worker.program)
 
 
@@ -95,10 +96,10 @@ class Running(Protocol):
     """A program that was started on a node beside the workers."""
 
     def signal(self, number: int) -> object:
-        """Send a signal to it and to the processes that it started."""
+        """Send a signal to the program and to the processes that it started."""
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; the exit status, or minus the signal that ended it.
+        """Wait for its end; return the exit status, or minus the signal that ended it.
 
         Raises:
             LabError: it did not end in time.
@@ -109,9 +110,9 @@ class Command(Protocol):
     """A command that a person runs on a node; readable for select() when it ends."""
 
     def signal(self, number: int) -> object:
-        """Send a signal to it and to the processes that it started."""
+        """Send a signal to the command and to the processes that it started."""
 
     def fileno(self) -> int: ...
 
     def wait(self) -> int:
-        """Wait for its end; the exit status, or minus the signal that ended it."""
+        """Wait for its end; return the exit status, or minus the signal that ended it."""

@@ -25,7 +25,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Union, get_arg
 from testbed.base.errors import LabError
 
 FILES = "files"
-"""An argument of this name is open files, which go beside what is sent."""
+"""Name of an argument that is open files, which go beside what is sent."""
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _Answer = TypeVar("_Answer", covariant=True)
@@ -36,14 +36,14 @@ _SIMPLE: dict[object, tuple[type, ...]] = {
     str: (str,),
     NoneType: (NoneType,),
 }
-"""What a value's own type may be: true and false are no numbers."""
+"""Types that a value may have for each annotation: true and false are no numbers."""
 
 
 FIX = "run the same testbed at both ends"
 
 
 class RequestError(LabError):
-    """There is no such request, or it takes other arguments."""
+    """A request that does not exist, or that takes other arguments."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Call(Generic[_Answer]):
 
 
 class request(Generic[_Arguments, _Result]):  # noqa: N801  # a decorator
-    """Marks a method that can be asked for. An object's method it remains; called on the class, it makes a
-    :class:`Call`."""
+    """Decorator of a method that can be asked for. On an object the method works as before; called on the class, it
+    makes a :class:`Call`."""
 
     def __init__(self, method: Callable[Concatenate[Any, _Arguments], _Result]) -> None:
         self.method = method
@@ -116,7 +116,7 @@ class Requests:
         named: Mapping[str, Any] | None = None,
         files: Sequence[int] = (),
     ) -> Callable[[], Any]:
-        """What does what is asked for; nothing is done yet.
+        """Return a function that does what is asked for; nothing is done yet.
 
         Raises:
             RequestError: there is no such request, or it takes other arguments.

@@ -1,4 +1,4 @@
-"""Before a trial: wait until the host and other programs leave the machine's cores, for they would spoil it.
+"""Wait before a trial until the host and other programs leave the machine's cores, for they would spoil it.
 
 A look is two readings of /proc/stat a little apart, less what this process and its children have used. The first
 look of a trial goes back to the end of the trial before, whose results were saved meanwhile, and takes ``GLANCE_S`` at
@@ -22,9 +22,9 @@ from testbed.base.units import time_text
 from testbed.machine.monitor import read_cpu
 
 GLANCE_S = 0.1
-"""Of two cores that is 20 ticks of the kernel's clock: one is 5 % of them."""
+"""Seconds of a glance: of two cores that is 20 ticks of the kernel's clock, and one is 5 % of them."""
 LOOK_S = 0.25
-"""How long each look takes that decides whether to wait on."""
+"""Seconds of each look that decides whether to wait on."""
 BUSY = 0.15
 """Most of the cores' time that others may use. Trials that are VALID leave two to four times as much idle
 (:data:`testbed.fidelity.cpu.IDLE`), and a desktop or a server at rest uses a few per cent."""
@@ -35,7 +35,7 @@ STOLEN = 0.05
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds of CPU time, over all cores that we may use, since boot; those of ours include children that ended."""
+    """CPU times in seconds, over all cores that we may use, since boot; ours include children that ended."""
 
     at_s: float
     idle_s: float
@@ -46,7 +46,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Look:
-    """Which shares of the cores' time other programs used, and the host took."""
+    """Shares of the cores' time that other programs used, and that the host took."""
 
     busy: float
     stolen: float
@@ -56,14 +56,14 @@ class Look:
         return self.busy <= BUSY and self.stolen <= STOLEN
 
     def __str__(self) -> str:
-        """What there is to wait for."""
+        """Say what there is to wait for."""
         if self.stolen > STOLEN:
             return f"the host to give back the cores: {self.stolen:.0%} taken"
         return f"other programs to leave the cores: {self.busy:.0%} busy"
 
 
 class Lookout:
-    """Looks at the machine between trials.
+    """Lookout for a calm machine between trials.
 
     Args:
         quiet_s: how long a wait takes at most; 0 does not look.
@@ -78,11 +78,11 @@ class Lookout:
         self._since: Reading | None = None
 
     def begin(self) -> None:
-        """From now on nothing of a trial runs."""
+        """Note that from now on nothing of a trial runs."""
         self._since = self._read() if self._quiet_s else None
 
     def wait(self, tell: Callable[[str], None]) -> dict[str, Any] | None:
-        """Wait until the machine is calm, or for as long as there is patience; ``tell`` is told for what.
+        """Wait until the machine is calm, or for as long as there is patience; ``tell`` is called with the reason.
 
         Returns:
             what a trial's record has of it: for how long, whether it was calm then, and what was seen at worst; None
@@ -103,7 +103,7 @@ class Lookout:
         return found | {"busy": round(worst.busy, 3), "stolen": round(worst.stolen, 3)}
 
     def _look(self, since: Reading, least_s: float) -> Look:
-        """What there was from ``since`` until at least so much later."""
+        """Look at what there was from ``since`` until at least so much later."""
         now = self._read()
         if now.at_s - since.at_s < least_s:
             self._sleep(least_s - (now.at_s - since.at_s))
@@ -113,7 +113,8 @@ class Lookout:
 
 
 def between(first: Reading, last: Reading) -> Look:
-    """What others did between two readings; clocks that tick at different moments make it no less than nothing."""
+    """Compute what others did between two readings; clocks that tick at different moments make it no less than
+    nothing."""
     total_s = last.total_s - first.total_s
     if total_s <= 0:
         return Look(0.0, 0.0)
@@ -123,7 +124,7 @@ def between(first: Reading, last: Reading) -> Look:
 
 
 def sentence(waited: Mapping[str, Any] | None) -> str:
-    """What a record has of a wait, for people; empty where there was none."""
+    """Write a record's wait for people; empty where there was none."""
     if not waited or not waited["waited_s"]:
         return ""
     vain = "" if waited["calm"] else " in vain"
@@ -132,7 +133,7 @@ def sentence(waited: Mapping[str, Any] | None) -> str:
 
 
 def read_machine() -> Reading:
-    """One reading, now."""
+    """Take a reading now."""
     proc = Path("/proc")
     ticks_per_s = os.sysconf("SC_CLK_TCK")
     counted = read_cpu((proc / "stat").read_text(), os.sched_getaffinity(0), ticks_per_s)
@@ -140,7 +141,8 @@ def read_machine() -> Reading:
 
 
 def used_ticks(proc: Path, root: int) -> int:
-    """The CPU time of a process, all that descend from it, and those of theirs that have ended (proc_pid_stat(5))."""
+    """Count the CPU time of a process, all that descend from it, and those of theirs that have ended
+    (proc_pid_stat(5))."""
     used: dict[int, int] = {}
     children: dict[int, list[int]] = {}
     for entry in os.scandir(proc):

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 MOST_BYTES = 1 << 20
-"""Most that is read of a file: a machine with a thousand mounts has a list of 200 KiB."""
+"""The most bytes that are read of a file: a machine with a thousand mounts has a list of 200 KiB."""
 ROOT = Path("/")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _NO_LIMIT = 1 << 62
-"""Version 1 has no word for *no limit*: it gives the largest number of whole pages below 2^63."""
+"""Number from which a limit is none: version 1 has no word for *no limit*, and gives the largest number of whole pages
+below 2^63."""
 
 
 class Quota(NamedTuple):
@@ -60,11 +61,11 @@ class Limits:
 
     @property
     def cores(self) -> float:
-        """How many cores it may use at once in the long run: whole ones unless a quota is less than the CPUs."""
+        """Number of cores that it may use at once in the long run: whole ones unless a quota is less than the CPUs."""
         return self.cpus if self.quota_cores is None else min(self.cpus, self.quota_cores)
 
     def as_json(self) -> dict[str, float | int | None]:
-        """For records: a quota that allows more than all CPUs is none."""
+        """Limits for records: a quota that allows more than all CPUs is none."""
         quota = None if self.cores == self.cpus else self.cores
         return {"quota_cores": quota, "memory_bytes": self.memory_bytes, "processes": self.processes}
 
@@ -96,8 +97,8 @@ def _quotas(groups: Iterable[Path]) -> tuple[Quota, ...]:
 
 
 def throttled_s(groups: Iterable[Path]) -> float | None:
-    """For how long these groups' quotas have kept processes from cores, summed over cores, since the groups were made;
-    None if one cannot be read."""
+    """Seconds for which these groups' quotas have kept processes from cores, summed over cores, since the groups were
+    made; None if one cannot be read."""
     total_s = 0.0
     for group in groups:
         words = dict(line.split(maxsplit=1) for line in _text(group / "cpu.stat").splitlines() if " " in line)
@@ -136,7 +137,7 @@ class _Mount(NamedTuple):
 
 
 def _mounts(text: str) -> Iterator[_Mount]:
-    """Hierarchies of control groups in the text of mountinfo (proc_pid_mountinfo(5))."""
+    """Yield the hierarchies of control groups in the text of mountinfo (proc_pid_mountinfo(5))."""
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         fields, about = before.split(), after.split()

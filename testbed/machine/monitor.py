@@ -1,5 +1,5 @@
-"""How busy the machine's CPUs were at any moment of a trial, how long a quota kept processes from them, and whether
-processes ran."""
+"""Monitor of the machine's CPUs during a trial: how busy they were at any moment, how long a quota kept processes from
+them, and whether processes ran."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from testbed.machine.cgroups import limits, quotas_above, throttled_s
 from testbed.machine.processes import ProcessLog, ProcessWatch
 
 PERIOD_S = 0.05
-"""The kernel counts in ticks of 10 ms, so a shorter period would not see more."""
+"""Seconds between readings. The kernel counts in ticks of 10 ms, so a shorter period would not see more."""
 
 
 @dataclass
 class CpuLog:
-    """Seconds of CPU time, over all cores that we may use, counted since boot: one entry for each reading.
+    """Log of CPU time in seconds, over all cores that we may use, counted since boot: one entry for each reading.
 
     ``at_s`` is on the clock of time.monotonic, as the workers' samples are. ``throttled_s`` is for how long quotas have
     kept processes from cores: 0 where no group has a quota, NaN where that is not known.
@@ -44,7 +44,7 @@ class CpuLog:
 
 
 def read_cpu(text: str, cores: Collection[int], ticks_per_s: int = 100) -> tuple[float, float, float]:
-    """(idle, steal, total) CPU seconds since boot, summed over ``cores``, from the text of /proc/stat (proc(5)).
+    """Read (idle, steal, total) CPU seconds since boot, summed over ``cores``, from the text of /proc/stat (proc(5)).
 
     Waiting for a disk is idle; guest time is already part of user time.
     """
@@ -75,13 +75,14 @@ class Counters:
         self._cores, self._ticks_per_s = os.sched_getaffinity(0), os.sysconf("SC_CLK_TCK")
 
     def read(self, stat: str) -> tuple[float, float, float, float | None]:
-        """(idle, steal, total, throttled) seconds, now, with the text of /proc/stat; None where it is not known."""
+        """Read (idle, steal, total, throttled) seconds, now, with the text of /proc/stat; None where it is not
+        known."""
         throttled = throttled_s(self._groups) if self._known else None
         return *read_cpu(stat, self._cores, self._ticks_per_s), throttled
 
 
 class Watch(Protocol):
-    """Looks at CPUs and at processes on the nodes from ``with`` to its end; ``log`` and ``processes`` are complete
+    """Watch of CPUs and of processes on the nodes from ``with`` to its end; ``log`` and ``processes`` are complete
     after it."""
 
     @property
@@ -95,8 +96,8 @@ class Watch(Protocol):
 
 
 class Monitor:
-    """Reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its end, and in
-    another looks at processes, as :class:`testbed.machine.processes.ProcessWatch`.
+    """Monitor that reads the counters of the cores that we may use every ``PERIOD_S`` in a thread, from ``with`` to its
+    end, and in another looks at processes, as :class:`testbed.machine.processes.ProcessWatch`.
 
     Args:
         roots: by name, the PID of each process that runs now.
@@ -110,12 +111,12 @@ class Monitor:
 
     @property
     def log(self) -> CpuLog:
-        """What was read so far."""
+        """Readings so far."""
         return self._log
 
     @property
     def processes(self) -> ProcessLog:
-        """What was seen of processes so far."""
+        """Looks at processes so far."""
         return self._watch.log
 
     def __enter__(self) -> Monitor:
@@ -132,12 +133,12 @@ class Monitor:
         self._watch.close()
 
     def _look(self) -> Generator[float, None, None]:
-        """Yields how long to wait."""
+        """Look at processes again and again; yield how long to wait (s)."""
         while True:
             yield self._watch.look()
 
     def _run(self) -> Generator[float, None, None]:
-        """Yields how long to wait."""
+        """Read counters again and again; yield how long to wait (s)."""
         counters = Counters(self._boxed)
         with Path("/proc/stat").open() as file:
             while True:

@@ -31,36 +31,37 @@ PERIOD_S = 0.02
 SHARE = 0.006
 """Most of a core that looking takes, by the clock of its thread."""
 MEAN_OF = 20
-"""Of so many looks, about, the mean cost counts."""
+"""Number of looks, about, of which the mean cost counts."""
 LONGEST_S = 0.25
 """Longest mean time between two looks."""
 REFRESH_S = 1.0
-"""How often the children and threads of a process are looked up anew; of one process at each look, for it takes a
-hundred times as long as a look."""
+"""Seconds after which the children and threads of a process are looked up anew; of one process at each look, for it
+takes a hundred times as long as a look."""
 GAP_S = 0.5
-"""Between two looks that are further apart, nobody watched."""
+"""Seconds between two looks from which on nobody watched in between."""
 STARVED_S = 0.05
-"""A thread that had no core for longer at once was kept from running; shorter waits are its turn in the queue. Nine
-ranks that compute on two cores wait for 10 to 30 ms at a time."""
+"""Seconds without a core at once from which a thread was kept from running; shorter waits are its turn in the queue.
+Nine ranks that compute on two cores wait for 10 to 30 ms at a time."""
 MOST_POINTS = 20_000
-"""Of a process; of a longer trial every second one is left out, again and again."""
+"""The most points of a process; of a longer trial every second one is left out, again and again."""
 LEAST_S = 0.0002
-"""Growth that is worth a point of its own."""
+"""Seconds of growth that are worth a point of its own."""
 MOST_PROCESSES = 1024
-"""Of all trees together: what a program that starts others without end costs us."""
+"""The most processes of all trees together: what a program that starts others without end costs us."""
 OF_FILES = 4
-"""One in so many files that this process may open is for this; others are opened at each look."""
+"""Divisor of the number of files that this process may open: one in so many is for this; others are opened at each
+look."""
 SMALL_BYTES = 128
-"""What is read of a file: the state of a process is within its first 40 bytes, for a name has 15 at most."""
+"""Bytes that are read of a file: the state of a process is within its first 40 bytes, for a name has 15 at most."""
 CHILDREN = Path("/proc/thread-self/children")
-"""Which kernels have that list children (CONFIG_PROC_CHILDREN)."""
+"""File of kernels that list children (CONFIG_PROC_CHILDREN)."""
 STOPPED = frozenset(b"Tt")
 GONE = frozenset(b"ZXx")
 
 
 @dataclass
 class Standing:
-    """What one process and those that it started have lost, counted from the first look on, at moments of
+    """Time that one process and those that it started have lost, counted from the first look on, at moments of
     ``time.monotonic`` (all in seconds).
 
     Attributes:
@@ -94,7 +95,7 @@ class Standing:
             self.stopped_s, self.starved_s, self.waited_s = (one[::2] for one in counted)
 
     def inside(self, windows: Sequence[tuple[float, float]], counted: Sequence[float]) -> np.ndarray:
-        """float64[windows]: how much one of the counts grew inside each window (start, end)."""
+        """Growth of one of the counts inside each window (start, end), float64[windows]."""
         edges = np.asarray(windows, np.float64).reshape(-1, 2)
         if len(self.at_s) < 2:
             return np.zeros(len(edges))
@@ -104,7 +105,7 @@ class Standing:
 
 @dataclass
 class ProcessLog:
-    """What was seen of processes, by name, in so many ``looks``, the first of which was at ``begun_s``, the last at
+    """Looks at processes, by name: their number ``looks``, the first of which was at ``begun_s``, the last at
     ``looked_s``; ``gaps`` are (from, to) moments between which nobody looked."""
 
     of: dict[str, Standing] = field(default_factory=dict)
@@ -115,11 +116,11 @@ class ProcessLog:
 
     @property
     def looks_per_s(self) -> float:
-        """How often all processes were looked at."""
+        """Number of looks at all processes in a second."""
         return self.looks / (self.looked_s - self.begun_s) if self.looked_s > self.begun_s else 0.0
 
     def look(self, now_s: float) -> None:
-        """Note that all were looked at."""
+        """Note that all processes were looked at."""
         if self.looks and now_s - self.looked_s > GAP_S:
             self.gaps.append((self.looked_s, now_s))
         self.begun_s = self.begun_s if self.looks else now_s
@@ -127,15 +128,15 @@ class ProcessLog:
         self.looks += 1
 
     def unseen_s(self, start_s: float, end_s: float) -> float:
-        """For how long nobody looked within a window."""
+        """Seconds within a window in which nobody looked."""
         outside = [(start_s, self.begun_s), (self.looked_s, end_s)] if self.looks else [(start_s, end_s)]
         gaps = [*self.gaps, *((from_s, to_s) for from_s, to_s in outside if to_s - from_s > GAP_S)]
         return sum(max(0.0, min(end_s, to_s) - max(start_s, from_s)) for from_s, to_s in gaps)
 
 
 def children_by_inner_pid(parent: int) -> dict[int, int]:
-    """The children of the first process of a PID namespace, by the PIDs that they have there (``NSpid`` in
-    proc_pid_status(5)); nothing of one that has ended."""
+    """Find the children of the first process of a PID namespace, by the PIDs that they have there (``NSpid`` in
+    proc_pid_status(5)); those that have ended are missing."""
     found = {}
     with suppress(OSError):  # it has ended
         depth = len(_namespaced(parent)) - 1
@@ -148,7 +149,7 @@ def children_by_inner_pid(parent: int) -> dict[int, int]:
 
 
 def first_child(parent: int) -> int | None:
-    """The first process that a process has started; None if there is none."""
+    """Find the first process that a process has started; None if there is none."""
     with suppress(OSError):  # it has ended
         return next(iter(_children(parent)), None)
     return None
@@ -167,8 +168,8 @@ def _children(pid: int) -> Iterator[int]:
 
 
 class ProcessWatch:
-    """Looks at processes and at all that they have started; where the kernel does not list the children of a process,
-    at none. ``log`` has what was seen.
+    """Watch of processes and of all that they have started; where the kernel does not list the children of a process,
+    of none. ``log`` has what was seen.
 
     Args:
         roots: by name, the PID of each process that is to be watched now.
@@ -180,12 +181,12 @@ class ProcessWatch:
         self._clock = clock
         self._trees: dict[str, _Tree] = {}
         self._cost_s = 0.0
-        """Of a look, as the mean of the last ones."""
+        """CPU time of a look (s), as the mean of the last ones."""
         self._files = _Files()
         self._freezers = _Freezers(self._files)
 
     def look(self) -> float:
-        """Look once; how long (s) to wait until the next time."""
+        """Look once; return how long (s) to wait until the next time."""
         began_s = time.thread_time()
         now_s = self._clock()
         self._follow(self._roots())
@@ -204,7 +205,7 @@ class ProcessWatch:
         return min(LONGEST_S, max(PERIOD_S, self._cost_s / SHARE)) * random.uniform(0.5, 1.5)
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for tree in self._trees.values():
             tree.close()
         self._trees.clear()
@@ -229,7 +230,7 @@ class _Files:
         self._open: dict[str, int] = {}
 
     def read(self, path: str) -> bytes:
-        """Its beginning. Raises OSError: what it tells of has ended."""
+        """Read a file's beginning. Raises OSError: what it tells of has ended."""
         file = self._open.get(path)
         if file is not None:
             return os.pread(file, SMALL_BYTES, 0)
@@ -243,7 +244,7 @@ class _Files:
             os.close(file)
 
     def close(self, paths: Iterable[str] | None = None) -> None:
-        """Give these back, or all."""
+        """Close the files at these paths, or all."""
         for path in list(self._open if paths is None else paths):
             if (file := self._open.pop(path, None)) is not None:
                 os.close(file)
@@ -256,15 +257,15 @@ class _Freezers:
     def __init__(self, files: _Files, mounts: Path = Path("/proc/mounts")) -> None:
         self._files = files
         self._mounted: dict[bool, str] = {}
-        """Where each version is, the second one under True."""
+        """Mount point of each version, the second one under True."""
         for line in mounts.read_text().splitlines():
             _, place, kind, options, *_ = line.split()
             if kind == "cgroup2" or (kind == "cgroup" and "freezer" in options.split(",")):
                 self._mounted.setdefault(kind == "cgroup2", place)
 
     def of(self, pid: int) -> tuple[str, ...]:
-        """Files that say whether the process is frozen; the first cgroup has none, and cannot be. Raises OSError: it
-        has ended."""
+        """Find the files that say whether the process is frozen; the first cgroup has none, and cannot be. Raises
+        OSError: it has ended."""
         found = []
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             number, controllers, path = line.split(":", 2)
@@ -290,7 +291,7 @@ def kernel_counts() -> bool:
 
 
 class _Process:
-    """One process: its state, and its threads' waits for a core."""
+    """A process: its state, and its threads' waits for a core."""
 
     def __init__(self, pid: int, files: _Files, freezers: _Freezers) -> None:
         """Raises OSError: it has ended."""
@@ -298,7 +299,7 @@ class _Process:
         self._frozen_by = freezers.of(pid)
         self._stat = f"/proc/{pid}/stat"
         self._threads: dict[int, str] = {}
-        """The files of their waits."""
+        """Paths of the files that tell of the threads' waits, by thread."""
         self._waited_ns: dict[int, int] = {}
         self._busy: set[int] = set()
         """Threads that have waited since the last refresh but one; others are read at refreshes only."""
@@ -308,7 +309,7 @@ class _Process:
 
     @property
     def threads(self) -> int:
-        """How many it had at the last refresh."""
+        """Number of threads at the last refresh."""
         return len(self._threads)
 
     @property
@@ -318,7 +319,7 @@ class _Process:
         return any(self._waited_ns.values()) or kernel_counts()
 
     def refresh(self) -> list[int]:
-        """Find new threads; the PIDs of its children.
+        """Find new threads; return the PIDs of its children.
 
         Raises:
             OSError: it has ended.
@@ -335,7 +336,7 @@ class _Process:
         return children
 
     def is_stopped(self) -> bool | None:
-        """Whether it stands still; None if it has ended."""
+        """Whether the process stands still; None if it has ended."""
         try:
             said = self._files.read(self._stat)
         except (ProcessLookupError, FileNotFoundError):
@@ -346,7 +347,7 @@ class _Process:
         return state in STOPPED or any(map(self._freezers.is_frozen, self._frozen_by))
 
     def waits_s(self, *, every: bool) -> tuple[float, float]:
-        """Of the thread that waited longest for a core since it was read last: for how long, of ``every`` thread or of
+        """Seconds for which a thread waited for a core since it was read last, the longest of ``every`` thread or of
         those that were busy lately; and the same of the busy ones alone, which were read at the last look."""
         longest_s = longest_busy_s = 0.0
         for thread in tuple(self._threads) if every else tuple(self._busy):

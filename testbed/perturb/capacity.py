@@ -1,5 +1,5 @@
-"""What each link could carry at each moment of a trial whose links were changed on purpose, and the least time that
-bytes need on such links.
+"""Capacity of each link at each moment of a trial whose links were changed on purpose, and the least time that bytes
+need on such links.
 
 The events come from the trial's record, as they really went. From the moment an event begins until it is done, nobody
 knows when exactly the kernel changed a link, so the larger of both rates counts there: a lower bound must stay one. For
@@ -44,8 +44,8 @@ class Steps:
         return found
 
     def later_s(self, from_s: Floats | float, amount: float) -> Floats:
-        """When, counted from each of these moments (s), the integral from there on has reached ``amount``, which is
-        above 0; infinity where it never does. No value may be below 0, and the first must be above."""
+        """Seconds, counted from each of these moments, until the integral from there on has reached ``amount``, which
+        is above 0; infinity where it never does. No value may be below 0, and the first must be above."""
         total = np.concatenate([[0.0], np.cumsum(self.values[1:-1] * np.diff(self.at_s))])
         piece = np.searchsorted(self.at_s, from_s, "right")
         before = np.maximum(piece - 1, 0)
@@ -97,7 +97,7 @@ class Capacity:
 
 
 def capacity(topology: Topology, events: Sequence[Mapping[str, Any]]) -> Capacity:
-    """The rates of a trial's links.
+    """Compute the rates of a trial's links.
 
     Args:
         topology: the network as it was built.
@@ -136,7 +136,7 @@ class _Change:
 
 
 def _steps(first: float, changes: Iterable[_Change]) -> Steps:
-    """The largest value that can hold at each moment; ``changes`` come in the order in which they began."""
+    """Steps of the largest value that can hold at each moment; ``changes`` come in the order in which they began."""
     known = [_Change(-inf, -inf, first), *changes]
     # A value is possible until any of those after it is done.
     until_s = np.minimum.accumulate([inf, *(one.done_s for one in known[:0:-1])])[::-1]

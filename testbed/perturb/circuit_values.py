@@ -1,4 +1,5 @@
-"""How a spec writes circuits: values that the schema of specs has to know, whatever kind of perturbation has them."""
+"""Values by which a spec writes circuits, which the schema of specs has to know, whatever kind of perturbation has
+them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from testbed.base.groups import listed, refuse
 
 
 def _tuples(value: object) -> object:
-    """Lists as the expressions of topologies have them."""
+    """Convert lists to tuples, as the expressions of topologies have them."""
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
@@ -18,7 +19,7 @@ Tuples = Annotated[tuple[Any, ...], BeforeValidator(_tuples)]
 
 
 def flipped(value: object) -> object:
-    """``all``, or names."""
+    """Check the value of ``flip``: ``all``, or names."""
     if value is None or value == "all":
         return value
     names = listed(value)

@@ -1,4 +1,4 @@
-"""Which circuits carried light during a trial, and what synchronisations over them cost; nothing is touched here."""
+"""Circuits that carried light during a trial, and the cost of synchronisations over them; nothing is touched here."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ class State(NamedTuple):
 
 
 History = Sequence[State]
-"""Which circuits carried light, one state after the other."""
+"""Circuits that carried light, one state after the other."""
 
 
 @dataclass(frozen=True, eq=False)
 class MovedCost(Cost):
-    """Synchronisations over circuits that moved meanwhile: bytes are their mean, the bound is that of the best."""
+    """Cost of synchronisations over circuits that moved meanwhile: bytes are their mean, the bound is that of the
+    best."""
 
     moved: ClassVar[bool] = True
     states: tuple[Cost, ...]
@@ -53,7 +54,7 @@ class MovedCost(Cost):
 
 
 def reconfigured_cost(plan: Plan, history: History, iterations: int, gradient_bytes: float) -> Cost:
-    """What synchronisations cost on average whose processes told what passed over each state's circuits."""
+    """Mean cost of synchronisations whose processes told what passed over each state's circuits."""
     first = history[0].topology
     link_bytes = np.zeros(2 * len(first.links))
     for state in history:
@@ -71,7 +72,7 @@ def _carried(state: State) -> Flows:
 def moved_cost(
     plan: Plan, history: History, windows: Sequence[tuple[float, float]], gradient_bytes: float
 ) -> MovedCost:
-    """What synchronisations in these windows (start, end in s) cost.
+    """Cost of synchronisations in these windows (start, end in s).
 
     One in which circuits move is split by the time that each state's circuits carried light: while they move, whoever
     sends over them waits.

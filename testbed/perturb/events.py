@@ -1,4 +1,4 @@
-"""What the conductor carries out while a trial runs, as data: events, and the processes that wait for them."""
+"""Events that the conductor carries out while a trial runs, as data, and the processes that wait for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.topoopt.reconfigure import Discount
 
 START_SIGNAL, STOP_SIGNAL = signal.SIGUSR1, signal.SIGUSR2
-"""What a helper begins and ends its work at, again and again."""
+"""Signals at which a helper begins and ends its work, again and again."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class Move(Protocol):
 
     @property
     def words(self) -> str:
-        """What moves, to a reader."""
+        """Text for a reader that says what moves."""
 
     @property
     def look_ahead(self) -> bool:
-        """Only panels that look ahead are patched, and nothing that carries light is touched."""
+        """Whether only panels that look ahead are patched, and nothing that carries light is touched."""
 
     def moved(self, topology: Topology) -> Topology:
         """The network after it."""
 
     def dark_s(self, topology: Topology) -> float:
-        """For how long what moves is dark."""
+        """Seconds for which circuits that move are dark."""
 
 
 @dataclass(frozen=True)
@@ -81,29 +81,29 @@ class Event:
     what: str
     links: tuple[LinkChange, ...] = ()
     impairments: Mapping[int, Impairment] = field(default_factory=dict)
-    """By directed link."""
+    """Impairments by directed link."""
     signals: tuple[Signals, ...] = ()
     move: Move | None = None
     kills: tuple[str, ...] = ()
-    """Nodes and processes that do not live on."""
+    """Nodes and processes that are killed."""
     stops: tuple[str, ...] = ()
     """Nodes that stand still."""
     halts: str = ""
-    """What stands still from then on, and lets the others wait: ``h2 frozen``."""
+    """Text that says what stands still from then on, and lets the others wait: ``h2 frozen``."""
     resumes: str = ""
-    """What of that goes on again."""
+    """Text of the event whose halt ends."""
     optional: bool = False
-    """Nothing is missed if the trial ends first."""
+    """Whether nothing is missed if the trial ends first."""
 
 
 def halting(events: Sequence[Event]) -> list[Event]:
-    """The same of which the first makes something stand still, until the second, if there is one."""
+    """Mark events: the first makes something stand still, until the second, if there is one."""
     begin, *end = events
     return [replace(begin, halts=begin.what), *(replace(event, resumes=begin.what) for event in end)]
 
 
 def helped(events: Sequence[Event], helpers: Sequence[Helper]) -> list[Event]:
-    """The same of which the first makes helpers begin their work, and the second, if there is one, end it."""
+    """Add signals to events: the first makes helpers begin their work, and the second, if there is one, end it."""
     begin, *end = events
     start, stop = (
         tuple(Signals(number, helper=helper.name) for helper in helpers) for number in (START_SIGNAL, STOP_SIGNAL)

@@ -1,4 +1,4 @@
-"""When something happens to a trial. Times count from the moment at which the first worker starts its first
+"""Moments at which something happens to a trial. Times count from the moment at which the first worker starts its first
 iteration."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Moment(Group):
 
 
 def _moment(value: object) -> object:
-    """``3 s`` or ``iteration 10``."""
+    """Read a moment: ``3 s`` or ``iteration 10``."""
     if isinstance(value, Moment):  # a default
         return value
     if isinstance(value, str) and (match := _ITERATION.fullmatch(value)):
@@ -40,4 +40,4 @@ def _moment(value: object) -> object:
 When = Annotated[Moment, BeforeValidator(_moment)]
 START = Moment(time_s=0.0)
 NOW = Moment()
-"""Of an event that no schedule has: a controller of a kind begins it."""
+"""Moment of an event that no schedule has: a controller of a kind begins it."""

@@ -31,7 +31,7 @@ from testbed.perturb.kinds.straggle import Straggle
 from testbed.perturb.kinds.trace import Trace
 
 GROUP = "perturbations"
-"""Of entry points, see :mod:`testbed.base.plugins`."""
+"""Group of entry points, see :mod:`testbed.base.plugins`."""
 _BUILT_IN: tuple[type[Perturbation], ...] = (
     *(Straggle, Slow, Jitter, Trace),
     Hog,
@@ -40,7 +40,7 @@ _BUILT_IN: tuple[type[Perturbation], ...] = (
     Circuits,
     Reconfigure,
 )
-"""In the order in which messages list them."""
+"""Kinds that come with testbed, in the order in which messages list them."""
 
 
 def _checked(name: str, kind: object) -> type[Perturbation]:
@@ -65,13 +65,13 @@ def _checked(name: str, kind: object) -> type[Perturbation]:
 PERTURBATIONS: dict[str, type[Perturbation]] = {
     name: _checked(name, kind) for name, kind in with_plugged(GROUP, {kind_of(one): one for one in _BUILT_IN}).items()
 }
-"""By the name that ``kind`` gives."""
+"""Kinds by the name that ``kind`` gives."""
 ASKED_IN_BAND = next(name for name, kind in PERTURBATIONS.items() if kind.asked_in_band)
 """The kind that processes of a trial may ask for."""
 
 
 def requested(keys: Mapping[str, Any]) -> Move:
-    """What a process asks for, by the keys of that kind.
+    """Make the move that a process asks for, by the keys of that kind.
 
     Raises:
         ValidationError: pydantic's, of keys that make no sense.

@@ -1,4 +1,5 @@
-"""From perturbations to events: what is to be changed in the lab, and when. Pure data; nothing is touched here.
+"""Schedule of a trial, made from perturbations: what is to be changed in the lab, and when. Pure data; nothing is
+touched here.
 
 Where two perturbations change the same property of a link, the later event wins; one that ends puts back what the
 link was built with.
@@ -24,7 +25,7 @@ class Schedule:
 
 
 def schedule(perturbations: Sequence[Perturbation], context: Context) -> Schedule:
-    """What is to happen to a trial.
+    """Plan everything that is to happen to a trial.
 
     Args:
         perturbations: the spec's and the arm's; those of computing are :mod:`testbed.perturb.stragglers`'.
@@ -46,7 +47,7 @@ def schedule(perturbations: Sequence[Perturbation], context: Context) -> Schedul
 
 
 def background_pairs(perturbations: Sequence[Perturbation], topology: Topology) -> list[tuple[int, int]]:
-    """(source, sink) of every background flow: what the lab needs routes for.
+    """List (source, sink) of every background flow: what the lab needs routes for.
 
     Raises:
         SpecError: there is no such host, or a host is to send to itself.

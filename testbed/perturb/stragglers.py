@@ -1,4 +1,4 @@
-"""How much longer each worker computes in each iteration, drawn before the trial starts."""
+"""Extra time that each worker computes in each iteration, drawn before the trial starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.topologies.model import Topology
 
 @dataclass(frozen=True, eq=False)
 class Stragglers:
-    """float64[workers, iterations] each: computing takes ``factor`` times as long and ``extra_s`` more.
+    """Slowdowns, float64[workers, iterations] each: computing takes ``factor`` times as long and ``extra_s`` more.
 
     Several perturbations multiply their factors and add their times.
     """
@@ -34,7 +34,7 @@ class Workers:
     folder: Path
 
     def chosen(self, names: Sequence[str] | None) -> list[int]:
-        """The ranks on these hosts; all where no names are given.
+        """Ranks on these hosts; all where no names are given.
 
         Raises:
             SpecError: there is no such host.
@@ -50,7 +50,8 @@ def draw(
     seed: int,
     folder: Path,
 ) -> Stragglers | None:
-    """Draw all; each perturbation has random numbers of its own, so that adding one leaves the others as they were.
+    """Draw all slowdowns; each perturbation has random numbers of its own, so that adding one leaves the others as they
+    were.
 
     None if nothing of this kind is among the perturbations.
 

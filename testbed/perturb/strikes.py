@@ -1,4 +1,4 @@
-"""Playing the draws of perturbations: what strikes by chance, and how often it does in a trial."""
+"""Counts of what strikes by chance in a trial, found by playing the draws of perturbations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.perturb.stragglers import Stragglers, Workers
 from testbed.topologies.model import Topology
 
 Struck = Mapping[str, NDArray[np.bool_]]
-"""By worker's host, bool[iterations]: whether it computes for longer then."""
+"""Iterations in which a worker computes for longer, bool[iterations], by the worker's host."""
 
 
 def struck(
@@ -27,7 +27,7 @@ def struck(
     seed: int,
     folder: Path,
 ) -> Struck:
-    """Which iterations of which workers a perturbation of computing makes longer; of those that it may."""
+    """Find the iterations that a perturbation of computing makes longer, for each worker that it may hit."""
     whose = Workers(topology, {host: rank for rank, host in enumerate(workers)}, folder)
     shape = (len(workers), iterations)
     drawn = Stragglers(np.ones(shape), np.zeros(shape))
@@ -37,7 +37,8 @@ def struck(
 
 
 def of_computing(one: Perturbation, by_host: Sequence[Struck]) -> Strikes | None:
-    """Of all jobs of a trial whose workers compute for us; None where there are none, or every chance is taken."""
+    """Count the strikes in all jobs of a trial whose workers compute for us; None where there are none, or every chance
+    is taken."""
     counts = [(name, each) for found in by_host for name, each in found.items()]
     chances, taken = sum(each.size for _, each in counts), int(sum(each.sum() for _, each in counts))
     if not by_host or 0 < taken == chances:
@@ -48,7 +49,8 @@ def of_computing(one: Perturbation, by_host: Sequence[Struck]) -> Strikes | None
 
 
 def of_links(one: Perturbation, context: Context, until_s: float) -> Strikes | None:
-    """Of what draws changes of links again and again, until so long after the trial's beginning."""
+    """Count the strikes of a perturbation that draws changes of links again and again, until so long after the trial's
+    beginning."""
     counts = one.changes_by_chance(context, until_s)
     if counts is None:
         return None

@@ -1,4 +1,4 @@
-"""From names in a spec to nodes and directed links."""
+"""Targets of perturbations: nodes and directed links, from names in a spec."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from testbed.topologies.panels import Panels
 
 Direction = Literal["both", "out", "in"]
 _GROUP = re.compile(r"(rack|level) (\d+)")
-"""No node has such a name, for names have no blanks."""
+"""Pattern of a rack's or a level's name. No node has such a name, for names have no blanks."""
 
 
 class Rank(IntEnum):
-    """How narrow a name is: the narrower, the higher."""
+    """Rank of a name: the narrower, the higher."""
 
     LEVEL = 0
     RACK = 1
@@ -31,14 +31,14 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True)
 class Target:
-    """What a name stands for: the directed links that leave it, or lead up from below a level."""
+    """Directed links that a name stands for: those that leave it, or lead up from below a level."""
 
     rank: Rank
     away: tuple[int, ...]
 
 
 def node(topology: Topology, name: str) -> int:
-    """A node's index.
+    """Index of a node.
 
     Raises:
         SpecError: there is no such node.
@@ -49,7 +49,8 @@ def node(topology: Topology, name: str) -> int:
 
 
 def reached(topology: Topology, processes: Mapping[str, int], name: str) -> list[str]:
-    """What ends, or stands still, with a node or a process: the name itself, then the processes on that node.
+    """Names of everything that ends, or stands still, with a node or a process: the name itself, then the processes on
+    that node.
 
     Args:
         processes: the node of each process of the trial, by the process's name.
@@ -67,7 +68,7 @@ def reached(topology: Topology, processes: Mapping[str, int], name: str) -> list
 
 
 def hosts(topology: Topology, names: Sequence[str] | None) -> list[int]:
-    """Hosts' indices; all where no names are given.
+    """Indices of hosts; all where no names are given.
 
     Raises:
         SpecError: there is no such host.
@@ -82,7 +83,7 @@ def hosts(topology: Topology, names: Sequence[str] | None) -> list[int]:
 
 
 def links(topology: Topology, names: Sequence[str] | None, direction: Direction) -> list[int]:
-    """Directed links, each once, in order.
+    """Directed links that names stand for, each once, in order.
 
     Raises:
         SpecError: as :func:`named`.
@@ -100,24 +101,24 @@ def links(topology: Topology, names: Sequence[str] | None, direction: Direction)
 
 
 def label(topology: Topology, link: int) -> str:
-    """``h0:eth0 -> s0`` for a reader."""
+    """Name a directed link for a reader: ``h0:eth0 -> s0``."""
     tail, head = topology.nodes[topology.tail(link)].name, topology.nodes[topology.head(link)].name
     return f"{tail}:eth{topology.port_at_tail(link)} -> {head}"
 
 
 def labels(topology: Topology, links: Sequence[int]) -> str:
-    """The first of them, and how many more there are."""
+    """Names of the first links, and how many more there are."""
     return shortened([label(topology, link) for link in links], 3)
 
 
 def rate_bps(topology: Topology, link: int) -> int:
-    """What a directed link was built with."""
+    """Rate with which a directed link was built (bit/s)."""
     return topology.links[link // 2].rate_bps
 
 
 def named(topology: Topology, name: str) -> Target:
-    """What a name stands for: all links of a node (``h0``), of one NIC (``h0:eth1``), between two nodes (``h0-s0``), of
-    a rack's hosts (``rack 0``), or up to the switches of a level (``level 1``).
+    """Find what a name stands for: all links of a node (``h0``), of one NIC (``h0:eth1``), between two nodes
+    (``h0-s0``), of a rack's hosts (``rack 0``), or up to the switches of a level (``level 1``).
 
     Raises:
         SpecError: the name has none of these forms, or there is no such thing.
@@ -154,7 +155,7 @@ def _of_rack(topology: Topology, number: int) -> Target:
 
 
 def _of_level(topology: Topology, number: int) -> Target:
-    """A link belongs to the level of its higher end."""
+    """Target of a level. A link belongs to the level of its higher end."""
     found: dict[int, list[int]] = {}
     for i, link in enumerate(topology.links):
         a, b = topology.nodes[link.a].level, topology.nodes[link.b].level

@@ -1,4 +1,4 @@
-"""What a trial went through in which nodes died and the others went on, and how its record tells of it."""
+"""Course of a trial in which nodes died and the others went on, and how its record tells of it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from testbed.recovery.phases import Phase
 from testbed.trial.job import Job
 
 LostUpdates: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
-"""By node, updates as (rank, iteration)."""
+"""Updates as (rank, iteration), by node."""
 
 
 @dataclass(frozen=True)
 class Death:
-    """``at_s`` is when the process ended, on the clock of samples; ``how`` goes after its name."""
+    """Death of a process: ``at_s`` is when it ended, on the clock of samples; ``how`` goes after its name."""
 
     process: str
     node: int
@@ -30,9 +30,9 @@ class Death:
 
 @dataclass(frozen=True)
 class Noticed:
-    """The others have lost a node's processes: when they noticed that, and when weights were changed next (None if they
-    were not); in seconds on the clock of samples. ``updates`` are those that were lost with it, as (rank, iteration),
-    if it was started again."""
+    """Report of the others that a node's processes are lost: when they noticed that, and when weights were changed next
+    (None if they were not); in seconds on the clock of samples. ``updates`` are those that were lost with it, as (rank,
+    iteration), if it was started again."""
 
     node: int
     at_s: float
@@ -41,13 +41,13 @@ class Noticed:
 
     @property
     def recovered_s(self) -> float | None:
-        """How long it took from the first to the second."""
+        """Seconds from the first to the second moment; None if weights were not changed."""
         return None if self.commit_s is None else self.commit_s - self.at_s
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Processes of a node without which the others went on by themselves.
+    """Loss of a node's processes, without which the others went on by themselves.
 
     Attributes:
         processes: those that ended, and how, to go after their names.
@@ -67,7 +67,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Recovery:
-    """One round: who had died since the last, and with which iteration and plan the others went on.
+    """A round of recovery: who had died since the last, and with which iteration and plan the others went on.
 
     ``behind`` are the nodes that took the weights of ``ahead``; ``called_s`` and ``sent_on_s`` are when the round began
     and ended, on the clock of samples.
@@ -84,7 +84,7 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Course:
-    """A job's phases and the rounds that ended them; ``late`` are those who died when nothing was left to do, and
+    """Phases of a job, and the rounds that ended them; ``late`` are those who died when nothing was left to do, and
     ``losses`` those without whom the others went on by themselves, in no round."""
 
     phases: tuple[Phase, ...]
@@ -107,18 +107,18 @@ class Course:
 
     @property
     def behind(self) -> set[tuple[int, int]]:
-        """(node, iteration) of each iteration whose outcome a worker took from another."""
+        """Pairs (node, iteration) of each iteration whose outcome a worker took from another."""
         return {(node, recovery.first - 1) for recovery in self.recoveries for node in recovery.behind}
 
 
 def undisturbed(job: Job, losses: Sequence[Loss] = ()) -> Course:
-    """The course of a job in which nobody died, or only those without whom the others went on by themselves."""
+    """Make the course of a job in which nobody died, or only those without whom the others went on by themselves."""
     return Course((Phase(0, job.iterations, job),), losses=tuple(losses))
 
 
 def spoilt_bytes(job: Job, course: Course) -> float:
-    """The most bytes, headers included and counted on every link, that iterations which were broken off, and weights
-    that were given on, can have put on the wire beside those of all iterations that counted."""
+    """Compute the most bytes, headers included and counted on every link, that iterations which were broken off, and
+    weights that were given on, can have put on the wire beside those of all iterations that counted."""
     whole = 0.0
     before = [job, *(recovery.job for recovery in course.recoveries)]
     for one, recovery in zip(before, course.recoveries, strict=False):
@@ -130,8 +130,8 @@ def spoilt_bytes(job: Job, course: Course) -> float:
 
 
 def unasked(job: Job, course: Course) -> int:
-    """How many have died that no perturbation of the spec kills, or freezes, or, if the others went on by themselves,
-    cuts off."""
+    """Count the dead that no perturbation of the spec kills, or freezes, or, if the others went on by themselves, cuts
+    off."""
     network = job.network
     asked = {name for one in network.perturbations for name in (*one.kills, *one.stops)}
     nodes = network.topology.nodes
@@ -140,7 +140,7 @@ def unasked(job: Job, course: Course) -> int:
 
 
 def sentence(course: Course) -> str:
-    """Who died, and who went on with what."""
+    """Say who died, and who went on with what."""
     told = []
     for recovery in course.recoveries:
         if recovery.deaths:
@@ -159,7 +159,7 @@ def sentence(course: Course) -> str:
 
 
 def goes_on_as(job: Job) -> str:
-    """``rina, leaf1 adding``, or ``rina, a ring``: what is left of a scheme."""
+    """Name what is left of a scheme: ``rina, leaf1 adding``, or ``rina, a ring``."""
     inner = [node for node in job.processes.values() if node not in job.plan.workers]
     what = f"{', '.join(job.plan.nodes[node] for node in inner)} adding" if inner else "a ring"
     return f"{job.scheme_text}, {what}"
@@ -168,9 +168,8 @@ def goes_on_as(job: Job) -> str:
 def record(
     course: Course, samples: pd.DataFrame, lost_updates: LostUpdates = MappingProxyType({})
 ) -> dict[str, Any] | None:
-    """What the trial's JSON holds of it, times in seconds since the first iteration began; None if nobody died.
-    ``lost_updates`` are those of which only the account of the whole trial tells
-    (:class:`testbed.workloads.kinds.base.Told`).
+    """Part of the trial's JSON, times in seconds since the first iteration began; None if nobody died. ``lost_updates``
+    are those of which only the account of the whole trial tells (:class:`testbed.workloads.kinds.base.Told`).
 
     ``recovered_s`` of a round counts from the first of its deaths (or, where a process stood still, from when that was
     noticed) to the end of the next iteration; it is None where none was left.
@@ -203,8 +202,8 @@ def record(
 
 
 def _loss(loss: Loss, names: Sequence[str], start_s: float, lost_updates: LostUpdates) -> dict[str, Any]:
-    """``hit_s`` is when something was done to it, or, where nothing was, when its first process ended; ``recovered_s``
-    counts from when the others noticed to their next commit."""
+    """Describe a loss. ``hit_s`` is when something was done to it, or, where nothing was, when its first process ended;
+    ``recovered_s`` counts from when the others noticed to their next commit."""
 
     def since(moment_s: float | None) -> float | None:
         return None if moment_s is None else round(moment_s - start_s, 6)
@@ -237,7 +236,8 @@ def _recovered_s(one: Recovery, samples: pd.DataFrame) -> float | None:
 
 
 def _phase(phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
-    """Its GST and throughput; the first iterations of a trial, its warm-up, are left out of GST."""
+    """Describe a phase, with its GST and throughput; the first iterations of a trial, its warm-up, are left out of
+    GST."""
     rows = samples[samples["iteration"].between(phase.first, phase.stop - 1)]
     gst = metrics.gst_s(rows, skip=max(0, min(phase.job.work.warmup, phase.stop - 1) - phase.first))
     trained = phase.job.batch * phase.job.world * phase.iterations

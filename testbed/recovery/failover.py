@@ -1,4 +1,4 @@
-"""The harness's side of going on when nodes of a trial die: who is dead, and with what the others go on.
+"""Failover on the harness's side, when nodes of a trial die: who is dead, and with what the others go on.
 
 A round begins when a process is killed, or when one checks in since it lost a neighbour or waited for one in vain. All
 are then called (those that still wait for connections look for that), and a round ends when each process has checked in
@@ -39,20 +39,20 @@ from testbed.workloads.failover import checked_in, next_job, write_whole
 from testbed.workloads.job import Failover, Peer, WorkerJob
 
 LOOK_S = 0.1
-"""Nodes wait for a round's end: see :data:`testbed.execution.supervise.POLL_S`."""
+"""Seconds between looks. Nodes wait for a round's end: see :data:`testbed.execution.supervise.POLL_S`."""
 FIX_SAID = "see its log, and what else writes into its folder"
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a process says when it leaves a generation: how many iterations it has done, and why it left."""
+    """Message of a process when it leaves a generation: how many iterations it has done, and why it left."""
 
     completed: int
     error: str
 
 
 class Coordinator:
-    """Watches over the processes of one job, as a controller in the thread that waits for them."""
+    """Controller that watches over the processes of one job, in the thread that waits for them."""
 
     is_urgent = False
 
@@ -67,13 +67,13 @@ class Coordinator:
 
     @property
     def course(self) -> Course:
-        """How the job went."""
+        """Course of the job."""
         split = phases.split(self._changes, self._job.iterations)
         return Course(split, tuple(self._recoveries), tuple(self._unburied))
 
     @property
     def _unburied(self) -> list[Death]:
-        """Who died since the last round ended."""
+        """Deaths since the last round ended."""
         return self._deaths[self._buried :]
 
     def look(self, feed: Feed) -> float:
@@ -125,7 +125,7 @@ class Coordinator:
         return str(self._files.generation(self._generation, self._job.name))
 
     def _said(self, process: str) -> Said | None:
-        """What a process said when it left the generation; None while it has not.
+        """Read what a process said when it left the generation; None while it has not.
 
         Raises:
             WorkerError: it makes no sense.
@@ -161,7 +161,7 @@ class Coordinator:
             self._lab.signal(process, signal.SIGKILL)
 
     def _send_on(self, said: Mapping[str, Said]) -> None:
-        """Everybody alive has left the generation: the next one begins."""
+        """Send everybody into the next generation: all who are alive have left this one."""
         by_node = {self._job.processes[process]: one for process, one in said.items()}
         workers = sorted(node for node in by_node if node in self._job.plan.workers)
         if not workers:
@@ -196,7 +196,7 @@ class Coordinator:
         return replace(known, plan=plan, cost=kinds.cost(plan, topology, known.gradient_bytes))
 
     def _write(self, here: Collection[str]) -> None:
-        """The next generation's folder and forest, then the jobs that lead there."""
+        """Write the next generation's folder and forest, then the jobs that lead there."""
         before = self._files.generation(self._generation - 1, self._job.name)
         folder = Path(self._folder)
         folder.mkdir()
@@ -215,7 +215,8 @@ class Coordinator:
             write_whole(next_job(str(before), process), one.text())
 
     def _failover(self, node: int, is_needed: bool) -> Failover:
-        """A process that the forest no longer needs has nothing left to do."""
+        """Make a node's part in the next generation. A process that the forest no longer needs has nothing left to
+        do."""
         last = self._recoveries[-1]
         taken = phases.contributions(phases.split(self._changes, last.first)) * self._job.batch
         fewer = last.first * last.job.world * self._job.batch
@@ -246,7 +247,8 @@ class Coordinator:
         return error
 
     def _unexplained(self, said: Mapping[str, Said]) -> WorkerError:
-        """Nobody died, and nothing was done since the last time that somebody lost a neighbour."""
+        """Make the error of a round in which nobody died, and nothing was done since the last time that somebody lost a
+        neighbour."""
         first, *_ = said.values()
         return WorkerError(
             f"all processes are alive, but they cannot go on: {first.error}",
@@ -255,7 +257,7 @@ class Coordinator:
 
 
 def read_left(path: Path, iterations: int) -> Said:
-    """What a process wrote when it left, of a trial of so many iterations.
+    """Read what a process wrote when it left, of a trial of so many iterations.
 
     Raises:
         UnfitError: it says something else.

@@ -1,4 +1,4 @@
-"""Processes of a job that are lost, and without which the others go on by themselves: no plan is made, nobody rejoins.
+"""Losses of a job's processes, without which the others go on by themselves: no plan is made, nobody rejoins.
 
 Which these may be its kind declares (:meth:`testbed.workloads.kinds.base.Kind.survives`). The others notice a loss in
 band. The one that serves tells of it in its last line, under ``lost``: the node, when its loss was noticed, and when
@@ -37,13 +37,13 @@ from testbed.trial.files import Files
 from testbed.trial.job import Job
 
 _CLOCKS_S = 0.05
-"""By how much the clocks of two machines may differ at most."""
+"""Seconds by which the clocks of two machines may differ at most."""
 _LOOK_S = 0.1
-"""How often to look at least whether a process stands still."""
+"""The most seconds between looks at whether a process stands still."""
 
 
 class Bystander:
-    """Watches over the processes of one job that survives losses, as a controller in the thread that waits for them."""
+    """Controller that watches over the processes of one job that survives losses, in the thread that waits for them."""
 
     is_urgent = False
 
@@ -51,13 +51,13 @@ class Bystander:
         self._job, self._files, self._lab = job, files, lab
         self._gone: list[Exit] = []
         self._returned: list[Exit] = []
-        """Of processes that were started again."""
+        """Exits of processes that were started again."""
         self._fenced: list[Exit] = []
-        """Those of them that had stood still, and were ended here."""
+        """Exits of processes that had stood still, and were ended here to be started again."""
         self._still_s: dict[str, float] = {}
-        """Since when processes stand still,"""
+        """Moments since when processes stand still."""
         self._ending: set[str] = set()
-        """and which of them are ended here now."""
+        """Processes that stand still and are ended here now."""
         self._looked_s = -math.inf
         self._killed: set[str] = set()
         self._read = 0
@@ -84,7 +84,7 @@ class Bystander:
         return math.inf
 
     def _start_again(self, feed: Feed) -> None:
-        """Start those again that were killed and have a checkpoint, if all others are there."""
+        """Start those processes again that were killed and have a checkpoint, if all others are there."""
         killed = [exit for exit in feed.failed if exit.process in self._job.returns and exit.status < 0]
         if len(killed) < len(feed.failed):
             return
@@ -98,7 +98,8 @@ class Bystander:
                 self._ending.discard(exit.process)
 
     def _end_still(self, feed: Feed) -> None:
-        """End those for good that can be started again, and have stood still for so long that the others lose them."""
+        """End those processes for good that can be started again, and have stood still for so long that the others lose
+        them."""
         after_s, now_s = self._job.network.spec.silence_s, time.monotonic()
         if not self._job.returns or now_s < self._looked_s + min(_LOOK_S, after_s / 8):
             return
@@ -112,7 +113,7 @@ class Bystander:
                 self._ending.add(process)
 
     def _may_return(self, process: str, feed: Feed) -> bool:
-        """Whether it has a checkpoint, and all others are there."""
+        """Whether a process has a checkpoint, and all others are there."""
         has_checkpoint = os.path.lexists(self._files.checkpoint(process))
         return has_checkpoint and not self._gone and self._workers_run(feed)
 
@@ -120,7 +121,7 @@ class Bystander:
         return {*self._job.workers} <= {*feed.running}
 
     def _is_loss(self, exit: Exit) -> bool:
-        """Whether it was killed, or has ended because it had lost a neighbour."""
+        """Whether a process was killed, or has ended because it had lost a neighbour."""
         return exit.status < 0 or bool(endings.last_words(self._files.samples(exit.process)).get("elsewhere"))
 
     def _fence(self, feed: Feed, running: Collection[str]) -> None:
@@ -137,7 +138,7 @@ class Bystander:
                 self._lab.signal(process, signal.SIGKILL)
 
     def course(self, records: Sequence[Record]) -> Course:
-        """How the job went; ``records`` are of what was done to it.
+        """Course of the job; ``records`` are of what was done to it.
 
         Raises:
             WorkerError: a process has lost a neighbour that nobody else has lost.
@@ -163,7 +164,7 @@ class Bystander:
         return Loss(node, hows, at_s, hit, told, self._roles(node, exits))
 
     def _roles(self, node: int, exits: Sequence[Exit]) -> tuple[str, ...]:
-        """Of those of a node that were killed, or, if nobody knows who was, of all there."""
+        """Roles of a node's processes that were killed, or, if nobody knows which were, of all there."""
         job = self._job
         own = [process for process, at in job.processes.items() if at == node]
         killed = [process for process in own if any(exit.process == process and exit.status < 0 for exit in exits)]
@@ -180,7 +181,7 @@ class Bystander:
 
 
 def noticed(lines: Iterable[Mapping[str, Any]]) -> list[Noticed]:
-    """What processes tell in their last lines of nodes that they have lost, on our clock. A line that is not as it
+    """Read what processes tell in their last lines of nodes that they have lost, on our clock. A line that is not as it
     should be counts for nothing here; the trial is refused for it when its samples are read."""
     return [
         Noticed(
@@ -207,8 +208,9 @@ def _is_right(line: Mapping[str, Any]) -> bool:
 def hit_s(
     records: Sequence[Record], topology: Topology, node: int, processes: Collection[str], before_s: float
 ) -> float | None:
-    """When something was last done, no later than ``before_s``, that ends the processes of a node, or lets them stand
-    still, or cuts the node off; None if nothing was. A process that had ended by itself may be hit later."""
+    """Find the last moment, no later than ``before_s``, at which something was done that ends the processes of a node,
+    or lets them stand still, or cuts the node off; None if nothing was. A process that had ended by itself may be hit
+    later."""
     names = {topology.nodes[node].name, *processes}
     ports = topology.ports[node]
     links = {*ports, *(link ^ 1 for link in ports)}

@@ -15,7 +15,7 @@ from testbed.trial.job import Job
 
 @dataclass(frozen=True)
 class Phase:
-    """Iterations ``first`` to ``stop`` - 1."""
+    """Phase of a job: iterations ``first`` to ``stop`` - 1."""
 
     first: int
     stop: int
@@ -27,7 +27,8 @@ class Phase:
 
 
 def split(changes: Sequence[tuple[int, Job]], iterations: int) -> tuple[Phase, ...]:
-    """``changes`` are (first iteration, job) in order; one that another replaced before any iteration is left out.
+    """Split a job into phases. ``changes`` are (first iteration, job) in order; one that another replaced before any
+    iteration is left out.
 
     Of a trial that was over when the last node died, what it would have gone on with is left out, too.
     """
@@ -36,23 +37,23 @@ def split(changes: Sequence[tuple[int, Job]], iterations: int) -> tuple[Phase, .
 
 
 def link_bytes(phases: Sequence[Phase]) -> NDArray[np.float64]:
-    """float64[directed links]: bytes of gradient on each link in all iterations of all phases."""
+    """Bytes of gradient on each link in all iterations of all phases, float64[directed links]."""
     total: NDArray[np.float64] = np.sum([phase.job.cost.link_bytes * phase.iterations for phase in phases], axis=0)
     return total
 
 
 def wire_bytes(phases: Sequence[Phase]) -> float:
-    """What all nodes together send in all iterations of all phases."""
+    """Bytes that all nodes together send in all iterations of all phases."""
     return float(sum(phase.job.cost.wire_bytes * phase.iterations for phase in phases))
 
 
 def contributions(phases: Sequence[Phase]) -> int:
-    """Gradients that were summed: one a worker and iteration."""
+    """Number of gradients that were summed: one a worker and iteration."""
     return sum(phase.job.world * phase.iterations for phase in phases)
 
 
 def gst_theory_s(phases: Sequence[Phase]) -> pd.Series[float]:
-    """The least time each iteration's synchronisation can take (s)."""
+    """Compute the least time that each iteration's synchronisation can take (s)."""
     bounds = [phase.job.gst_theory_s for phase in phases for _ in range(phase.iterations)]
     return pd.Series(bounds, name="gst_theory_s")
 
@@ -60,7 +61,8 @@ def gst_theory_s(phases: Sequence[Phase]) -> pd.Series[float]:
 def attribute(
     samples: pd.DataFrame, phases: Sequence[Phase], dead: Collection[int], behind: Collection[tuple[int, int]]
 ) -> pd.DataFrame:
-    """The samples of iterations that counted, each with its worker's first ``rank`` and its iteration's ``world``.
+    """Choose the samples of iterations that counted, each with its worker's first ``rank`` and its iteration's
+    ``world``.
 
     ``dead`` are the nodes that died. ``behind`` are (node, iteration) of workers that had not done an iteration when
     others had, and took it over from them. What a worker that died had done of an iteration that the others then did

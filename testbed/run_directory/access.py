@@ -15,13 +15,13 @@ from testbed.run_directory.layout import FOLDERS, LOCK
 from testbed.trial.files import WORK
 
 MOST_LINKS = 40
-"""On the way to a directory, as in the kernel (path_resolution(7))."""
+"""The most links on the way to a directory, as in the kernel (path_resolution(7))."""
 MOMENT_S = 0.3
-"""That a look takes at most, on a busy machine."""
+"""Seconds that a look takes at most, on a busy machine."""
 
 
 def check_way(path: Path) -> None:
-    """Whether nobody else can decide where ``path`` leads, which need not be there: on the way to it are no links of
+    """Check that nobody else can decide where ``path`` leads, which need not be there: on the way to it are no links of
     strangers, and no folders in which a stranger may put another one in its place.
 
     Root, this user and, under sudo, the user who called it are no strangers. In a folder such as ``/tmp`` (sticky),
@@ -79,8 +79,8 @@ def _astray(path: Path, why: str) -> OutputError:
 
 
 def check_ours(path: Path, folder: int) -> None:
-    """Whether nobody else can decide where what we write goes: ``folder`` and what leads to our files are this user's
-    own, and no links.
+    """Check that nobody else can decide where what we write goes: ``folder`` and what leads to our files are this
+    user's own, and no links.
 
     Raises:
         OutputError: they are not.
@@ -106,8 +106,8 @@ def check_ours(path: Path, folder: int) -> None:
 
 
 def lock_exclusively(path: Path, folder: int) -> int:
-    """A descriptor that keeps every other run out of ``path``. Only its owner can open the file, so that nobody else
-    can keep us out.
+    """Lock ``path`` for this run; return the descriptor that keeps every other run out. Only its owner can open the
+    file, so that nobody else can keep us out.
 
     Raises:
         OutputError: another run writes there, or the file system knows no locks.
@@ -130,7 +130,7 @@ def lock_exclusively(path: Path, folder: int) -> int:
 
 
 def _lock_soon(lock: int) -> None:
-    """Lock exclusively. Who looks whether a run goes on has the lock for a moment; a run has it for long.
+    """Lock exclusively. A process that looks whether a run goes on has the lock for a moment; a run has it for long.
 
     Raises:
         BlockingIOError: somebody has it for longer than :data:`MOMENT_S`.
@@ -147,7 +147,7 @@ def _lock_soon(lock: int) -> None:
 
 
 def _holder(lock: int) -> str:
-    """`` (process 1234)``, as the run that holds a lock has written into it; empty if it has not."""
+    """Read `` (process 1234)``, as the run that holds a lock has written into it; empty if it has not."""
     told = os.pread(lock, 20, 0).strip()
     return f" (process {told.decode()})" if told.isdigit() else ""
 
@@ -172,7 +172,7 @@ def is_idle(path: Path) -> bool:
 
 
 def _writing(path: Path) -> str | None:
-    """Which process (:func:`_holder`) is writing into a directory, None if none is.
+    """Find the process (:func:`_holder`) that is writing into a directory, None if none is.
 
     Raises:
         OutputError: only its owner can see that.

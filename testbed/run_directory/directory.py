@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RunDirectory:
-    """One run's files. Everything is written atomically, so it can be read at any moment; :meth:`close` it at last.
+    """Files of a run. Everything is written atomically, so it can be read at any moment; :meth:`close` it at last.
 
     The directory is held open, and all in it is written relative to that, through no link.
     """
@@ -54,7 +54,7 @@ class RunDirectory:
         part: tuple[int, int] | None = None,
         most_rounds: int | None = None,
     ) -> RunDirectory:
-        """A new directory: ``out``, or one under runs/ named after the experiment and the time.
+        """Make a new directory: ``out``, or one under runs/ named after the experiment and the time.
 
         Args:
             planned: how many trials there will be in any case.
@@ -87,7 +87,7 @@ class RunDirectory:
 
     @classmethod
     def reopen(cls, path: Path) -> RunDirectory:
-        """A directory that :meth:`create` made.
+        """Open a directory again that :meth:`create` made.
 
         Raises:
             OutputError: it is not a run directory, is another user's, or cannot be written.
@@ -133,11 +133,11 @@ class RunDirectory:
         return os.access(STOP, os.F_OK, dir_fd=self._folder, follow_symlinks=False)
 
     def holds(self, trial: Trial) -> bool:
-        """Whether there is a record of it, finished or failed."""
+        """Whether there is a record of a trial, finished or failed."""
         return (self.path / "trials" / f"{trial.id}.json").exists()
 
     def record(self, trial: Trial) -> dict[str, Any] | None:
-        """What there is of a trial, finished or failed.
+        """Read the record of a trial, finished or failed.
 
         Raises:
             OutputError: it is damaged, or another trial's.

@@ -11,7 +11,7 @@ _BEGIN = "#   "
 
 
 def with_changes(text: str, overrides: Sequence[str]) -> str:
-    """A spec's text below its changes; an earlier comment of that kind, of the run it was copied from, goes."""
+    """Put a spec's text below its changes; an earlier comment of that kind, of the run it was copied from, goes."""
     text = without_changes(text)
     if not overrides:
         return text
@@ -21,5 +21,5 @@ def with_changes(text: str, overrides: Sequence[str]) -> str:
 
 
 def without_changes(text: str) -> str:
-    """The spec's own text."""
+    """Remove the comment: the spec's own text."""
     return text.partition(_LAST)[2] if text.startswith(FIRST) else text

@@ -1,4 +1,4 @@
-"""The names in a run directory, the version of what its JSON files hold, and what a new one is called."""
+"""Names in a run directory, the version of what its JSON files hold, and the name of a new directory."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path
 from testbed.files.writing import named_errors, temporaries
 
 LOCK = ".lock"
-"""Locked by the run that writes here, and let go by the kernel however that ends. It also tells that a directory is
-ours, so that a run that was killed before it had made one whole can be started anew."""
+"""File that is locked by the run that writes here, and let go by the kernel however that ends. It also tells that a
+directory is ours, so that a run that was killed before it had made one whole can be started anew."""
 MADE = "resolved.json"
-"""Written last when a directory is made."""
+"""File that is written last when a directory is made."""
 TABLES = ("queues", "transfers")
 """Folders with tables of trials, besides samples: not every trial has them."""
 FOLDERS = ("trials", "samples", *TABLES, "logs")
 RUNS = Path("runs")
-"""Where directories are made that nobody named."""
+"""Folder of the run directories that nobody named."""
 STOP = "stop"
-"""Asks the run that writes here to end before its next trial."""
+"""File that asks the run that writes here to end before its next trial."""
 PARTS = (LOCK, *FOLDERS, "spec.yaml", temporaries("spec.yaml"), temporaries(MADE))
-"""Patterns of what is there before that."""
+"""Patterns of the files that are there before :data:`MADE`."""
 
 
 def new_directory(name: str) -> Path:
-    """A new directory under runs/, also where another run of that name has started within this second."""
+    """Make a new directory under runs/, also where another run of that name has started within this second."""
     base = RUNS / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     for number in itertools.count(1):
         path = base if number == 1 else base.with_name(f"{base.name}-{number}")
@@ -38,8 +38,8 @@ def new_directory(name: str) -> Path:
 
 
 def is_half_made(path: Path) -> bool:
-    """Whether it holds what a run that was killed while it made the directory leaves, and nothing else: no results, and
-    no links."""
+    """Whether a directory holds what a run that was killed while it made the directory leaves, and nothing else: no
+    results, and no links."""
     found = list(path.iterdir())
     known = all(any(fnmatchcase(one.name, part) for part in PARTS) and not one.is_symlink() for one in found)
     filled = any(inner for one in FOLDERS for inner in (path / one).glob("*"))

@@ -10,9 +10,9 @@ from testbed.spec import Source
 from testbed.spec.sought import Chosen
 
 FOUND = "found"
-"""By arm, the settings that were found for it."""
+"""Key of the settings that were found for arms, by arm."""
 FITTED, SCALE, PACE = "fitted", "workload.scale", "workload.compute.pace_s."
-"""What of the settings was chosen for this machine, in place of what is written; and what that can be."""
+"""Key of the settings that were chosen for this machine, in place of what is written; and the settings that can be."""
 
 
 def resolved(
@@ -21,7 +21,7 @@ def resolved(
     part: tuple[int, int] | None = None,
     most_rounds: int | None = None,
 ) -> dict[str, Any]:
-    """The spec with every default filled in, in base units, and where it came from.
+    """Fill in every default of a spec, in base units, and add where it came from.
 
     What is swept has its first value there, and all of them under ``sweep``.
     """
@@ -43,7 +43,7 @@ def resolved(
 
 
 def chosen(meta: Mapping[str, Any]) -> Chosen:
-    """What was chosen when the run of this ``resolved.json`` began."""
+    """Read what was chosen when the run of this ``resolved.json`` began."""
     paces = {key.removeprefix(PACE): pace_s for key, pace_s in (meta.get(FITTED) or {}).items() if key.startswith(PACE)}
     return Chosen(
         fitted_scale(meta),
@@ -53,13 +53,14 @@ def chosen(meta: Mapping[str, Any]) -> Chosen:
 
 
 def _fitted(chosen: Chosen) -> dict[str, float]:
-    """By dotted name, what was chosen for this machine."""
+    """Settings that were chosen for this machine, by dotted name."""
     scale = {} if chosen.scale is None else {SCALE: chosen.scale}
     return scale | {f"{PACE}{batch}": pace_s for batch, pace_s in chosen.pace_s.items()}
 
 
 def fitted_scale(meta: Mapping[str, Any]) -> float | None:
-    """The scale that was chosen when the run of this ``resolved.json`` began; None where it has the written one."""
+    """Read the scale that was chosen when the run of this ``resolved.json`` began; None where it has the written
+    one."""
     found = (meta.get(FITTED) or {}).get(SCALE)
     return None if found is None else float(found)
 
@@ -67,7 +68,8 @@ def fitted_scale(meta: Mapping[str, Any]) -> float | None:
 def differences(
     ours: Mapping[str, Any], theirs: Mapping[str, Any], aside: Collection[str]
 ) -> list[tuple[str, str, str]]:
-    """What two resolved specs differ in but for the groups ``aside``: dotted names, and what each has, for people."""
+    """List what two resolved specs differ in but for the groups ``aside``: dotted names, and what each has, for
+    people."""
     left, right = (
         dict(_leaves({key: value for key, value in one.items() if key not in aside})) for one in (ours, theirs)
     )
@@ -79,7 +81,7 @@ def differences(
 
 
 def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Every value that is no group, by its dotted name."""
+    """Yield every value that is no group, by its dotted name."""
     if isinstance(value, list) and all(isinstance(one, dict) for one in value):
         value = dict(enumerate(value))
     if not isinstance(value, dict):

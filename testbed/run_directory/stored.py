@@ -22,15 +22,15 @@ from testbed.spec.yaml import LIMIT_BYTES, as_text
 from testbed.workloads.kinds import of_record
 
 NEEDED = ("id", "identity", "label", "batch", "status", "kind", "error", "metrics", "accuracy", "fidelity", "links")
-"""What every record has."""
+"""Keys that every record has."""
 MEASURED = ("jct_s", "gst_median_s", "gst_theory_s")
-"""What every trial that is done has, the first also of a command."""
+"""Metrics that every trial that is done has, the first also of a command."""
 TOLD = "throughput_sps"
-"""What it has, or null if its ranks are scripts that tell of no samples."""
+"""Metric that a trial has, or null if its ranks are scripts that tell of no samples."""
 
 
 def source_of(path: Path, more: Sequence[str] = ()) -> Source:
-    """The spec that the run in ``path`` was started with, ``--set`` included, and ``more`` of these.
+    """Read the spec that the run in ``path`` was started with, ``--set`` included, and ``more`` of these.
 
     Raises:
         OutputError, SpecError: it cannot be read, or this version does not take it.
@@ -59,7 +59,7 @@ def spec_text(run: Path) -> str:
 
 
 def made(path: Path) -> dict[str, Any]:
-    """What ``resolved.json`` of the run in ``path`` says.
+    """Read ``resolved.json`` of the run in ``path``.
 
     Raises:
         OutputError: it is damaged.
@@ -68,13 +68,13 @@ def made(path: Path) -> dict[str, Any]:
 
 
 def part(path: Path) -> tuple[int, int] | None:
-    """Which part of how many of the experiment runs here; None where it is the whole."""
+    """Read which part of how many of the experiment runs here; None where it is the whole."""
     found = made(path).get("part")
     return (found[0], found[1]) if found else None
 
 
 def most_rounds(path: Path) -> int | None:
-    """How many rounds the run in ``path`` may have, where a gate may have added some.
+    """Read how many rounds the run in ``path`` may have, where a gate may have added some.
 
     Raises:
         OutputError: it is damaged.
@@ -86,7 +86,7 @@ def most_rounds(path: Path) -> int | None:
 
 
 def environment(path: Path) -> dict[str, Any]:
-    """What ``env.json`` of the run in ``path`` says; empty where there is none.
+    """Read ``env.json`` of the run in ``path``; empty where there is none.
 
     Raises:
         OutputError: it is damaged.
@@ -96,7 +96,7 @@ def environment(path: Path) -> dict[str, Any]:
 
 
 def records(run: Path) -> dict[str, dict[str, Any]]:
-    """By trial, the records of the run in ``run``.
+    """Read the records of the run in ``run``, by trial.
 
     Raises:
         OutputError: one is damaged, or has another trial's name.
@@ -109,7 +109,7 @@ def records(run: Path) -> dict[str, dict[str, Any]]:
 
 
 def record(run: Path, trial_id: str) -> dict[str, Any] | None:
-    """What there is of a trial of the run in ``run``, finished or failed.
+    """Read the record of a trial of the run in ``run``, finished or failed; None where there is none.
 
     Raises:
         OutputError: it is damaged, or another trial's.
@@ -124,7 +124,7 @@ def record(run: Path, trial_id: str) -> dict[str, Any] | None:
 
 
 def read_record(run: Path, path: Path) -> dict[str, Any]:
-    """A trial's record, in the file ``path`` of the run in ``run``.
+    """Read a trial's record, in the file ``path`` of the run in ``run``.
 
     Raises:
         OutputError: it is damaged.
@@ -137,7 +137,7 @@ def read_record(run: Path, path: Path) -> dict[str, Any]:
 
 
 def _check_judged(path: Path, record: Mapping[str, Any]) -> None:
-    """Whether a finished trial's verdict can be read, on which it depends whether it is measured again.
+    """Check that a finished trial's verdict can be read, on which it depends whether it is measured again.
 
     Raises:
         OutputError: it is damaged.
@@ -169,7 +169,7 @@ def _is_readable(record: Mapping[str, Any], measured: Sequence[str]) -> bool:
 
 
 def _checked(run: Path, path: Path, of: Shape) -> dict[str, Any]:
-    """A JSON object in a run's directory, which somebody else may have made.
+    """Read a JSON object in a run's directory, which somebody else may have made.
 
     Raises:
         OutputError: it is damaged.

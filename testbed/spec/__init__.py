@@ -22,10 +22,10 @@ from testbed.spec.text import NAME
 from testbed.spec.yaml import parse, read_text
 
 FIT = "fit"
-"""A number that is to be found: a profile's scale, the least that this machine carries (:mod:`testbed.experiment.fit`),
-or the paces of training, which this machine keeps (:mod:`testbed.experiment.pace`)."""
+"""Word in place of a number that is to be found: a profile's scale, the least that this machine carries
+(:mod:`testbed.experiment.fit`), or the paces of training, which this machine keeps (:mod:`testbed.experiment.pace`)."""
 STAND_IN_S = 0.001
-"""The pace with which a spec is checked until one is chosen."""
+"""Pace (s) with which a spec is checked until one is chosen."""
 __all__ = ["Arm", "Source", "Spec", "load", "read"]
 
 
@@ -55,11 +55,11 @@ class Source:
 
     @property
     def fitted(self) -> float | None:
-        """The scale that was chosen."""
+        """Scale that was chosen."""
         return self.chosen.scale
 
     def scaled(self, scale: float) -> Source:
-        """The same with another scale of its profile.
+        """Copy it with another scale of its profile.
 
         Raises:
             SpecError: it cannot be.
@@ -67,7 +67,7 @@ class Source:
         return self.as_chosen(replace(self.chosen, scale=scale))
 
     def paced(self, pace_s: Mapping[int, float]) -> Source:
-        """The same with paces of training, by batch.
+        """Copy it with paces of training, by batch.
 
         Raises:
             SpecError: it cannot be.
@@ -75,7 +75,7 @@ class Source:
         return self.as_chosen(replace(self.chosen, pace_s=pace_s))
 
     def with_found(self, arms: Found) -> Source:
-        """The same with what was found for arms.
+        """Copy it with what was found for arms.
 
         Raises:
             SpecError: it cannot be.
@@ -83,7 +83,7 @@ class Source:
         return self.as_chosen(replace(self.chosen, arms=arms))
 
     def as_chosen(self, chosen: Chosen) -> Source:
-        """The same with what was chosen in place of what is written.
+        """Copy it with what was chosen in place of what is written.
 
         Raises:
             SpecError: it cannot be.
@@ -163,8 +163,8 @@ def _is_name(text: str) -> bool:
 
 
 def _replace_scale(settings: dict[object, object], fitted: float | None) -> bool:
-    """Put a number where a profile's scale is to be; whether one has still to be found for ``fit``, for which 1 stands
-    until then."""
+    """Put a number where a profile's scale is to be; return whether one has still to be found for ``fit``, for which 1
+    stands until then."""
     work = settings.get("workload")
     if not isinstance(work, dict) or work.get("kind") != "profile":
         return False
@@ -177,8 +177,8 @@ def _replace_scale(settings: dict[object, object], fitted: float | None) -> bool
 
 
 def _replace_pace(settings: dict[object, object], fitted: Mapping[int, float]) -> bool:
-    """Put times where the paces of training are to be; whether they have still to be found for ``fit``, for which
-    :data:`STAND_IN_S` stands until then."""
+    """Put times where the paces of training are to be; return whether they have still to be found for ``fit``, for
+    which :data:`STAND_IN_S` stands until then."""
     work = settings.get("workload")
     if not isinstance(work, dict) or work.get("kind", "train") != "train":
         return False

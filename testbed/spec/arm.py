@@ -16,7 +16,7 @@ from testbed.spec.strategy import Strategy, shown
 from testbed.spec.text import SchemeText, TopologyText
 
 LONGEST_LABEL = 80
-"""Characters: labels are columns of tables."""
+"""The most characters of a label: labels are columns of tables."""
 
 
 class Arm(Group):
@@ -56,12 +56,12 @@ class Arm(Group):
 
     @property
     def parts(self) -> int:
-        """Of each embedding table."""
+        """Number of parts of each embedding table."""
         return self.cut or 1
 
     @property
     def title(self) -> str:
-        """The label. Where none is given: scheme, network, rate, perturbations and checkpoints."""
+        """The label. Where none is given, it is made from scheme, network, rate, perturbations and checkpoints."""
         rate = "" if self.rate_bps is None else f" at {rate_text(self.rate_bps)}"
         held = "" if self.strategy is None else f" with strategy {self.strategy_text}"
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
@@ -76,7 +76,7 @@ class Arm(Group):
 
     @property
     def schemes(self) -> list[str]:
-        """That of the arm, or those of its jobs."""
+        """Schemes of the arm, or of its jobs."""
         return [self.scheme] if self.scheme else [one.scheme for one in singly(self.jobs)]
 
     @model_validator(mode="after")

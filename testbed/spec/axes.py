@@ -1,5 +1,5 @@
-"""Which fields of a spec are swept: where the schema takes one value, a list or a range (:mod:`testbed.spec.ranges`)
-stands.
+"""Axes: fields of a spec that are swept, because a list or a range (:mod:`testbed.spec.ranges`) stands where the schema
+takes one value.
 
 A field that takes a list anyway, such as ``batch`` or the ``ina=[...]`` of a topology, keeps its meaning; of a number
 for each item, such as ``batch``, a range is short for the list. In an expression such as ``star(hosts=[2,4])`` the
@@ -32,7 +32,8 @@ Plain: TypeAlias = int | float | str | bool | None
 FIXED = frozenset(
     {"name", "kind", "label", "lab", *LAB_OPTIONS, "repeats", "retries", "quiet", "where", "warmup", "jobs"}
 )
-"""What names things, what one run has one of, what says how to sweep and how to evaluate, and lists of jobs."""
+"""Fields that are never swept: names of things, what one run has one of, what says how to sweep and how to evaluate,
+and lists of jobs."""
 PERTURB = "perturb"
 EXPRESSIONS: dict[str, Callable[[str], Sequence[Any]]] = {
     "topology": topologies.parameters_named,
@@ -43,7 +44,7 @@ EXPRESSIONS: dict[str, Callable[[str], Sequence[Any]]] = {
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a swept field: as it is written, and in base units."""
+    """A value of a swept field: as it is written, and in base units."""
 
     written: Any
     plain: Plain
@@ -54,17 +55,17 @@ class Value:
 
 @dataclass(frozen=True)
 class Axis:
-    """A swept field. ``name`` is what conditions and results call it; the same in all arms that have it."""
+    """A swept field. ``name`` is used by conditions and results; it is the same in all arms that have it."""
 
     name: str
     path: Path
     values: tuple[Value, ...]
     argument: str = ""
-    """Of the expression at ``path``, the parameter that is swept."""
+    """Parameter of the expression at ``path`` that is swept."""
 
     @property
     def arm(self) -> int | None:
-        """The number of the arm that it is in, None where it is of the whole experiment."""
+        """Number of the arm that it is in, None where it is of the whole experiment."""
         return int(self.path[1]) if self.path[0] == "arms" else None
 
     def put(self, settings: Any, value: Value) -> None:
@@ -84,7 +85,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: the group that has the field, the field's key there, and the way through the settings.
+    """Place of a value: the group that has the field, the field's key there, and the way through the settings.
 
     ``inner`` is the key in a field that maps keys to values; ``schema`` the way with the kinds that pydantic puts in.
     """
@@ -96,7 +97,7 @@ class Place:
     inner: tuple[Any, ...] = ()
 
     def check(self, written: Any) -> Plain:
-        """The value in base units.
+        """Check a value, and return it in base units.
 
         Raises:
             ValidationError: the schema refuses it.
@@ -110,7 +111,7 @@ class Place:
 
 
 class Finder:
-    """Looks for swept fields; mistakes are gathered in ``problems``.
+    """Finder of swept fields; mistakes are gathered in ``problems``.
 
     Args:
         name: what errors call the spec.
@@ -123,7 +124,7 @@ class Finder:
         self.problems: list[SpecError] = []
 
     def find(self, settings: dict[object, object]) -> list[Axis]:
-        """The swept fields, in the order written; ranges that are short for a list are replaced by it in
+        """Find the swept fields, in the order written; ranges that are short for a list are replaced by it in
         ``settings``."""
         return list(self._group(Spec, settings, (), ()))
 
@@ -137,7 +138,7 @@ class Finder:
                 yield from self._group(group.others, settings[key], (*path, key), (*schema, key))
 
     def _field(self, where: Place, annotation: Any, settings: Any) -> Iterator[Axis]:
-        """``settings`` is what holds the value."""
+        """Yield the axes in a field; ``settings`` is what holds the value."""
         key = where.path[-1]
         value, kinds = settings[key], list(_kinds(annotation))
         listed = any(get_origin(kind) in (list, tuple) for kind in kinds)
@@ -163,7 +164,7 @@ class Finder:
             yield from self._expression(where, value)
 
     def _inside(self, groups: Sequence[type[Group]], value: dict[Any, Any], path: Path, schema: Path) -> Iterator[Axis]:
-        """In a group that may be of several kinds."""
+        """Yield the axes in a group that may be of several kinds."""
         if len(groups) == 1:
             yield from self._group(groups[0], value, path, schema)
             return
@@ -184,7 +185,7 @@ class Finder:
         yield from self._checked(Axis(_named(where.path), where.path, tuple(found)))
 
     def _written(self, where: Place, value: list[Any] | str) -> list[Any]:
-        """A range's values; or a list's items, and the values of those that are ranges."""
+        """Values of a range; or a list's items, and the values of those that are ranges."""
         if value == []:
             self._refuse(where.path, SpecError("an empty list", fix="give at least one value"))
         found: list[Any] = []
@@ -196,7 +197,7 @@ class Finder:
         return found
 
     def _list(self, where: Place, settings: Any) -> None:
-        """A list of numbers, or one number: ranges in it are short for their values."""
+        """Replace ranges in a list of numbers, or in place of one number, by their values."""
         key = where.path[-1]
         items = settings[key] if isinstance(settings[key], list) else [settings[key]]
         if any(map(ranges.is_range, items)):
@@ -217,7 +218,7 @@ class Finder:
                 yield from self._argument(where, key, value)
 
     def _parameters(self, field: str, name: str) -> Sequence[Any]:
-        """Those of a topology or scheme; none where there is no such one, which is said when it is built."""
+        """Parameters of a topology or scheme; empty where there is no such one, which is said when it is built."""
         path = f"{self._folder}/{name}" if is_in_file(name) and not FilePath(name).is_absolute() else name
         try:
             return EXPRESSIONS[field](path)
@@ -239,7 +240,7 @@ class Finder:
         yield from self._checked(Axis(f"{_named(where.path)}.{key}", where.path, tuple(found), key))
 
     def _checked(self, axis: Axis) -> Iterator[Axis]:
-        """The axis, if no value is there twice and one is there at all."""
+        """Yield the axis, if no value is there twice and one is there at all."""
         first: dict[tuple[type, Plain], Value] = {}
         for value in axis.values:
             same = first.setdefault((bool if isinstance(value.plain, bool) else object, value.plain), value)
@@ -257,7 +258,7 @@ class Finder:
 
 
 def _named(path: Path) -> str:
-    """What a field is called: its path; of an arm's, without the arm's number."""
+    """Name of a field: its path; in an arm, without the arm's number."""
     if path[0] != "arms":
         return ".".join(map(str, path))
     inside = path[2:]
@@ -265,7 +266,7 @@ def _named(path: Path) -> str:
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """The types that an annotation allows."""
+    """Yield the types that an annotation allows."""
     if get_origin(annotation) is Annotated:
         yield from _kinds(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, UnionType):
@@ -277,7 +278,7 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 
 @cache
 def _only(group: type[Group], key: str) -> type[Group]:
-    """A group that has that key and no other."""
+    """Make a group that has that key and no other."""
     name = _attribute(group, key)
     field = group.model_fields[name]
     made: type[Group] = create_model("Swept", __base__=Group, **{name: (field.annotation, field)})  # type: ignore[call-overload]
@@ -289,7 +290,7 @@ def _attribute(group: type[Group], key: str) -> str:
 
 
 def _text(written: Any) -> str:
-    """A value as YAML would have it on one line."""
+    """Write a value as YAML would have it on one line."""
     if isinstance(written, Mapping):
         return f"{{{', '.join(f'{_text(key)}: {_text(value)}' for key, value in written.items())}}}"
     if isinstance(written, list):

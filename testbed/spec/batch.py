@@ -11,20 +11,21 @@ from testbed.base.groups import Group, Line, Number, Rate, Size, Time, Whole, li
 from testbed.spec.links import Links
 
 MOST_UPDATES = 5_000
-"""Ordering compares all that wait with each other, so time grows with the square of their number."""
+"""The most updates of a batch. Ordering compares all that wait with each other, so time grows with the square of their
+number."""
 LARGEST_BYTES = 1 << 20
-"""A batch of that many updates has a third of it."""
+"""The most bytes of a file: a batch of :data:`MOST_UPDATES` has a third of it."""
 
 
 def _not_too_many(value: object) -> object:
-    """Before they are looked at one by one."""
+    """Refuse too long a list before its updates are looked at one by one."""
     if isinstance(value, list) and len(value) > MOST_UPDATES:
         raise refuse(f"a batch of {len(value):,} updates", f"give at most {MOST_UPDATES:,}")
     return value
 
 
 def _in_order(value: object, read: ValidatorFunctionWrapHandler) -> dict[float, int]:
-    """By moment."""
+    """Sort rates by moment."""
     found: dict[float, int] = read(value)
     if isinstance(value, dict) and len(found) < len(value):
         raise refuse("two rates from the same moment on", "keep one of them")
@@ -38,37 +39,38 @@ Hosts = Annotated[list[Line], BeforeValidator(listed)]
 
 
 class LinkRates(Group):
-    """What the network leaves of some links, by direction."""
+    """Rates that the network leaves of some links, by direction."""
 
     out: Steps | None = Field(None, examples=["{0 s: 10 Mbit/s}"])
-    """Away from the host. Each rate holds from its moment on. Before the first of them the link has its whole rate."""
+    """Rates away from the host. Each rate holds from its moment on. Before the first of them the link has its whole
+    rate."""
     into: Steps | None = Field(None, alias="in", examples=["{0 s: 10 Mbit/s}"])
-    """Towards the host."""
+    """Rates towards the host."""
 
 
 class UpdateEntry(Group):
-    """One update."""
+    """An update."""
 
     worker: Line = Field(examples=["h0"])
     """The host that has it."""
     sizes_bytes: Annotated[list[Size], BeforeValidator(listed), Field(min_length=1)] = Field(
         alias="size", examples=["12.5 MB"]
     )
-    """Its bytes. With several servers, one size is divided evenly; a list says the bytes for each of them."""
+    """Bytes of the update. With several servers, one size is divided evenly; a list says the bytes for each of them."""
     version: Whole | None = Field(None, examples=["6"])
     """The version of the weights that it was computed on. The default is that of the batch."""
     norm: Number | None = Field(None, ge=0, examples=["2"])
-    """Its Euclidean norm. A ``divergence_bound`` that is a number needs it."""
+    """Euclidean norm of the update. A ``divergence_bound`` that is a number needs it."""
     ready_s: Time = Field(0.0, alias="ready")
-    """When it can be sent."""
+    """Time at which it can be sent."""
 
 
 LONGEST_NUMBER = 9
-"""Digits of a number of updates."""
+"""The most digits of a number of updates."""
 
 
 def _bound(value: object) -> object:
-    """``9``, or ``20 updates``."""
+    """Read a bound: ``9``, or ``20 updates``."""
     words = value.split() if isinstance(value, str) else []
     if words[1:] == ["updates"] and words[0].isdecimal() and len(words[0]) <= LONGEST_NUMBER:
         return InUpdates(updates=int(words[0]))
@@ -81,7 +83,7 @@ class InUpdates(Group):
     """A bound in numbers of updates."""
 
     updates: Whole = Field(ge=1)
-    """So many."""
+    """Number of updates."""
 
 
 class BatchFile(Group):
@@ -92,7 +94,7 @@ class BatchFile(Group):
     links: Links = Field(examples=["{rate: 100 Mbit/s}"])
     """The rates of its links. Other settings of links do not change a schedule, and are refused."""
     rates: dict[Line, LinkRates] = Field({}, examples=["{h0: {out: {0 s: 10 Mbit/s}}}"])
-    """What is left of some links, by host or NIC (``h0``, ``h0:eth1``)."""
+    """Rates that are left of some links, by host or NIC (``h0``, ``h0:eth1``)."""
     servers: Hosts = Field(alias="server", min_length=1, examples=["h5"])
     """The host that has the model, or a list of those that have a shard of it each."""
     aggregators: Hosts = Field([], examples=["[h4]"])
@@ -104,7 +106,7 @@ class BatchFile(Group):
     delay_bound: Whole | None = Field(None, ge=1, examples=["5"])
     """The largest delay of an update, as eq. 9 counts it. By default there is none."""
     version: Whole = Field(0, ge=0)
-    """How many updates are committed before this batch."""
+    """Number of updates that are committed before this batch."""
     momentum: Number = Field(0.0, ge=0, lt=1)
     """The momentum of the optimiser. With momentum, a sum of updates has twice their bytes."""
     history: Number = Field(0.0, ge=0)
@@ -119,7 +121,7 @@ class BatchFile(Group):
     updates: Annotated[list[UpdateEntry], BeforeValidator(_not_too_many)] = Field(
         min_length=1, examples=["[{worker: h0, size: 12.5 MB}]"]
     )
-    """Those that wait, in any order. A worker has one at most."""
+    """Updates that wait, in any order. A worker has one at most."""
 
     @property
     def most_updates(self) -> int | None:

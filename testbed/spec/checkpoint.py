@@ -22,5 +22,5 @@ class Checkpoint(Group):
 
     @property
     def title(self) -> str:
-        """How an arm without a label calls it."""
+        """Text for an arm without a label."""
         return f"a checkpoint every {self.every}" + ("" if self.spread is None else f", spread {self.spread}")

@@ -1,4 +1,4 @@
-"""Turning pydantic's errors into ours: which key, which value, what is allowed, what mends it."""
+"""Errors of pydantic turned into ours: which key, which value, what is allowed, what mends it."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ _EXPECTED = {
     "dict_type": "keys and values",
     "model_type": "keys and values",
 }
-"""What a value should have been, by pydantic's type of error."""
+"""Words for a value that is missing, by pydantic's type of error."""
 
 
 _UNIONS: dict[str, Mapping[str, type[Group]]] = {"workload": KINDS, "perturb": PERTURBATIONS, "repeats": REPEATS}
-"""By key, the groups that may be there and the word that each one's ``kind`` has."""
+"""Groups that may be at a key, by the word that each one's ``kind`` has."""
 _TAGS = {tag(kind): group for union in _UNIONS.values() for kind, group in union.items()}
-"""What pydantic puts into a mistake's path after such a key: the kind by which the rest is to be read."""
+"""Groups by the tag that pydantic puts into a mistake's path after such a key: the kind by which the rest is to be
+read."""
 _WRONG_KIND = "union_tag_invalid"
 _KEY = "[key]"
-"""What pydantic puts after a key of a mapping that is wrong itself."""
+"""Word that pydantic puts after a key of a mapping that is wrong itself."""
 
 ANY_TEXT = "'text'"
-"""An example of text of which no other is known."""
+"""Example of a text of which no other example is known."""
 MOST_SHOWN = 8
-"""So many mistakes are listed; with more, the file is probably something else than a spec."""
+"""The most mistakes that are listed; with more, the file is probably something else than a spec."""
 
 
 def explain(
@@ -56,7 +57,7 @@ def explain(
     at: Path = (),
     root: type[Group] = Spec,
 ) -> list[SpecError]:
-    """The errors, each as a SpecError.
+    """Convert the errors, each to a SpecError.
 
     Args:
         name: what the spec is called.
@@ -74,14 +75,14 @@ def explain(
 
 
 def place(path: Path, name: str, overridden: Sequence[Path] = ()) -> str:
-    """``spec.yaml: links.rate``, or ``--set: links.rate`` where that gave the value."""
+    """Say where a value came from: ``spec.yaml: links.rate``, or ``--set: links.rate`` where that gave the value."""
     path = tuple(key for key in path if key not in _TAGS)
     source = "--set" if any(path[: len(given)] == given for given in overridden) else name
     return f"{source}: {'.'.join(map(str, path))}" if path else source
 
 
 def together(errors: Sequence[SpecError]) -> SpecError:
-    """One error that lists them, or the first of them and how many more there are."""
+    """Make one error that lists all, or the first of them and how many more there are."""
     if len(errors) == 1:
         return errors[0]
     return SpecError(shortened([str(error) for error in errors], MOST_SHOWN, "\n", "more mistakes"))
@@ -126,7 +127,7 @@ def _describe(item: Any, path: Path, schema: _Schema) -> tuple[str, str]:
 
 
 def _read_as(value: object) -> tuple[str, str] | None:
-    """What YAML takes an unquoted word for, and the word in quotes; None of a value that no single word gives.
+    """Say what YAML takes an unquoted word for, and give the word in quotes; None of a value that no single word gives.
 
     YAML 1.1 reads ``no`` and ``off`` as false, and ``yes`` and ``on`` as true.
     """
@@ -138,7 +139,7 @@ def _read_as(value: object) -> tuple[str, str] | None:
 
 
 def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:
-    """A key that no kind has, or one that only others have."""
+    """Describe a key that no kind has, or one that only others have."""
     *group, key = path
     others = [kind for kind, fields in _union(path).items() if key in _keys(fields)]
     if group and group[-1] in _TAGS and others:
@@ -147,7 +148,7 @@ def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:
 
 
 def _not_other(path: Path, schema: _Schema) -> tuple[str, str]:
-    """A key that no group has, and whose value has no keys either."""
+    """Describe a key that no group has, and whose value has no keys either."""
     key = str(path[-1])
     meant = nearest(key, schema.keys(path[:-1]))
     if meant.startswith("did you mean"):
@@ -158,7 +159,7 @@ def _not_other(path: Path, schema: _Schema) -> tuple[str, str]:
 
 
 def _union(path: Path) -> Mapping[str, type[Group]]:
-    """The kinds that are possible at ``path``."""
+    """Kinds that are possible at ``path``."""
     return next((_UNIONS[key] for key in reversed(path) if isinstance(key, str) and key in _UNIONS), {})
 
 
@@ -172,7 +173,7 @@ _LIMITS = {
 
 
 def known_keys(path: Path) -> list[str]:
-    """The keys that the group at ``path`` of a spec may hold."""
+    """Keys that the group at ``path`` of a spec may hold."""
     return _Schema(Spec).keys(path)
 
 
@@ -182,17 +183,17 @@ def _keys(group: type[Group]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Schema:
-    """What a file may hold, whose keys are those of ``root``."""
+    """Schema of a file whose keys are those of ``root``."""
 
     root: type[Group]
 
     def keys(self, path: Path) -> list[str]:
-        """Those that the group at ``path`` may hold."""
+        """Keys that the group at ``path`` may hold."""
         group = self.group(path)
         return _keys(group) if group else []
 
     def group(self, path: Path) -> type[Group] | None:
-        """The group at ``path``, None where there is none."""
+        """Find the group at ``path``, None where there is none."""
         group: type[Group] | None = self.root
         keys = iter(path)
         for key in keys:
@@ -207,7 +208,7 @@ class _Schema:
         return group
 
     def field(self, path: Path) -> Any:
-        """The field whose value is at ``path``, None where no group has it."""
+        """Find the field whose value is at ``path``, None where no group has it."""
         words = [key for key in path if isinstance(key, str)]
         group = self.group(tuple(words[:-1]))
         return field_of(group, words[-1]) if group else None
@@ -218,7 +219,7 @@ class _Schema:
         return group is not None and group.others is not None and field_of(group, str(path[-1])) is None
 
     def example(self, path: Path) -> str:
-        """How to write what is at ``path``."""
+        """Write an example of what is at ``path``."""
         if isinstance(path[-1], int):
             return self.example(path[:-1]).strip("[]")
         field = self.field(path)
@@ -239,18 +240,18 @@ class _Schema:
 
 
 def _groups(field: Any) -> Iterator[type[Group]]:
-    """Those that a field's value may be."""
+    """Groups that a field's value may be."""
     kinds = [field.annotation, *get_args(field.annotation)]
     return (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Group))
 
 
 def field_of(group: type[Group], key: str) -> Any:
-    """The field that a key of a spec is, None where there is none."""
+    """Find the field that a key of a spec is, None where there is none."""
     return next((field for name, field in group.model_fields.items() if key in (field.alias, name)), None)
 
 
 def _words(field: Any) -> list[str]:
-    """Those that a field's value is one of."""
+    """Words of which a field's value is one."""
     kinds = [field.annotation, *get_args(field.annotation)]
     return [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
 

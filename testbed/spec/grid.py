@@ -1,4 +1,5 @@
-"""From settings with swept fields to cells: every point at which every arm is measured, each with a whole spec.
+"""Cells of an experiment, from settings with swept fields: every point at which every arm is measured, each with a
+whole spec.
 
 Fields outside of arms give the grid. A field inside of an arm makes variants of that arm alone; where arms sweep a
 field of the same name, such as ``hosts`` of their topologies, they meet at equal values.
@@ -26,21 +27,21 @@ from testbed.spec.model import Spec
 from testbed.spec.where import Condition, condition, unit_of
 
 MOST_CELLS = 20_000
-"""Points times arms times batches, before conditions: all are looked at before the first trial runs."""
+"""The most cells, points times arms times batches, before conditions: all are looked at before the first trial runs."""
 MOST_TRIALS = 10_000
-"""At ten seconds each, more than a day."""
+"""The most trials of an experiment. At ten seconds each, more than a day."""
 ENOUGH = 100
-"""Points to look at once a mistake is found, to know whether it is one of all points."""
+"""Number of points to look at once a mistake is found, to know whether it is one of all points."""
 BATCH, LABEL = "workload.batch", "label"
-"""What conditions may name besides swept fields."""
+"""Names that conditions may use besides those of swept fields."""
 Assignment = tuple[Value, ...]
 _SHORT = re.compile(r"[^.]+(\.\d+)*$")
-"""The last word of a field's name, with the number of which it is: ``pace.16``."""
+"""Pattern of the last word of a field's name, with the number of which it is: ``pace.16``."""
 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One arm at one point with one batch size: what is measured ``repeats`` times.
+    """An arm at one point with one batch size: what is measured ``repeats`` times.
 
     Attributes:
         spec: the whole spec at this point, but for fields that the arm itself sweeps. Its links have the arm's rate.
@@ -80,7 +81,7 @@ class Grid:
 
     @property
     def values(self) -> dict[str, list[Plain]]:
-        """By name, the values of each swept field in base units, in the order written."""
+        """Values of each swept field in base units, by name, in the order written."""
         found: dict[str, dict[Plain, None]] = {}
         for axis in self.axes:
             found.setdefault(axis.name, {}).update({value.plain: None for value in axis.values})
@@ -88,12 +89,12 @@ class Grid:
 
 
 def point_text(written: Mapping[str, str]) -> str:
-    """Values by the last words of their fields' names, or by the whole names where these are the same."""
+    """Join values with the last words of their fields' names, or with the whole names where these are the same."""
     return ", ".join(point_words(written, "="))
 
 
 def point_words(written: Mapping[str, str], between: str = "") -> list[str]:
-    """The same one by one."""
+    """List the words of :func:`point_text`, one by one."""
     short = [_SHORT.search(name)[0] for name in written]  # type: ignore[index]  # it matches every name
     names = short if len(set(short)) == len(short) else list(written)
     return [f"{name}{between}{value}" for name, value in zip(names, written.values(), strict=True)]
@@ -123,7 +124,7 @@ def _with_rate_of(arm: Arm, spec: Spec) -> Spec:
 
 
 def at_point(error: SpecError, at: str) -> SpecError:
-    """The error with the point at which it is, if there is one."""
+    """Add to an error the point at which it is, if there is one."""
     if not at:
         return error
     return SpecError(f"{error.problem} (at {at})", fix=f"{error.fix}; or leave such points out with where")
@@ -181,7 +182,7 @@ class _Grid:
         return Grid(tuple(cells), tuple(self._axes), specs[0])
 
     def _spec(self, values: Assignment) -> Spec | None:
-        """The spec at one point; every arm's own fields have their first values."""
+        """Make the spec at one point; every arm's own fields have their first values."""
         settings = deepcopy(self._settings) if self._axes else self._settings
         for axis, value in zip(self._shared, values, strict=True):
             axis.put(settings, value)
@@ -200,7 +201,8 @@ class _Grid:
         return spec.model_copy(update={"arms": arms}) if self._axes else spec
 
     def _labelled(self, arm: Arm, number: int) -> Arm:
-        """An arm that sweeps its network, scheme or rate has one title at all points: network and scheme as written."""
+        """Give an arm that sweeps its network, scheme or rate one title at all points: network and scheme as
+        written."""
         written = self._settings["arms"][number]  # type: ignore[index]  # it has axes, so it is there
         scheme, topology, rate = (
             re.sub(r",\s+", ",", " ".join(str(written.get(key, "")).replace("'", "").split()))
@@ -230,7 +232,7 @@ class _Grid:
                     yield PlannedCell(specs[arm.rate_bps], arm, number, batch, plain, written, labels[number])
 
     def _variants(self, spec: Spec, number: int) -> list[tuple[Arm, list[tuple[Axis, Value]]]]:
-        """An arm at each point of its own fields."""
+        """Make an arm at each point of its own fields."""
         own = self._own[number]
         if not own:
             return [(spec.arms[number], [])]
@@ -250,7 +252,7 @@ class _Grid:
         return found
 
     def _conditions(self) -> list[Condition]:
-        """Those that can be read; what is no text is left to the schema."""
+        """Conditions that can be read; what is no text is left to the schema."""
         known = list(dict.fromkeys([*(axis.name for axis in self._axes), BATCH, LABEL]))
         units = {axis.name: unit for axis in self._axes if (unit := unit_of(axis.values[0].written))}
         units = {} if self._has_begun else units
@@ -285,7 +287,7 @@ class _Grid:
             noted.count += 1
 
     def _told(self) -> list[SpecError]:
-        """The mistakes; one that is made at some points only says at which."""
+        """Errors of all mistakes; one that is made at some points only says at which."""
         return [
             at_point(noted.error, noted.at) if noted.count < self._checked else noted.error
             for noted in self._problems.values()
@@ -316,7 +318,8 @@ class _Grid:
             )
 
     def _check_own_rates(self, cells: Sequence[PlannedCell]) -> None:
-        """An arm with a rate of its own would be measured again at each of the links' rates, and be the same."""
+        """Refuse an arm with a rate of its own if the links' rate is swept: it would be measured again at each of the
+        rates, and be the same."""
         if not any(axis.name == "links.rate" for axis in self._shared):
             return
         for number in sorted({cell.number for cell in cells if cell.arm.rate_bps is not None}):

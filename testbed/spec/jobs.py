@@ -17,7 +17,7 @@ from testbed.spec.workload.base import Batch
 
 
 def counted_or_named(value: object) -> object:
-    """A number of hosts, or names of hosts."""
+    """Check a number of hosts, or names of hosts."""
     if isinstance(value, list):
         names = [one for one in value if isinstance(one, str)]
         if len(names) == len(value) and value:
@@ -63,7 +63,7 @@ class JobKeys(Group):
     """The number of jobs like this one. They are called ``a-1``, ``a-2`` and so on."""
 
     def each(self) -> Iterator[JobKeys]:
-        """The jobs that its copies are, each with its own name."""
+        """Yield the jobs that its copies are, each with its own name."""
         if self.copies == 1:
             yield self
             return
@@ -72,8 +72,8 @@ class JobKeys(Group):
 
 
 def singly(jobs: Sequence[JobKeys]) -> list[JobKeys]:
-    """All jobs, with copies one by one, in the order in which they are submitted; those that are submitted at the same
-    time in the order given."""
+    """List all jobs, with copies one by one, in the order in which they are submitted; those that are submitted at the
+    same time in the order given."""
     return sorted((one for job in jobs for one in job.each()), key=lambda one: one.start_s)
 
 

@@ -38,7 +38,7 @@ def _quantity(unit: units.Unit) -> Json:
 
 
 def _any_of(*options: Json) -> Json:
-    """What one of these allows, each once."""
+    """Combine schemas: what one of these allows, each once."""
     each = [one for option in options for one in (option["anyOf"] if [*option] == ["anyOf"] else [option])]
     found = [one for i, one in enumerate(each) if one not in each[:i]]
     return found[0] if len(found) == 1 else {"anyOf": found}
@@ -62,7 +62,7 @@ MARKERS: tuple[tuple[Any, Json], ...] = (
     (text.SchemeText, TEXT),
     (circuit_values.Tuples, {}),
 )
-"""What a type allows whose values are written otherwise than pydantic's type says; it is told by its validator."""
+"""Schemas of types whose values are written otherwise than pydantic's type says; a type is told by its validator."""
 BESIDE: tuple[tuple[Any, Json], ...] = (
     (compute.mode_alone, {"enum": list(get_args(compute.ComputeTime.model_fields["mode"].annotation))}),
     (text.nothing, {"enum": [0, "0"]}),
@@ -72,7 +72,7 @@ BESIDE: tuple[tuple[Any, Json], ...] = (
     (circuit_values.flipped, TEXT),
     (perturb.named, {"enum": list(perturb.NAMED)}),
 )
-"""What a validator takes besides what stands behind it."""
+"""Schemas of what a validator takes besides what stands behind it."""
 LIMITS = {
     annotated_types.Ge: ("ge", "minimum"),
     annotated_types.Gt: ("gt", "exclusiveMinimum"),
@@ -95,13 +95,13 @@ def schema() -> Json:
 
 
 class _Walk:
-    """Makes the schema of each group of keys once."""
+    """Walk over the types, which makes the schema of each group of keys once."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Json] = {}
 
     def group(self, group: type[Group], swept: bool) -> Json:
-        """The keys of a group; with ``swept``, a list or a range may stand for one value."""
+        """Make the schema of a group of keys; with ``swept``, a list or a range may stand for one value."""
         types, told = hints(group), keys(group)
         properties = {
             key.name: self._key(key, field, types[name], swept and key.name not in FIXED)
@@ -127,7 +127,7 @@ class _Walk:
         return {"description": f"{key.text}{default}", **(_swept(allowed, hint) if swept else allowed), **examples}
 
     def _value(self, hint: Any, swept: bool) -> Json:
-        """What a type allows in a spec."""
+        """Make the schema of a type: what it allows in a spec."""
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
             return self._annotated(arguments, swept)
@@ -168,7 +168,7 @@ class _Walk:
 
 
 def _swept(allowed: Json, hint: Any) -> Json:
-    """With a list or a range in place of one value, as :class:`testbed.spec.axes.Finder` finds them."""
+    """Allow a list or a range in place of one value, as :class:`testbed.spec.axes.Finder` finds them."""
     kinds = list(_kinds(hint))
     numbers = {int, float} & {*kinds, *(item for kind in kinds if get_origin(kind) is list for item in _items(kind))}
     span = [RANGE] if numbers else []
@@ -189,7 +189,7 @@ def _items(kind: Any) -> Iterator[Any]:
 
 
 def _kinds(hint: Any) -> Iterator[Any]:
-    """The types that one allows."""
+    """Yield the types that a type allows."""
     if get_origin(hint) is Annotated:
         yield from _kinds(get_args(hint)[0])
     elif get_origin(hint) in (Union, UnionType):
@@ -209,7 +209,7 @@ def _beside(metadata: list[Any], *aside: Any) -> list[Json]:
 
 
 def _limited(allowed: Json, metadata: list[Any]) -> Json:
-    """With limits of numbers, and of lengths; those of quantities, which are text, are left to ``plan``."""
+    """Add limits of numbers, and of lengths; those of quantities, which are text, are left to ``plan``."""
     kind = allowed.get("type")
     flat = [inner for one in metadata for inner in (one.metadata if isinstance(one, FieldInfo) else [one])]
     found: Json = {}

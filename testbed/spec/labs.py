@@ -1,4 +1,4 @@
-"""Which labs a spec may name, and the settings of each."""
+"""Labs that a spec may name, and the settings of each."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Ecn(Group):
 
 
 def marking(value: object) -> object:
-    """``true`` for all defaults, ``false`` for no marking."""
+    """Convert ``true`` to all defaults, and ``false`` to no marking."""
     return ({} if value else None) if isinstance(value, bool) else value
 
 
@@ -84,7 +84,7 @@ class Links(Group):
 
     @property
     def own(self) -> Mapping[str, OwnLinks]:
-        """By target, the links that are not like all others."""
+        """Links that are not like all others, by target."""
         return self.__pydantic_extra__ or {}
 
     @model_validator(mode="after")
@@ -109,6 +109,6 @@ class Links(Group):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """``ecn`` is left out where nobody asked for it: trials that ran before there was such a key stay the same."""
+        """Leave ``ecn`` out where nobody asked for it: trials that ran before there was such a key stay the same."""
         found: dict[str, Any] = dump(self)
         return {key: value for key, value in found.items() if key != "ecn" or value is not None}

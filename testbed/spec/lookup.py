@@ -1,4 +1,4 @@
-"""What there is at a place of a spec, for a person who asks: ``testbed spec workload.compute``."""
+"""Answers of ``testbed spec workload.compute``: what there is at a place of a spec, for a person who asks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from testbed.spec.perturb import NAMED
 from testbed.spec.reference import WHOLE, Key, Section, about, inner_of, keys, sections
 
 MOST_MEANT = 3
-"""So many keys are suggested."""
+"""The most keys that are suggested."""
 GROUP = "of keys"
-"""How the words for a group of keys, or for a list of groups, end."""
+"""End of the words for a group of keys, or for a list of groups."""
 CLOSE = 0.75
-"""How alike a suggestion is, from 0 to 1."""
+"""Similarity from which a key is suggested, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Shown:
         return "\n".join(lines).replace("`", "")
 
     def path(self, key: Key) -> str:
-        """A key's whole name."""
+        """Whole name of a key."""
         return f"{self.place}.{key.name}".strip(".")
 
     def as_json(self) -> list[dict[str, str]]:
@@ -53,7 +53,7 @@ class Shown:
 
 
 def shown(asked: str = "") -> list[Shown]:
-    """What there is at a place, and below it; empty for all.
+    """Look up what there is at a place, and below it; empty for all.
 
     Args:
         asked: keys with dots between them, such as ``workload.compute.mode``. Numbers of list entries count nothing.
@@ -84,7 +84,7 @@ def shown(asked: str = "") -> list[Shown]:
 
 
 def named_settings() -> dict[str, str]:
-    """By name, the group of keys that a named setting of ``perturb`` stands for, as a spec would have it."""
+    """Groups of keys that named settings of ``perturb`` stand for, by name, as a spec would have them."""
     return {name: yaml.safe_dump(one, default_flow_style=True, width=10**6).strip() for name, one in NAMED.items()}
 
 
@@ -99,7 +99,7 @@ def _shown(section: Section) -> Shown:
 
 
 def _within(holders: list[Section], word: str, asked: str) -> list[Section]:
-    """The groups of keys at a key, or those of a kind.
+    """Find the groups of keys at a key, or those of a kind.
 
     Raises:
         UsageError: none of the groups has that key, nor is of that kind.
@@ -114,7 +114,7 @@ def _within(holders: list[Section], word: str, asked: str) -> list[Section]:
 
 
 def _meant(asked: str) -> str:
-    """The keys that end alike, or are written alike."""
+    """Find keys that end alike, or are written alike."""
     known = list(dict.fromkeys(_paths()))
     last = asked.rpartition(".")[2]
     alike = [path for path in known if path.rpartition(".")[2] == last] or get_close_matches(
@@ -127,7 +127,7 @@ def _meant(asked: str) -> str:
 
 
 def _paths() -> Iterator[str]:
-    """Every key, kind and named setting, as it may be asked for."""
+    """Yield every key, kind and named setting, as it may be asked for."""
     for section in sections():
         if section.kind:
             yield f"{section.place}.{section.kind}"

@@ -34,11 +34,11 @@ from testbed.spec.workload.kinds import AnyWorkload
 MOST_CONDITIONS = 50
 MOST_RETRIES = 20
 LONGEST_NAME = 60
-"""Characters of an experiment's name."""
+"""The most characters of an experiment's name."""
 
 
 class _Head(Group):
-    """What comes before a lab's settings."""
+    """Keys that come before a lab's settings."""
 
     name: str = Field(
         pattern=f"^{NAME}$",
@@ -124,7 +124,7 @@ class Spec(_WithLabs):
     @model_validator(mode="wrap")
     @classmethod
     def _with_workloads_of_jobs(cls, settings: Any, handler: ModelWrapValidatorHandler[Spec]) -> Spec:
-        """A job's model and batch go into the workload as it is written: what is not written depends on them."""
+        """Put a job's model and batch into the workload as it is written: what is not written depends on them."""
         spec = handler(settings)
         written = settings.get("workload") if isinstance(settings, dict) else None
         for job in (job for arm in spec.arms for job in arm.jobs):
@@ -135,7 +135,7 @@ class Spec(_WithLabs):
         return spec
 
     def workload_of(self, job: JobKeys) -> AnyWorkload:
-        """What a job's workers do."""
+        """Workload of a job's workers."""
         return self._of_jobs.get((job.model, job.batch), self.workload)
 
     def _check_jobs(self, number: int, arm: Arm) -> None:
@@ -145,17 +145,17 @@ class Spec(_WithLabs):
 
     @property
     def place(self) -> Place:
-        """Its lab."""
+        """Lab of the spec."""
         return LABS[self.lab]
 
     @property
     def lab_settings(self) -> LabOptions | None:
-        """Those of its lab; None where such a lab has none."""
+        """Settings of its lab; None where such a lab has none."""
         return getattr(self, self.lab) if self.lab in LAB_OPTIONS else None
 
     @property
     def lab_options(self) -> Any:
-        """The same as the lab takes them (:attr:`testbed.lab.place.Opening.options`)."""
+        """Settings of its lab as the lab takes them (:attr:`testbed.lab.place.Opening.options`)."""
         return self.lab_settings and self.lab_settings.made()
 
     @property
@@ -169,7 +169,7 @@ class Spec(_WithLabs):
         return set(LAB_OPTIONS) - OF_BUILT_IN - {self.lab}
 
     def rates_bps(self, arm: Arm) -> dict[str, int]:
-        """By the key that gives it, each rate in an arm's network: that of all links, and those of some."""
+        """Rates in an arm's network (bit/s), by the key that gives each: that of all links, and those of some."""
         titles = [one.title for one in self.arms]
         key = "links.rate" if arm.rate_bps is None else f"arms.{titles.index(arm.title)}.rate"
         own = {f"links.{name}.rate": one.rate_bps for name, one in self.links.own.items() if one.rate_bps is not None}
@@ -177,17 +177,17 @@ class Spec(_WithLabs):
 
     @property
     def least_repeats(self) -> int:
-        """How often every trial runs in any case."""
+        """The least number of times that every trial runs."""
         return self.repeats.least if isinstance(self.repeats, Until) else self.repeats
 
     @property
     def most_repeats(self) -> int:
-        """How often it runs at most."""
+        """The largest number of times that a trial runs."""
         return self.repeats.most if isinstance(self.repeats, Until) else self.repeats
 
     @property
     def silence_s(self) -> float:
-        """How long a node may let the others wait before it has died."""
+        """Seconds that a node may let the others wait before it counts as dead."""
         return self.timeout_s if self.failover_s is None else self.failover_s
 
     @model_validator(mode="after")

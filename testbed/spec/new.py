@@ -16,9 +16,9 @@ from testbed.spec.json_schema import TITLE, schema
 TEMPLATES = Path(__file__).with_name("templates")
 NAMES = ("quickstart", "sweep", "profile", "script", "gate")
 BESIDE = {"script": ("train.py",)}
-"""By template, the files that it needs beside it."""
+"""Files that a template needs beside it, by template."""
 SCHEMA = "testbed.schema.json"
-"""Offline, an editor's schema has to be a file: a spec names it by its way from there."""
+"""Name of the schema's file. Offline, an editor's schema has to be a file: a spec names it by its way from there."""
 HEAD = f"# yaml-language-server: $schema=./{SCHEMA}\n"
 
 

@@ -16,7 +16,7 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Group, Number, Rate, Size, Time, Whole, refuse
 
 QUANTITIES = {"_bytes": Size, "_bps": Rate, "_s": Time}
-"""By the end of a field's name."""
+"""Types of quantities, by the end of a field's name."""
 PLAIN = {
     str: Annotated[str, Field(min_length=1)],
     int: Whole,

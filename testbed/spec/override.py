@@ -9,12 +9,12 @@ from testbed.spec.yaml import parse_value
 
 Key = str | int
 LONGEST = 10_000
-"""Characters of all changes: a run's ``spec.yaml`` repeats them."""
+"""The most characters of all changes: a run's ``spec.yaml`` repeats them."""
 EXAMPLE = "--set workload.iterations=5 or --set arms.0.scheme=ring"
 
 
 def apply(settings: dict[object, object], overrides: Sequence[str]) -> list[tuple[Key, ...]]:
-    """Change ``settings`` in place; the paths that were set, so that an error can say where a value came from.
+    """Change ``settings`` in place; return the paths that were set, so that an error can say where a value came from.
 
     A key that the spec does not know is set too, and refused with every other unknown key when the spec is checked.
 
@@ -48,7 +48,7 @@ def _apply_one(settings: dict[object, object], override: str) -> tuple[Key, ...]
 
 
 def _key(place: object, step: str, override: str, path: Sequence[Key]) -> Key:
-    """``step`` as a key of ``place``: digits index a list, and match a number key such as a batch."""
+    """Convert ``step`` to a key of ``place``: digits index a list, and match a number key such as a batch."""
     here = ".".join(str(key) for key in path)
     if isinstance(place, list):
         if not step.isdecimal() or int(step) >= len(place):

@@ -1,4 +1,4 @@
-"""What a spec may do to a trial while it runs: the list ``perturb``.
+"""The list ``perturb`` of a spec: what happens to a trial while it runs.
 
 Compute: ``straggle``, ``slow``, ``jitter``, ``trace``, ``hog``. Network: ``rates``, ``rate``, ``background``,
 ``queue``, ``impair``, ``down``, ``circuits``. Both: ``freeze``, ``kill``. Each is a file of
@@ -18,7 +18,8 @@ from testbed.perturb.registry import PERTURBATIONS
 
 
 def _contention(p1: float, p25: float, p33: float, p5: float, p10: float) -> dict[str, Any]:
-    """Shares of 10 Gbit/s for 1, 2.5, 3.3, 5 and 10: with 9, 3, 2, 1 and 0 other flows."""
+    """Make a perturbation of rates, with the probabilities of 1, 2.5, 3.3, 5 and 10 Gbit/s out of 10: with 9, 3, 2, 1
+    and 0 other flows."""
     drawn = {0.1: p1, 0.25: p25, 0.33: p33, 0.5: p5, 1.0: p10}
     return {"kind": "rates", "every": "5 s", "shares": {share: p for share, p in drawn.items() if p}}
 
@@ -35,7 +36,7 @@ NAMED: dict[str, dict[str, Any]] = {
 
 
 def named(value: object) -> object:
-    """A group in place of a name."""
+    """Replace a name by its group."""
     if isinstance(value, dict) and "kind" not in value:
         raise refuse("a group without a kind", f"add kind, one of: {', '.join(PERTURBATIONS)}")
     if not isinstance(value, str):
@@ -51,7 +52,7 @@ def _kind(value: object) -> str:
 
 
 MOST = 50
-"""Each is checked against every arm before the first runs."""
+"""The most perturbations. Each is checked against every arm before the first runs."""
 if TYPE_CHECKING:
     _One = Perturbation
 else:

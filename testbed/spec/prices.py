@@ -28,7 +28,7 @@ from testbed.topologies.prices import TOPOOPT, PortPrices, Prices
 EXAMPLE = "10 Gbit/s: {nic: 180, switch_port: 87, transceiver: 20}"
 PORT_KEYS = tuple(field.name for field in fields(PortPrices))
 OPTICS = ("panel_port", "circuit_switch_port", "look_ahead_switch")
-"""TopoOpt's, where the table says nothing of them."""
+"""Prices of optics, which are TopoOpt's where the table says nothing of them."""
 
 
 def load(path: Path) -> Prices:

@@ -16,12 +16,12 @@ from testbed.base.errors import SpecError
 
 EXAMPLES = "2..16, 2..16 step 2, 1..64 x2 or 50..200 step 50 Mbit/s"
 MOST_VALUES = 1000
-"""Of one range: nobody waits for more."""
+"""The most values of one range: nobody waits for more."""
 _LONGEST = 100  # characters
 _LARGEST = 2**63
 _NUMBER = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?"
 BEGINNING = rf"^\s*{_NUMBER}\s*[A-Za-z/%]*\s*\.\."
-"""What can only be meant as a range begins so."""
+"""Pattern of the beginning of what can only be meant as a range."""
 _RANGE = re.compile(
     rf"(?P<first>{_NUMBER})\s*\.\.\s*(?P<last>{_NUMBER})"
     rf"(?:\s+step\s+(?P<step>{_NUMBER})|\s*x\s*(?P<factor>{_NUMBER}))?(?:\s*(?P<unit>(?!(?:step|x)\b)[A-Za-z/%]+))?"
@@ -30,7 +30,7 @@ _RANGE = re.compile(
 
 @dataclass(frozen=True)
 class Range:
-    """From ``first`` on, always ``step`` more, or ``factor`` times as much, while not beyond ``last``."""
+    """A range: from ``first`` on, always ``step`` more, or ``factor`` times as much, while not beyond ``last``."""
 
     first: Decimal
     last: Decimal
@@ -50,12 +50,12 @@ class Range:
 
 
 def is_range(text: object) -> bool:
-    """Whether it can only be meant as a range, a right one or not."""
+    """Whether a value can only be meant as a range, a right one or not."""
     return isinstance(text, str) and len(text) <= _LONGEST and re.match(BEGINNING, text) is not None
 
 
 def values(text: str) -> list[int | float | str]:
-    """What a range stands for, each as it would be written by itself: a number, or text with the unit.
+    """Values of a range, each as it would be written by itself: a number, or text with the unit.
 
     Raises:
         SpecError: it cannot be read, never moves or ends, or is too long.

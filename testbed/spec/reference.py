@@ -1,4 +1,4 @@
-"""Every key that a spec may hold, as people read of it: walked from the schema, so a new key is there when it is added.
+"""Reference of every key that a spec may hold, walked from the schema, so a new key is there when it is added.
 
 ``testbed spec`` and the page ``reference/spec.md`` of the documentation show it.
 """
@@ -47,14 +47,14 @@ MARKERS = (
     (moments.When, "a moment: a time after the start, or `iteration N`"),
     (Tuples, "a list"),
 )
-"""What people call a type of the schema; it is told by its validator."""
+"""Words for types of the schema; a type is told by its validator."""
 ALSO, OTHERWISE = "also", "otherwise"
 """In a field's ``json_schema_extra``: words that it takes beside what its type says, and its default for people, where
 something before the schema gives either of them a meaning."""
 TARGET = "TARGET"
-"""Stands for keys of a group that are names of what there is, such as links."""
+"""Word that stands for keys of a group that are names of what there is, such as links."""
 LISTED = BeforeValidator(groups.listed)
-"""Where one value may stand for a list of one."""
+"""Validator that marks a place where one value may stand for a list of one."""
 PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "`true` or `false`"}
 LIMITS = {
     annotated_types.Ge: ("ge", "at least"),
@@ -108,7 +108,8 @@ WHOLE = Section("", "", Spec)
 
 
 def sections(*begin: Section) -> Iterator[Section]:
-    """Every group of keys, each at the place nearest to the top where it may be; or those of some, and below them."""
+    """Yield every group of keys, each at the place nearest to the top where it may be; or those of some, and below
+    them."""
     left = list(begin or (WHOLE,))
     found = {moments.Moment, *(one.group for one in left)}
     while left:
@@ -138,18 +139,18 @@ def keys(group: type[Group]) -> tuple[Key, ...]:
 
 
 def hints(group: type[Group]) -> dict[str, Any]:
-    """The type of each field, with what is said about it."""
+    """Find the type of each field, with what is said about it."""
     found = get_type_hints(group, include_extras=True)
     return {name: found.get(name, field.annotation) for name, field in group.model_fields.items()}
 
 
 def extra(field: FieldInfo, name: str) -> Any:
-    """What :data:`ALSO` or :data:`OTHERWISE` has for a field, None where it has nothing."""
+    """Value that a field has for :data:`ALSO` or :data:`OTHERWISE`, None where it has none."""
     return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 
 def about(group: type[Group]) -> str:
-    """What a group of keys is."""
+    """Text that says what a group of keys is."""
     return prose(getattr(group, "made_of", group).__doc__)
 
 
@@ -162,7 +163,7 @@ def _key(name: str, field: FieldInfo, hint: Any, text: str) -> Key:
 
 
 def takes_in_words(hint: Any) -> str:
-    """What a type of the schema takes, as a person would say it."""
+    """Say what a type of the schema takes, as a person would say it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         known = next((words for known, words in MARKERS if _marked(hint, known)), "")
@@ -196,7 +197,8 @@ def _marked(hint: Any, known: Any) -> bool:
 
 
 def _limits(metadata: list[Any], kind: str) -> list[str]:
-    """``at least 1``, or, of a length, ``at most 80 characters``; ``kind`` is what is limited, in words."""
+    """Words for limits: ``at least 1``, or, of a length, ``at most 80 characters``; ``kind`` is what is limited, in
+    words."""
     limits = []
     for one in metadata:
         name, words = LIMITS.get(type(one), ("", ""))
@@ -227,7 +229,7 @@ def _default(name: str, field: FieldInfo) -> str:
 
 
 def _groups(hint: Any) -> Iterator[type[Group]]:
-    """The groups of keys that may be a value of this type."""
+    """Yield the groups of keys that may be a value of this type."""
     if inspect.isclass(hint) and get_origin(hint) is None:
         if issubclass(hint, Group):
             yield hint
@@ -236,7 +238,7 @@ def _groups(hint: Any) -> Iterator[type[Group]]:
 
 
 def _docstrings(group: type[Group]) -> dict[str, str]:
-    """The text beneath each field, those that it inherits included."""
+    """Texts beneath the fields of a group, those that it inherits included."""
     found: dict[str, str] = {}
     for one in reversed(group.__mro__):
         if issubclass(one, Group) and one is not Group:
@@ -245,8 +247,8 @@ def _docstrings(group: type[Group]) -> dict[str, str]:
 
 
 def _source(group: type[Group]) -> str:
-    """Of the class in which a group's keys are written: for a lab's settings, the lab's dataclass. Empty for a class
-    that is put together when testbed begins, whose keys bring descriptions."""
+    """Source of the class in which a group's keys are written: for a lab's settings, the lab's dataclass. Empty for a
+    class that is put together when testbed begins, whose keys bring descriptions."""
     with suppress(OSError):
         return textwrap.dedent(inspect.getsource(vars(group).get("made_of", group)))
     return ""

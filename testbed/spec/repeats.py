@@ -10,8 +10,8 @@ from testbed.base.groups import Group, Share, Whole, refuse, tag
 
 MOST_REPEATS = 1000
 TOPPED_UP = 2
-"""So many times the repeats that a spec asks for run at most, where too few of them are VALID. Of 10 with half of them
-INVALID, 10 more give the 10 that were wanted; a machine on which more are INVALID is none for a gate."""
+"""Ratio of the repeats that run at most, where too few are VALID, to those that a spec asks for. Of 10 with half of
+them INVALID, 10 more give the 10 that were wanted; a machine on which more are INVALID is none for a gate."""
 
 
 class Until(Group):

@@ -1,4 +1,4 @@
-"""What an arm leaves to be found: a strategy, and TopoOpt's network and scheme for it.
+"""Settings that an arm leaves to be found: a strategy, and TopoOpt's network and scheme for it.
 
 Until it is found, plain settings stand for it, with which all else is checked. What was found takes their place.
 """
@@ -15,18 +15,18 @@ from testbed.topologies.parameters import at_least, bind, parameters_of
 from testbed.topologies.topoopt.degrees import rings_that_fit
 
 Found = Mapping[int, Mapping[str, Any]]
-"""By arm, the settings that were found for it: its strategy, and with ``topoopt`` its topology and scheme. After a
-search also its :data:`COURSE`."""
+"""Settings that were found, by arm: its strategy, and with ``topoopt`` its topology and scheme. After a search also its
+:data:`COURSE`."""
 SETTINGS = ("topology", "scheme", "strategy")
 COURSE = "search"
-"""How a search went: ``steps``; ``costs_s``, each improvement of the best, as its step and the seconds of an iteration;
-and with ``topoopt`` ``rounds_s``, the best after each round."""
+"""Key of a search's course: ``steps``; ``costs_s``, each improvement of the best, as its step and the seconds of an
+iteration; and with ``topoopt`` ``rounds_s``, the best after each round."""
 SEARCH, TOPOOPT = "search(steps=2000)", "topoopt(servers=12,degree=4)"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What was chosen when a run began, in place of what is written.
+    """Settings that were chosen when a run began, in place of what is written.
 
     Attributes:
         scale: of a profile; None where it is the written one.
@@ -62,7 +62,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class Sought:
-    """What is to be found for an arm.
+    """Part of an arm that is to be found.
 
     Attributes:
         panels: None where the arm has a network.
@@ -126,7 +126,7 @@ def _sought(arm: Mapping[Any, Any]) -> Sought | None:
 
 
 def _read(text: object, made: Any, example: str) -> Any:
-    """What an expression asks for; None where it is another one."""
+    """Read an expression; None where it is another one."""
     name = example.split("(", maxsplit=1)[0]
     if not isinstance(text, str) or text.split("(", maxsplit=1)[0].strip() != name:
         return None
@@ -142,7 +142,7 @@ def _label(arm: Mapping[Any, Any]) -> str:
 
 
 def _stand_in(wanted: Sought, number: int) -> dict[str, Any]:
-    """Settings of an arm of as many hosts and interfaces; all holds on them that does not depend on what is found.
+    """Make settings of an arm of as many hosts and interfaces; all holds on them that does not depend on what is found.
     Those of one ``number`` differ from those of another, as arms must."""
     strategy = {"rest": "all"} if wanted.search else wanted.given
     if wanted.panels is None:

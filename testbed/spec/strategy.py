@@ -1,4 +1,4 @@
-"""How a spec says who holds each operator of a model (:mod:`testbed.workloads.parallel.strategy`)."""
+"""Strategies in a spec: which hosts hold each operator of a model (:mod:`testbed.workloads.parallel.strategy`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Given = str | dict[str, str | list[int]]
 
 
 def _strategy(value: object) -> object:
-    """What can be said of a strategy without knowing the model and the hosts."""
+    """Check a strategy as far as that is possible without knowing the model and the hosts."""
     example = f"write data, search(steps=2000), or {EXAMPLE}"
     if value == "data":
         return value
@@ -26,7 +26,7 @@ def _strategy(value: object) -> object:
 
 
 def _of_job(value: object) -> object:
-    """Nothing is searched for a job, for its hosts depend on the others."""
+    """Refuse a search for a job's strategy, for its hosts depend on the others."""
     if isinstance(value, str) and value.startswith("search"):
         raise refuse(
             "a job has no search for a strategy", f"write the one that testbed find prints: data, or {EXAMPLE}"
@@ -36,11 +36,11 @@ def _of_job(value: object) -> object:
 
 Strategy = Annotated[Given, BeforeValidator(_strategy)]
 JobStrategy = Annotated[Given, BeforeValidator(_strategy), BeforeValidator(_of_job)]
-"""That of one of several jobs."""
+"""Strategy of one of several jobs."""
 
 
 def shown(strategy: Given | None) -> str:
-    """For people; empty where there is none."""
+    """Write a strategy for people; empty where there is none."""
     if strategy is None or isinstance(strategy, str):
         return strategy or ""
     given = [f"{name}: {holders}" for name, holders in strategy.items()]

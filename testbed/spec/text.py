@@ -14,9 +14,9 @@ from testbed.topologies.call import parse
 from testbed.workloads.sync import schemes
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-"""What can name directories and files."""
+"""Pattern of names for directories and files."""
 LONGEST_JOB = 30
-"""Characters of a job's name, which is a part of the names of its processes and of their files."""
+"""The most characters of a job's name, which is a part of the names of its processes and of their files."""
 
 
 def _call(value: object, example: str, parameters: Callable[[str], Sequence[str]]) -> str:
@@ -29,7 +29,7 @@ def _call(value: object, example: str, parameters: Callable[[str], Sequence[str]
 
 
 def nothing(value: object) -> object:
-    """0 without a unit is a time as well."""
+    """Convert 0 without a unit, which is a time as well."""
     return "0 s" if not isinstance(value, bool) and value in (0, "0") else value
 
 

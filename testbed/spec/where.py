@@ -19,9 +19,9 @@ from testbed.base.units import RATE, SIZE, TIME
 from testbed.topologies.parameters import did_you_mean
 
 LONGEST = 500
-"""Characters of a condition. Numbers cannot grow beyond as many digits, for there are no powers."""
+"""The most characters of a condition. Numbers cannot grow beyond as many digits, for there are no powers."""
 DEEPEST = 50
-"""Levels of brackets and operators."""
+"""The most levels of brackets and operators."""
 FORMS = "comparisons, and, or, not, in, + - * / // %, numbers with units, and 'text' in quotes"
 
 _FACTORS = {"%": 0.01, **RATE.factors, **TIME.factors, **SIZE.factors}
@@ -52,19 +52,19 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition that was read; ``fields`` are the full names of those that it is about."""
+    """A condition that was read; ``fields`` are the full names of those that it is about."""
 
     text: str
     tree: ast.expr
     full: Mapping[str, str]
-    """By the name that is written, the field that it means."""
+    """Fields that written names mean, by name."""
 
     @property
     def fields(self) -> frozenset[str]:
         return frozenset(self.full.values())
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is true where the fields have these values; one about a field that is not there is.
+        """Whether the condition is true where the fields have these values; one about a field that is not there is.
 
         Raises:
             SpecError: it cannot be computed, or is neither true nor false.
@@ -133,8 +133,8 @@ _QUOTES = "compare numbers with numbers (such as 100 Mbit/s) and text with 'text
 
 
 def condition(text: str, known: Collection[str], units: Mapping[str, str] | None = None) -> Condition:
-    """Read one; ``known`` are the full names of the fields it may be about, and ``units`` has a unit of each of these
-    whose values need one.
+    """Read a condition; ``known`` are the full names of the fields it may be about, and ``units`` has a unit of each of
+    these whose values need one.
 
     Raises:
         SpecError: it cannot be read, names a field that there is not, or compares such a value with a bare number.
@@ -161,7 +161,7 @@ def unit_of(value: object) -> str | None:
 
 
 def _in_base_units(text: str) -> tuple[str, set[int]]:
-    """``text`` with numbers in place of quantities, and where each of these begins, in bytes as ``ast`` counts."""
+    """Replace quantities in ``text`` by numbers; return where each of these begins, too, in bytes as ``ast`` counts."""
     changed, begins, end = "", set(), 0
     for match in _QUANTITY.finditer(text):
         changed += text[end : match.start()]
@@ -173,7 +173,7 @@ def _in_base_units(text: str) -> tuple[str, set[int]]:
 
 
 def _check_units(text: str, tree: ast.expr, quantities: Collection[int], units: Mapping[str, str]) -> None:
-    """Whether no field that has a unit is compared with a bare number; 0 is the same in all units.
+    """Check that no field that has a unit is compared with a bare number; 0 is the same in all units.
 
     Raises:
         SpecError: one is.
@@ -193,14 +193,14 @@ def _check_units(text: str, tree: ast.expr, quantities: Collection[int], units: 
 
 
 def _is_bare(node: ast.expr, quantities: Collection[int]) -> bool:
-    """Whether it is a number other than 0 that was written without a unit."""
+    """Whether a node is a number other than 0 that was written without a unit."""
     if not isinstance(node, ast.Constant) or isinstance(node.value, bool | str):
         return False
     return bool(node.value) and node.col_offset not in quantities
 
 
 def _checked(node: ast.expr, text: str, depth: int = 0) -> list[ast.expr]:
-    """The names in it.
+    """Check an expression, and return the names in it.
 
     Raises:
         SpecError: it has something that conditions have not, or is nested too deeply.
@@ -228,8 +228,8 @@ def _checked(node: ast.expr, text: str, depth: int = 0) -> list[ast.expr]:
 
 
 def _name(node: ast.AST) -> str:
-    """``links.rate``, ``perturb[0].slowdown`` (as ``perturb.0.slowdown``) or ``links['h0-s0'].delay``; empty where it
-    is no name."""
+    """Name that a node is: ``links.rate``, ``perturb[0].slowdown`` (as ``perturb.0.slowdown``) or
+    ``links['h0-s0'].delay``; empty where it is no name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -242,7 +242,8 @@ def _name(node: ast.AST) -> str:
 
 
 def field_named(name: str, text: str, known: Collection[str]) -> str:
-    """The field that a name means: its whole path, or an end of it that no other has; ``text`` is what errors quote.
+    """Find the field that a name means: its whole path, or an end of it that no other has; ``text`` is what errors
+    quote.
 
     Raises:
         SpecError: none is meant, or several may be.

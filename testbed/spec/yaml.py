@@ -1,4 +1,4 @@
-"""Reading YAML strictly: no tags, duplicate keys, aliases, huge numbers or huge files; errors name the line."""
+"""Strict reader of YAML: no tags, duplicate keys, aliases, huge numbers or huge files; errors name the line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from testbed.base.errors import SpecError
 WRITES_ONE = "testbed new writes a spec to begin with"
 A_SPEC = f"give the path of a spec; {WRITES_ONE}"
 LIMIT_BYTES = 1 << 16
-"""Forty times the longest of our experiments; parsing so much takes up to a second."""
+"""The most bytes of a spec: forty times the longest of our experiments; parsing so much takes up to a second."""
 LARGEST = 2**63
-"""No setting is as large, and text of a larger number can be too long for Python to write."""
+"""The largest number. No setting is as large, and text of a larger number can be too long for Python to write."""
 _EXPRESSION = re.compile(r"""(?<!["'\w])[A-Za-z_./][\w./:-]*\([^()"']*\)""")
-"""A topology or scheme that is not in quotes."""
+"""Pattern of a topology or scheme that is not in quotes."""
 PIPE_S = 5.0
-"""A spec may come through a pipe, from a program that is quicker than this."""
+"""Seconds to wait for a pipe: a spec may come through one, from a program that is quicker than this."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -82,7 +82,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[e
 
 
 def read_text(path: Path, most_bytes: int = LIMIT_BYTES, wanted: str = A_SPEC) -> str:
-    """The file's text; ``wanted`` says what to give in place of a file that cannot be read.
+    """Read the file's text; ``wanted`` says what to give in place of a file that cannot be read.
 
     Raises:
         SpecError: it is missing, unreadable, no text, or larger than ``most_bytes``, which no spec is.
@@ -98,7 +98,7 @@ def read_text(path: Path, most_bytes: int = LIMIT_BYTES, wanted: str = A_SPEC) -
 
 
 def as_text(path: Path, content: bytes) -> str:
-    """What a file holds, as text.
+    """Convert what a file holds to text.
 
     Raises:
         SpecError: it is not text.
@@ -112,7 +112,7 @@ def as_text(path: Path, content: bytes) -> str:
 
 
 def _read(path: Path, most_bytes: int) -> bytes:
-    """At most one byte more than a spec may have: it may be a device that never ends, or a pipe that nobody fills.
+    """Read at most one byte more than a spec may have: it may be a device that never ends, or a pipe that nobody fills.
 
     Raises:
         SpecError: nothing came through the pipe for a while.
@@ -134,7 +134,7 @@ def _read(path: Path, most_bytes: int) -> bytes:
 
 
 def parse(text: str, name: str) -> dict[object, object]:
-    """The mapping that ``text`` holds; ``name`` is what errors call it.
+    """Parse the mapping that ``text`` holds; ``name`` is what errors call it.
 
     Raises:
         SpecError: the text is not YAML, not a mapping, or has duplicate keys, aliases or tags.
@@ -158,13 +158,14 @@ def parse(text: str, name: str) -> dict[object, object]:
 
 
 def _quoted(line: str) -> str | None:
-    """To put an expression into quotes, if the line has one that YAML reads as something else inside of ``{...}``."""
+    """Advise to put an expression into quotes, if the line has one that YAML reads as something else inside of
+    ``{...}``."""
     found = [one[0] for one in _EXPRESSION.finditer(line) if set(one[0]) & set("[]{},")] if "{" in line else []
     return f'put it into quotes: "{found[0]}"' if found else None
 
 
 def parse_value(text: str, name: str) -> object:
-    """One YAML value, as in ``--set key=value``.
+    """Parse one YAML value, as in ``--set key=value``.
 
     Raises:
         SpecError: the text is not a YAML value.

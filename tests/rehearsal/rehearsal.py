@@ -147,13 +147,13 @@ class Rehearsal:
         return self.inventory
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """A command as it is called where the controller is: on this machine's files, in the sandbox's network, and in
-        the directory in which this process is."""
+        """Words of a command as it is called where the controller is: on this machine's files, in the sandbox's
+        network, and in the directory in which this process is."""
         spaces = ("--net", "--pid", "--mount", "--ipc", "--uts")
         return ["nsenter", f"--target={self._sandbox_pid}", *spaces, "env", f"--chdir={Path.cwd()}", *words]
 
     def on(self, host: int, words: Sequence[str]) -> list[str]:
-        """A command as it is called on a host, without SSH."""
+        """Words of a command as it is called on a host, without SSH."""
         inner = ["nsenter", f"--target={self._pids[host]}", "--all", "--root", "--", *words]
         return self.command(inner)
 
@@ -166,7 +166,7 @@ class Rehearsal:
         return self.run(module_command("testbed", *arguments), **options)
 
     def snapshot(self, host: int) -> Snapshot:
-        """Everything about a host that a lab could change: network, settings, files, processes."""
+        """Take a snapshot of everything about a host that a lab could change: network, settings, files, processes."""
         said = {
             name: subprocess.run(self.on(host, words), text=True, capture_output=True, check=True).stdout
             for name, words in LOOKS.items()
@@ -174,8 +174,8 @@ class Rehearsal:
         return taken(said, self._written(host))
 
     def differs(self, host: int, before: Snapshot, but_for: str | None = None) -> list[str]:
-        """What is otherwise than in an earlier snapshot, for a reader, but for lines with a certain word; what is just
-        ending has a moment to do so."""
+        """Lines, for a reader, that say what differs from an earlier snapshot, without those that have a certain word;
+        a process that is just ending has a moment to do so."""
 
         def look() -> list[str]:
             found = differences(before, self.snapshot(host))
@@ -189,7 +189,8 @@ class Rehearsal:
         return found
 
     def _written(self, host: int) -> dict[str, str]:
-        """Every file that is otherwise than the machine's, by path: what it is, and a digest of its content."""
+        """List every file of a host that differs from the machine's, by path: what it is, and a digest of its
+        content."""
         files = str(self.folder / "files" / self.names[host])
         code = f"from tests.rehearsal.snapshot import written; written({files!r})"
         found: dict[str, str] = json.loads(self.run(code_command(code), check=True, env=PATH).stdout)
@@ -215,7 +216,7 @@ class Rehearsal:
 _PROXY = """\
 exec nsenter --target={pid} --net -- bash -c 'exec 3<>/dev/tcp/$0/$1; cat <&3 & exec cat >&3' "$1" "$2"
 """
-"""Carries an SSH connection into the sandbox's network."""
+"""Script that carries an SSH connection into the sandbox's network."""
 
 
 def _make_keys(folder: Path) -> None:

@@ -22,7 +22,7 @@ from tests.rehearsal.snapshot import Snapshot
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 if everything went well and every host is as before."""
+    """Run the rehearsal from a command line; 0 if everything went well and every host is as before."""
     parser = argparse.ArgumentParser(prog="rehearse", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("spec", nargs="?", type=Path, default=Path("experiments/quickstart.yaml"))
     parser.add_argument("--hosts", type=int, default=9)
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def rehearse(rehearsal: Rehearsal, spec: Path, out: Path | None) -> int:
-    """Every step, and what it took; 0 if everything went well and every host is as before."""
+    """Do every step, and say what it took; 0 if everything went well and every host is as before."""
     before = looked_at(rehearsal)
     inventory = ("--inventory", str(rehearsal.inventory))
     wrong = prepare(rehearsal, before)
@@ -54,7 +54,7 @@ def rehearse(rehearsal: Rehearsal, spec: Path, out: Path | None) -> int:
 
 
 def looked_at(rehearsal: Rehearsal) -> list[Snapshot]:
-    """What each host is like now."""
+    """Take a snapshot of each host."""
     found = [rehearsal.snapshot(host) for host in range(len(rehearsal.names))]
     _say(f"{counted(len(found), 'host')} with SSH up; the inventory is {rehearsal.inventory}")
     return found
@@ -62,7 +62,7 @@ def looked_at(rehearsal: Rehearsal) -> list[Snapshot]:
 
 def prepare(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
     """Prepare the hosts: only looked at, which changes nothing; in earnest; and again, which has nothing left to do.
-    How much of that went wrong."""
+    Return how many steps went wrong, plus how many hosts were changed by looking."""
     inventory = ("--inventory", str(rehearsal.inventory))
     wrong = _step(rehearsal, "prepare, only looked at", "hosts", "prepare", "--check", *inventory)
     wrong += _changed(rehearsal, before)
@@ -71,8 +71,8 @@ def prepare(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
 
 
 def reset(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
-    """Reset the hosts, and again, which has nothing left to do. How much of that went wrong, and how many hosts are
-    otherwise than before."""
+    """Reset the hosts, and again, which has nothing left to do. Return how many steps went wrong, plus how many hosts
+    are otherwise than before."""
     inventory = ("--inventory", str(rehearsal.inventory))
     wrong = _step(rehearsal, "reset", "hosts", "reset", *inventory)
     wrong += _step(rehearsal, "reset, again", "hosts", "reset", *inventory, unchanged=True)
@@ -80,7 +80,7 @@ def reset(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
 
 
 def _changed(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
-    """How many hosts are otherwise than before; says what is."""
+    """Count the hosts that are otherwise than before, and say what is."""
     changed = 0
     for host, was in enumerate(before):
         found = rehearsal.differs(host, was)
@@ -94,7 +94,7 @@ def _changed(rehearsal: Rehearsal, before: Sequence[Snapshot]) -> int:
 
 
 def _step(rehearsal: Rehearsal, title: str, *words: str, unchanged: bool = False) -> int:
-    """Run a command of ours; 1 if it fails, or changes something though nothing is to."""
+    """Run a command of ours; 1 if it fails, or changes something though it should change nothing."""
     _say(f"{title} ...")
     began_s = time.monotonic()
     command = rehearsal.command(module_command("testbed", *words, *(["--json"] if unchanged else [])))

@@ -1,4 +1,4 @@
-"""Inside the sandbox of rehearsed hosts: its first process, which makes them, and theirs, which run sshd.
+"""Sandbox of rehearsed hosts, from inside: its first process, which makes them, and theirs, which run sshd.
 
 Usage: ``python -P -m tests.rehearsal.rehearsed FOLDER``, in namespaces of its own, with the clone's root in
 ``PYTHONPATH``; prints the hosts' PIDs.
@@ -35,7 +35,7 @@ ASKED, ASKED_UID = "student", 1997
 """A user who may do everything by sudo with the password :data:`PASSWORD`."""
 PASSWORD = "by the password"
 _HASH = "$6$rehearsal$xRpDHWdt/iSgXWpWJkktK2jbT3LdnI0eiXHEFd.SgA3okKC8bAiVRGjYIiqqonUx2SRaipkHrSk4ecVYNU0hl/"
-"""Of that password, as ``openssl passwd -6`` makes it."""
+"""Hash of :data:`PASSWORD`, as ``openssl passwd -6`` makes it."""
 NO_PASSWORD = "*"
 SHELL = "/bin/sh"
 LAYOUT = "rehearsed.json"
@@ -55,14 +55,14 @@ MaxSessions 50
 
 @dataclass(frozen=True)
 class Layout:
-    """How many hosts, with how many training NICs each, in how many racks of neighbours."""
+    """Number of hosts, of training NICs of each, and of racks of neighbours."""
 
     hosts: int
     nics: int = 1
     racks: int = 1
 
     def rack(self, host: int) -> int:
-        """Which rack a host is in."""
+        """Number of the rack that a host is in."""
         return host * self.racks // self.hosts
 
 
@@ -71,7 +71,7 @@ def _ip(batch: str) -> None:
 
 
 def _host(files: Path, folder: Path, number: int, nics: int, ready: int, go: int) -> NoReturn:
-    """A host's first process: waits for its NICs, makes its files its root, and runs sshd."""
+    """Run a host's first process: waits for its NICs, makes its files its root, and runs sshd."""
     status = 1
     try:
         name = f"node{number + 1}"
@@ -103,7 +103,7 @@ def _host(files: Path, folder: Path, number: int, nics: int, ready: int, go: int
 
 
 def _root(place: Path, folder: Path) -> Path:
-    """The host's own view of the machine's files."""
+    """Mount the host's own view of the machine's files."""
     upper, work, root = (place / name for name in ("upper", "work", "root"))
     for path in (upper, work, root):
         path.mkdir(parents=True)
@@ -163,7 +163,7 @@ def _await_port(address: str, port: int) -> None:
 
 
 def _start_host(files: Path, folder: Path, number: int, nics: int) -> tuple[int, int, int]:
-    """PID of a host's first process, the pipe it reports on, and the one it waits on."""
+    """Start a host's first process; its PID, the pipe it reports on, and the one it waits on."""
     (ready, tell), (wait, go), (told, say) = os.pipe(), os.pipe(), os.pipe()
     if os.fork() == 0:
         kinds = (
@@ -217,7 +217,7 @@ def _sandbox(folder: Path) -> NoReturn:
 
 
 def _training(layout: Layout) -> None:
-    """A bridge a rack, and one that joins them."""
+    """Make a bridge for each rack, and one that joins them."""
     bridges = [f"training{rack}" for rack in range(layout.racks)]
     lines = [f"link add {name} type bridge\nlink set {name} up\n" for name in bridges]
     if layout.racks > 1:

@@ -15,7 +15,7 @@ Snapshot = dict[str, Any]
 NOT_OURS = ("var/log/",)
 """Files that sshd itself writes."""
 SESSION = re.compile(r'"sshd(-session)?: \w+(@| \[priv\])')
-"""A process of one, as OpenSSH names it: a client keeps its connection for a minute (ControlPersist)."""
+"""Process of an SSH session, as OpenSSH names it: a client keeps its connection for a minute (ControlPersist)."""
 LOOKS = {
     "interfaces": ["ip", "-json", "address"],
     "routes": ["ip", "-json", "route", "show", "table", "all"],
@@ -25,11 +25,11 @@ LOOKS = {
     "processes": ["ps", "-e", "-o", "args="],
     "files": ["find", "/run", "/tmp", "/dev/shm", "-xdev"],  # the machine's own may be mounted in them
 }
-"""Commands whose output is looked at, called on the host."""
+"""Commands whose output is compared, called on the host."""
 
 
 def taken(said: Mapping[str, str], files: dict[str, str]) -> Snapshot:
-    """From what the commands said, and the host's own files (:func:`written`)."""
+    """Make a snapshot from what the commands said, and the host's own files (:func:`written`)."""
     network = {name: _steady(json.loads(said[name] or "[]")) for name in ("interfaces", "routes", "neighbours")}
     return {
         **network,
@@ -42,7 +42,7 @@ def taken(said: Mapping[str, str], files: dict[str, str]) -> Snapshot:
 
 
 def _steady(found: Any) -> Any:
-    """Without what changes by itself."""
+    """Leave out what changes by itself."""
     if isinstance(found, list):
         return [_steady(one) for one in found]
     if isinstance(found, dict):
@@ -53,7 +53,7 @@ def _steady(found: Any) -> Any:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What is otherwise in the second of two snapshots, for a reader. A session of SSH may have ended."""
+    """Lines, for a reader, that say what differs between two snapshots. A session of SSH may have ended."""
     found = []
     for name, was in before.items():
         now = after[name]
@@ -68,7 +68,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
 
 
 def written(files: str) -> None:
-    """Print every file that is otherwise than the machine's, by path: what it is, and a digest of its content."""
+    """Print every file that differs from the machine's, by path: what it is, and a digest of its content."""
     root, found = Path(files) / "upper", {}
     for path in sorted(root.rglob("*")):
         name, status = path.relative_to(root).as_posix(), path.lstat()

@@ -19,19 +19,19 @@ from tornado.iostream import IOStream
 
 MOST_CONNECTIONS = 64
 SILENT_S = 5.0
-"""A connection is closed if no whole request has come for so long. The browser's page asks every 2 s, and connects
-again if it has to."""
+"""Seconds after which a connection is closed if no whole request has come. The browser's page asks every 2 s, and
+connects again if it has to."""
 PAUSE_S = 1.0
-"""For which nobody is let in after the kernel refused to accept a connection."""
+"""Seconds for which nobody is let in after the kernel refused to accept a connection."""
 
 
 class Door:
-    """Lets connections in to a server; use in one event loop."""
+    """Door that lets connections in to a server; use in one event loop."""
 
     def __init__(self, server: HTTPServer, most: int = MOST_CONNECTIONS) -> None:
         self._server, self._most = server, most
         self._streams: dict[IOStream, bool] = {}
-        """By connection, oldest first, whether it has shown the token."""
+        """Whether each connection has shown the token, oldest first."""
         self._sockets: list[socket.socket] = []
 
     def open(self, sockets: Sequence[socket.socket]) -> None:
@@ -41,7 +41,7 @@ class Door:
             self._listen(listener)
 
     def close(self) -> None:
-        """Accept no more."""
+        """Accept no more connections."""
         for listener in self._sockets:
             IOLoop.current().remove_handler(listener)
             listener.close()
@@ -74,7 +74,7 @@ class Door:
         self._server.handle_stream(stream, address)
 
     def _make_room(self) -> bool:
-        """Close the oldest connection that has not shown the token; whether there was one."""
+        """Close the oldest connection that has not shown the token; return whether there was one."""
         oldest = next((stream for stream, known in self._streams.items() if not known), None)
         if oldest is None:
             return False

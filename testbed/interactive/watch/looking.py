@@ -1,4 +1,4 @@
-"""What goes on in a run directory, seen from outside: cheap enough to look every other second."""
+"""Looks into a run directory from outside, at what goes on: cheap enough to look every other second."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from testbed.run_directory.layout import MADE, STOP
 from testbed.trial.files import WORK
 
 TAIL_BYTES = 64 * 1024
-"""Of a log, how much is shown."""
+"""Bytes of a log that are shown, at its end."""
 MOST_LISTED = 2000
-"""Logs in the list."""
+"""The most logs in the list."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What goes on: ``trial`` is the one that runs, ``goes_on`` is None where only the run's owner can see it."""
+    """State of a run: ``trial`` is the one that runs, ``goes_on`` is None where only the run's owner can see it."""
 
     goes_on: bool | None
     trial: str | None
@@ -78,19 +78,20 @@ def look(run: Path) -> State:
 
 
 def _running(run: Path) -> str | None:
-    """The trial whose files are there only while it runs."""
+    """Find the trial whose files are there only while it runs."""
     return next(iter(_names(run, WORK)), None)
 
 
 def stamp(run: Path) -> str:
-    """Another one after each record that is written: each is renamed within this folder."""
+    """Stamp that is another one after each record that is written: each is renamed within this folder."""
     with suppress(OSError):
         return str((run / "trials").stat(follow_symlinks=False).st_mtime_ns)
     return "0"
 
 
 def logs(run: Path) -> list[tuple[str, list[str]]]:
-    """The trials with logs and the names of these, at most :data:`MOST_LISTED`, those of the newest trial first."""
+    """List the trials with logs and the names of these, at most :data:`MOST_LISTED`, those of the newest trial
+    first."""
     found = []
     left = MOST_LISTED
     for trial in _newest_first(run):
@@ -112,7 +113,7 @@ def _newest_first(run: Path) -> list[str]:
 
 
 def log(run: Path, trial: str, name: str) -> tuple[str, str]:
-    """The end of a log, as a page can have it, and what is another one when it has grown.
+    """Read the end of a log, as a page can have it, and a stamp that is another one when the log has grown.
 
     Raises:
         UnfitError: there is no such log, or it is no regular file.
@@ -133,12 +134,12 @@ def log(run: Path, trial: str, name: str) -> tuple[str, str]:
 
 
 def _is_name(text: str) -> bool:
-    """Whether it is one name of a file, printed as it is, and leads nowhere else."""
+    """Whether a text is one name of a file, printed as it is, and leads nowhere else."""
     return text not in ("", ".", "..") and "/" not in text and not NOT_ON_A_LINE.search(text)
 
 
 def _names(run: Path, *folders: str) -> list[str]:
-    """What is in a folder below a run directory, through no link; nothing where there is none."""
+    """Names in a folder below a run directory, reached through no link; empty where there is none."""
     with suppress(OSError), ExitStack() as stack:
         at = stack.enter_context(opened_folder(run))
         for one in folders:

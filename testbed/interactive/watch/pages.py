@@ -1,4 +1,4 @@
-"""The pages of a run as they were last made, and when they are made anew.
+"""Pages of a run as they were last made, and when they are made anew.
 
 Making one takes time of cores that trials want. So a page is made only when somebody looks at it and a trial has ended
 since; by a process that all others go before; one at a time; and with a rest after each that is so long that watching
@@ -21,11 +21,11 @@ from testbed.interactive.watch import looking
 
 REST_S = 10.0
 REST_PER_S = 10
-"""Seconds of rest for each that making a page took."""
+"""Seconds of rest for each second that making a page took."""
 NICENESS = 19
-"""Of the process that makes a page: it takes the least of a core that others want."""
+"""Niceness of the process that makes a page: it takes the least of a core that others want."""
 LONGEST_S = 600.0
-"""A page whose process has not ended after this, however busy the machine, is given up."""
+"""Seconds after which a page is given up whose process has not ended, however busy the machine."""
 RENDER = tuple(module_command("testbed.interactive.watch.render"))
 
 
@@ -38,7 +38,7 @@ class Page:
 
 
 async def rendered(run: Path, what: str) -> bytes:
-    """A page, or one that says why there is none."""
+    """Make a page, or one that says why there is none."""
     # Not asyncio's own way: one that is cancelled while the process begins would wait for ever (Python 3.11).
     process = subprocess.Popen(
         (*RENDER, what, str(run), str(NICENESS)),
@@ -65,7 +65,7 @@ def _no_page(why: str) -> bytes:
 
 
 class Pages:
-    """What is served of one run; use in one event loop."""
+    """Pages that are served of one run; use in one event loop."""
 
     def __init__(
         self,
@@ -80,19 +80,19 @@ class Pages:
         self._rested_s = 0.0
 
     async def newest(self, what: str) -> Page:
-        """The page as it was last made; the first is waited for."""
+        """Return the page as it was last made; the first is waited for."""
         task = self._refresh(what)
         if task and what not in self._made:
             await asyncio.shield(task)
         return self._made[what]
 
     def version(self, what: str) -> str:
-        """Of the page as it was last made; empty if it was not made yet. Has it made anew if that is due."""
+        """Version of the page as it was last made; empty if it was not made yet. Has it made anew if that is due."""
         self._refresh(what)
         return self._made[what].version if what in self._made else ""
 
     def _refresh(self, what: str) -> asyncio.Task[None] | None:
-        """The task that makes a page, where it is due or being done."""
+        """Return the task that makes a page, where it is due or being done."""
         if what not in self._tasks and self._is_due(what):
             task = asyncio.create_task(self._make(what))
             self._tasks[what] = task

@@ -21,7 +21,7 @@ from testbed.base.exits import code_for
 
 
 def report(run: Path) -> str:
-    """The page of ``testbed report``.
+    """Make the page of ``testbed report``.
 
     Raises:
         OutputError: a file of the run is damaged.
@@ -32,7 +32,8 @@ def report(run: Path) -> str:
 
 
 def last(run: Path) -> str:
-    """The same page of the trial alone that began last: its Gantt chart is what every worker did.
+    """Make the page of ``testbed report`` for that trial alone that began last: its Gantt chart is what every worker
+    did.
 
     Raises:
         OutputError: a file of the run is damaged.
@@ -61,9 +62,10 @@ def last(run: Path) -> str:
 
 
 MOST_BYTES = 8 * 2**30
-"""Of address space. pyarrow reserves several times what it uses: 500 trials of nine workers took 1.2 GiB."""
+"""The most bytes of address space. pyarrow reserves several times what it uses: 500 trials of nine workers took 1.2
+GiB."""
 MOST_S = 120
-"""Of processor time: 480 trials take 2.2 s."""
+"""The most seconds of processor time: 480 trials take 2.2 s."""
 PAGES: Mapping[str, Callable[[Path], str]] = {"report": report, "last": last}
 
 

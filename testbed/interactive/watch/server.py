@@ -1,4 +1,4 @@
-"""Serving a run's report on loopback, to whoever knows the address.
+"""Server of a run's report on loopback, for whoever knows the address.
 
 Every address begins with a token that is drawn at random for each start, so other users of this machine find nothing.
 The token is in the path and in no cookie: a browser sends a cookie of 127.0.0.1 to every port there, other users'
@@ -38,9 +38,9 @@ TOKEN_BYTES = 32
 LARGEST_REQUEST_BYTES = 16 * 1024
 PACKAGE = "testbed.interactive.watch"
 CLOSED = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-"""What a page may load and do: nothing but what is added to this."""
+"""Policy that lets a page load and do nothing but what is added to it."""
 REPORT = f"{CLOSED}; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-"""The report's own policy (``analysis/templates/head.html``), and the rest of ours."""
+"""Policy of the report (``analysis/templates/head.html``), and the rest of ours."""
 
 
 SHELL = "connect-src 'self'; frame-src 'self'; img-src data:"
@@ -50,7 +50,7 @@ NAMED = (OutputError, DiskFullError, UnfitError)
 
 @dataclass(frozen=True)
 class Watched:
-    """One run that is served: what handlers know."""
+    """A run that is served: what handlers know."""
 
     run: Path
     token: str
@@ -63,7 +63,7 @@ class Watched:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """What a request may call us."""
+        """Names by which a request may call us."""
         return f"{LOOPBACK}:{self.port}", f"localhost:{self.port}"
 
 
@@ -101,7 +101,7 @@ async def serve(run: Path, port: int | None, ready: Callable[[str], object]) -> 
 
 
 def application(watched: Watched) -> Application:
-    """All that is served. The first part of each address is the token."""
+    """Make the application: all that is served. The first part of each address is the token."""
     routes: dict[str, type[Handler]] = {
         "": Shell,
         "state": Now,
@@ -119,7 +119,7 @@ def application(watched: Watched) -> Application:
 
 
 class Handler(RequestHandler):
-    """Refuses whoever does not know the token; has no page of its own."""
+    """Handler that refuses whoever does not know the token; has no page of its own."""
 
     policy = CLOSED
 
@@ -143,10 +143,10 @@ class Handler(RequestHandler):
         self.settings["door"].know(cast(HTTP1Connection, self.request.connection).stream)
 
     def compute_etag(self) -> None:
-        """Nothing is kept by the browser; the pages that change have their own."""
+        """Make no tag: the browser keeps nothing; the pages that change have tags of their own."""
 
     def log_exception(self, *error: Any) -> None:
-        """An error of ours is told to whoever asks."""
+        """Log an error, but for ours, of which whoever asks is told."""
         if not isinstance(error[1], NAMED):
             super().log_exception(*error)
 
@@ -161,7 +161,7 @@ class Handler(RequestHandler):
 
 
 class Shell(Handler):
-    """The bar, and a frame below it for one of the other pages."""
+    """Page with the bar, and a frame below it for one of the other pages."""
 
     async def get(self, _: str) -> None:
         nonce = secrets.token_urlsafe()
@@ -172,7 +172,7 @@ class Shell(Handler):
 
 
 class Now(Handler):
-    """What goes on, for the bar."""
+    """State of the run, for the bar."""
 
     async def get(self, _: str) -> None:
         state = looking.look(self.watched.run)
@@ -181,7 +181,7 @@ class Now(Handler):
 
 
 class Stop(Handler):
-    """Has the run end after its trial."""
+    """Request that has the run end after its trial."""
 
     async def post(self, _: str) -> None:
         if self.request.headers.get("Origin") not in [f"http://{host}" for host in self.watched.hosts]:
@@ -203,11 +203,11 @@ class View(Handler):
         self.set_header("ETag", f'"{await self.version(*names)}"')
 
     async def content(self, *names: str) -> tuple[str | bytes, str]:
-        """The page and its version."""
+        """Return the page and its version."""
         raise NotImplementedError
 
     async def version(self, *names: str) -> str:
-        """That of the page as it would be now; empty if that is not known yet."""
+        """Version of the page as it would be now; empty if that is not known yet."""
         return (await self.content(*names))[1]
 
 
@@ -225,7 +225,7 @@ class Made(View):
 
 
 class Logs(View):
-    """The list of logs."""
+    """Page with the list of logs."""
 
     async def content(self, *_: str) -> tuple[str | bytes, str]:
         found = looking.logs(self.watched.run)
@@ -234,7 +234,7 @@ class Logs(View):
 
 
 class Log(View):
-    """The end of a log, as plain text: nothing in it is markup."""
+    """Page with the end of a log, as plain text: nothing in it is markup."""
 
     async def content(self, *names: str) -> tuple[str | bytes, str]:
         self.set_header("Content-Type", "text/plain; charset=utf-8")

@@ -33,7 +33,8 @@ from testbed.topologies import addressing
 from testbed.topologies.model import Topology
 
 UNDO_S = 120.0
-"""Without a word from us for so long, a host undoes its shaping: longer than a network's hiccup, shorter than lunch."""
+"""Seconds without a word from us after which a host undoes its shaping: longer than a network's hiccup, shorter than
+lunch."""
 
 
 def quiet(_: str) -> None:
@@ -41,7 +42,7 @@ def quiet(_: str) -> None:
 
 
 class BaremetalLab:
-    """Hosts that are there (see :class:`testbed.lab.base.Lab`); links are their training NICs.
+    """Lab of hosts that are there (see :class:`testbed.lab.base.Lab`); links are their training NICs.
 
     Args:
         inventory: the Ansible inventory.
@@ -80,7 +81,8 @@ class BaremetalLab:
         networks.check(topology, settings, self.inventory)
 
     def share(self, work: Path, reads: Sequence[Path] = ()) -> None:  # noqa: ARG002 - as every lab's
-        """Each host has a folder of its own, and what is written there is brought here."""
+        """Keep the folder of the trial's files: each host has a folder of its own, and what is written there is brought
+        here."""
         self._work = work.absolute()
 
     def up(self, topology: Topology, settings: LinkSettings, pairs: Iterable[tuple[int, int]]) -> None:
@@ -110,8 +112,8 @@ class BaremetalLab:
             raise
 
     def _shape(self, plan: networks.Placement, topology: Topology) -> None:
-        """NICs that are new to this lab are measured and then shaped by the playbook; from then on the agents, which
-        are there anyway, shape them in a fraction of its time."""
+        """Shape the hosts' NICs. NICs that are new to this lab are measured and then shaped by the playbook; from then
+        on the agents, which are there anyway, shape them in a fraction of its time."""
         used = {(host.name, nic.name) for host, one in zip(plan.hosts, plan.wanted, strict=True) for nic in one.nics}
         plans = [networks.plain(one) for one in plan.wanted]
         if used <= self._known:
@@ -123,7 +125,7 @@ class BaremetalLab:
         self._known |= used
 
     def _probe(self, plan: networks.Placement, topology: Topology) -> None:
-        """How fast the NICs really are."""
+        """Measure how fast the NICs are without shaping."""
         fleet = self._up()
         unshaped = [replace(one, nics=tuple(replace(nic, out_bps=0) for nic in one.nics)) for one in plan.wanted]
         fleet.ask_each([HostRequests.shape(networks.plain(one), arm=False) for one in unshaped])
@@ -165,7 +167,8 @@ class BaremetalLab:
         raise LabError(f"{topology.expression}: machines have no patch panels", fix="take the lab netns")
 
     def agent(self) -> list[str]:
-        """Hosts may not reach each other by it; :mod:`testbed.experiment.expand` refuses what would need that."""
+        """Return ``ssh``. Hosts may not reach each other by it; :mod:`testbed.experiment.expand` refuses what would
+        need that."""
         return ["ssh"]
 
     def launch(self, workers: Sequence[Launch]) -> None:
@@ -272,7 +275,7 @@ class BaremetalLab:
         self._description["second_reading"] = read
 
     def spot_check(self) -> Reading:
-        """Of every host: its agent reads all of its NICs. What that takes of a host's CPU is not known, so the time
+        """Read all NICs of every host back by its agent. CPU time that this takes on a host is not known, so the time
         until all have answered stands for it."""
         began_s = time.monotonic()
         answers = self._up().ask(HostRequests.verify())
@@ -318,12 +321,12 @@ class BaremetalLab:
         return measuring.traffic(fleet, topology, ports)
 
     def tell(self, path: Path, said: Mapping[str, Any]) -> None:
-        """Every host is told: who reads it is not known here."""
+        """Add the line on every host: which host's processes read it is not known here."""
         assert self._work is not None
         self._up().tell(shipping.Shipment(self._site(0), self._work).name(str(path)), said)
 
     def watch_queues(self) -> bool:
-        """False: a switch's queues are its own, and those of hosts would be read through SSH."""
+        """Return False: a switch's queues are its own, and those of hosts would be read through SSH."""
         return False
 
     def queues(self) -> Queues:
@@ -349,7 +352,7 @@ class BaremetalLab:
         return Attached(self._machines.ssh(plan.hosts[node]), words, files)
 
     def fileno(self) -> int:
-        """Readable once a host is lost."""
+        """File descriptor that is readable once a host is lost."""
         return self._losses.fileno()
 
     def describe(self) -> dict[str, Any]:
@@ -366,7 +369,7 @@ class BaremetalLab:
         return FleetMonitor(self._up())
 
     def _clock_uncertainty_s(self) -> float:
-        """By how much a time between moments on two hosts may be off: what the two worst clocks may."""
+        """Largest error of a time between moments on two hosts: the sum of the two largest uncertainties (s)."""
         worst = sorted(one["uncertainty_s"] for one in self._up().clocks())
         return sum(worst[-2:])
 

@@ -27,7 +27,7 @@ LOOK = "Look at the host"
 
 
 class Machines:
-    """Those of an inventory that can be reached.
+    """Machines of an inventory that can be reached.
 
     Args:
         on_event: as of :class:`Connection`.
@@ -67,7 +67,7 @@ class Machines:
             raise
 
     def _look(self, allow_missing: bool) -> dict[str, Any]:
-        """What the hosts are like; leaves out those that cannot be reached, if that is allowed."""
+        """Gather the facts of the hosts by a playbook; leave out those that cannot be reached, if that is allowed."""
         found = play("run", self.inventory, {"testbed_digest": self._digest}, self._control, self._tell)
         found.require([host.name for host in self.inventory.hosts], allow_missing=allow_missing)
         for name, why in found.unreachable.items():
@@ -76,7 +76,7 @@ class Machines:
         return {host.name: _facts(host, found) for host in self.inventory.hosts}
 
     def macs(self) -> dict[str, dict[str, str]]:
-        """By host and NIC, its MAC address."""
+        """MAC address of each NIC, by host and NIC."""
         return {name: {nic: one["mac"] for nic, one in fact["nics"].items()} for name, fact in self.facts.items()}
 
     def shape(self, plans: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ class Machines:
         play("shape", self.inventory, variables, self._control, self._tell, limit=list(plans)).require(list(plans))
 
     def connect(self, host: Host) -> Connection:
-        """To its agent, which is begun if there is none."""
+        """Return the connection to a host's agent, which is begun if there is none."""
         known = self._connections.get(host.name)
         if known is not None and known.lost is None:
             return known
@@ -126,7 +126,7 @@ class Machines:
 
 
 def _facts(host: Host, found: Played) -> dict[str, Any]:
-    """What a host is like.
+    """Check and return the facts of a host.
 
     Raises:
         HostError: what it says of itself cannot be.

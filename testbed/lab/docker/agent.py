@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from testbed.lab.docker.wire import Wire, WireClosedError
 
 CONTROL = "/run/testbed"
-"""Where every container has the socket on which the harness listens."""
+"""Folder in every container with the socket on which the harness listens."""
 
 
 def main(arguments: Sequence[str]) -> int:

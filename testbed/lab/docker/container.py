@@ -18,9 +18,9 @@ from testbed.lab.programs import Program
 from testbed.lab.requests import Call
 
 ANSWER_TIMEOUT_S = 30.0
-"""Of what takes milliseconds."""
+"""Seconds that an answer may take which should take milliseconds."""
 END_TIMEOUT_S = 5.0
-"""The same when it is ended anyway."""
+"""Seconds that an answer may take when the container is ended anyway."""
 PAGE_BYTES = 4096
 
 
@@ -44,8 +44,8 @@ class Container:
         self._lock = threading.Lock()
 
     def run(self, program: Program, files: Files) -> tuple[int, Attached]:
-        """Start a program with the given standard input, output and error (the caller keeps them): its PID in the
-        container, and what tells of its end."""
+        """Start a program with the given standard input, output and error (the caller keeps them); return its PID in
+        the container, and what tells of its end."""
         status, theirs = socket.socketpair()
         with theirs:
             words, environment = list(program.words), dict(program.environment)
@@ -57,19 +57,20 @@ class Container:
         self._ask(Inside.signal_all(number))
 
     def stopped(self, pids: Sequence[int]) -> list[int]:
-        """Those of some programs that a signal has stopped."""
+        """PIDs of those of some programs that a signal has stopped."""
         found = self._ask(Inside.stopped(list(pids)))
         return [self._number(pid) for pid in (found if isinstance(found, list) else [found])]
 
     def ended(self) -> LabError:
-        """What to raise when it is gone."""
+        """Error to raise when the container has ended."""
         return LabError(
             f"the container of {self.node} has ended, and what ran in it",
             fix="see who ended it (docker events), and whether the machine's memory ran out (dmesg)",
         )
 
     def close(self) -> None:
-        """End everything in it, then it ends itself; what cannot, because it stands still, is for Docker to kill."""
+        """End everything in the container, then it ends itself; what cannot, because it stands still, is for Docker to
+        kill."""
         if self.namespace < 0:
             return
         with suppress(LabError):
@@ -79,7 +80,7 @@ class Container:
         self.namespace = -1
 
     def _ask(self, call: Call[object], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
-        """What it answers: whatever runs in a container may say anything."""
+        """Send a request and return its result, which is not trusted: whatever runs in a container may say anything."""
         with self._lock:
             try:
                 self._line.send([call.name, *call.arguments.values()], call.files, timeout_s)

@@ -1,4 +1,4 @@
-"""What Docker is told of a host's container: what it runs, what it may use, and what of this machine it sees."""
+"""Docker's settings of a host's container: what it runs, what it may use, and what of this machine it sees."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     from docker.types import Mount
 
 MOST_PROCESSES = 4096
-"""On one host, threads included: more than any training script has, and few enough that a mistake ends there."""
+"""The most processes on one host, threads included: more than any training script has, and few enough that a mistake
+ends there."""
 MOST_SAID = "64k"
-"""Of what a container's first process prints, which Docker keeps on the disk: the last of it."""
+"""Size of the log that Docker keeps on the disk of what a container's first process prints; older output is dropped."""
 DROPPED = ("AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETPCAP", "SYS_CHROOT")
-"""What Docker gives every container, and no host needs."""
+"""Capabilities that Docker gives every container, and no host needs."""
 
 
 @dataclass(frozen=True)
 class ContainerSettings:
-    """Of the containers of a lab, as Docker's API takes them.
+    """Settings of a lab's containers, as Docker's API takes them.
 
     Attributes:
         lab_id: what marks the lab's containers.
@@ -45,11 +46,11 @@ class ContainerSettings:
 
     @property
     def command(self) -> list[str]:
-        """What a container's first process is, without its arguments."""
+        """Words that start a container's first process, without its arguments."""
         return [image.python() if self.asked.image is None else "python3", "-P", "-m", image.INSIDE]
 
     def own(self, name: str) -> dict[str, Any]:
-        """What is one container's own, as in Docker's API."""
+        """Settings that differ from container to container, as in Docker's API."""
         own = image.environment() if self.asked.image is None else {}
         return {
             "entrypoint": [*self.command, CONTROL, name],
@@ -63,7 +64,7 @@ class ContainerSettings:
         }
 
     def of_machine(self, name: str, socket: str, hosts_file: str) -> dict[str, Any]:
-        """No network, no privileges, limits, and what of this machine a container sees."""
+        """Settings of a container towards this machine: no network, no privileges, limits, and what it sees."""
         return {
             **confinement(self.asked),
             "auto_remove": True,
@@ -72,8 +73,8 @@ class ContainerSettings:
         }
 
     def _mounts(self, name: str, socket: str) -> list[Mount]:
-        """What a container sees under the paths that it has here: its own folder of the trial's is all that it can
-        write to. Docker mounts a folder that is within another after that.
+        """Mounts of a container: it sees files under the paths that they have here, and can write to its own folder of
+        the trial only. Docker mounts a folder that is within another after that.
 
         Docker before 25 makes a folder read-only, but not what is mounted below it. So each such mount is named, too.
         """
@@ -92,9 +93,9 @@ class ContainerSettings:
 
 
 def confinement(asked: Containers) -> dict[str, Any]:
-    """What a container may do and use, whatever its image: no network, no privileges, no dumps of memory, which a
-    program of the machine's may take (see :func:`testbed.lab.netns.kernel_interface.kernel.leave_no_core`), and little
-    that it says."""
+    """Limits of a container, whatever its image: no network, no privileges, no dumps of memory, which a program of the
+    machine's may take (see :func:`testbed.lab.netns.kernel_interface.kernel.leave_no_core`), and little output that is
+    kept."""
     from docker.types import LogConfig, Ulimit
 
     return {
@@ -118,6 +119,6 @@ def mounted_below(folder: Path) -> list[Path]:
 
 
 def names(hosts_file: str) -> dict[str, str]:
-    """Of a hosts file, the address of each name, but for that of the loopback."""
+    """Address of each name in a hosts file, but for those of the loopback."""
     lines: Iterable[list[str]] = (line.split() for line in hosts_file.splitlines())
     return {name: address for address, *names in lines for name in names if not address.startswith("127.")}

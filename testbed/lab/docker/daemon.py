@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
 PACKAGE = "docker"
 NO_HEALTHCHECK = {"test": ["NONE"]}
-"""An image may have a program that Docker is to run in each of its containers, again and again."""
+"""Setting that overrides the program that an image may have for Docker to run in each of its containers, again and
+again."""
 MOST_SAID = 4000
-"""Characters of what a command in an image prints."""
+"""The most characters that are kept of what a command in an image prints."""
 LAB, NODE, OWNER = "testbed.lab", "testbed.node", "testbed.owner"
 """Labels: the lab's id, the node's name, and the process that has made it."""
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 LOCAL = "unix://"
 TIMEOUT_S = 60
 GONE = (404, 409)
-"""What Docker answers when something is removed that has gone, or is going."""
+"""Statuses with which Docker answers when a thing to be removed has gone, or is going."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Owner:
 
     @classmethod
     def of(cls, pid: int) -> Owner | None:
-        """The process that has this number now."""
+        """Identify the process that has this number now."""
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
@@ -83,7 +84,7 @@ class Marked:
     lab: str
     owner: Owner
     state: str
-    """``created``, ``running``, ``exited``, ... as Docker says."""
+    """State as Docker says it: ``created``, ``running``, ``exited``, ..."""
 
 
 class Daemon:
@@ -127,7 +128,7 @@ class Daemon:
         )
 
     def image(self, name: str) -> dict[str, Any] | None:
-        """What Docker says of an image; None where there is none of that name."""
+        """Return Docker's description of an image; None where there is none of that name."""
         from docker.errors import NotFound
 
         with self._said(f"look for image {name}"):
@@ -142,7 +143,7 @@ class Daemon:
             self.api.import_image_from_data(archive, repository=repository, tag=tag)
 
     def start(self, name: str, image: str, settings: Mapping[str, Any], host: Mapping[str, Any]) -> str:
-        """Make a container and start it; its id. ``settings`` and ``host`` are as in Docker's API.
+        """Make a container and start it; return its id. ``settings`` and ``host`` are as in Docker's API.
 
         Raises:
             LabError: Docker refuses, or drops a limit.
@@ -158,7 +159,8 @@ class Daemon:
             return str(made["Id"])
 
     def output(self, image: str, command: list[str], host: Mapping[str, Any], owner: Mapping[str, str]) -> str:
-        """What a command prints, and its errors, in a container that is removed afterwards; for what takes a moment.
+        """Run a command in a container that is removed afterwards, and return its output and errors; for what takes a
+        moment.
 
         Raises:
             LabError: Docker cannot start it, or it does not end.
@@ -202,7 +204,7 @@ class Daemon:
                     raise
 
     def marked(self, lab: str | None = None) -> list[Marked]:
-        """Every container that carries our labels, or those of one lab."""
+        """List every container that carries our labels, or those of one lab."""
         with self._said("list containers"):
             label = LAB if lab is None else f"{LAB}={lab}"
             found = self.api.containers(all=True, filters={"label": label})
@@ -231,12 +233,12 @@ class Daemon:
 
 
 def container_name(lab: str, node: str) -> str:
-    """What a container is called that carries our labels; no image can say how its containers are called."""
+    """Name of a container that carries our labels; no image can say how its containers are called."""
     return f"testbed-{lab}-{node}"
 
 
 def labels(lab: str, node: str) -> dict[str, str]:
-    """What a container of this process carries."""
+    """Labels of a container that this process makes."""
     return {LAB: lab, NODE: node, OWNER: str(Owner.of(os.getpid()))}
 
 

@@ -1,4 +1,4 @@
-"""What containers are made from: this machine's own programs, or a user's image.
+"""Images of containers: one of this machine's own programs, or a user's.
 
 ``testbed image`` makes an image without a registry, from nothing: it has only what a mount cannot give, which is the
 links of the file system's root (``/bin`` to ``usr/bin``) and a user of the name root. Programs, libraries, Python and
@@ -26,9 +26,9 @@ from testbed.lab.docker.daemon import Daemon
 
 REPOSITORY = "testbed-local"
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Of the root, what holds programs and libraries; some are links on most systems."""
+"""Folders of the root that hold programs and libraries; some are links on most systems."""
 SETTINGS = ("etc/alternatives", "etc/ld.so.cache", "etc/openmpi")
-"""Of /etc, what they need to be found and to run."""
+"""Files and folders that programs need to be found and to run."""
 FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
@@ -36,12 +36,12 @@ FILES = {
 }
 FOLDERS = ("etc", "proc", "sys", "dev", "run", "root", "tmp")
 LONGEST_LINE = 300
-"""Characters of what an image says of why it cannot be a host."""
+"""The most characters of what an image says of why it cannot be a host."""
 INSIDE = "testbed.lab.docker.inside"
 
 
 def archive(root: Path = Path("/")) -> bytes:
-    """The local image's file system, as a tar that is the same whenever the machine is."""
+    """Make the local image's file system, as a tar that is the same whenever the machine is."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name in (*FOLDERS, *SYSTEM):
@@ -61,12 +61,12 @@ def _add(tar: tarfile.TarFile, name: str, kind: bytes, *, mode: int = 0o777, lin
 
 
 def local_name() -> str:
-    """Name of the local image: of another machine, or after its root has changed, it is another."""
+    """Name of the local image; it is another one on another machine, or after the root has changed."""
     return f"{REPOSITORY}:{hashlib.sha256(archive()).hexdigest()[:12]}"
 
 
 def make(daemon: Daemon) -> str:
-    """Make the local image; its name. Making it again changes nothing."""
+    """Make the local image, and return its name. Making it again changes nothing."""
     repository, tag = local_name().split(":")
     daemon.load(archive(), repository, tag)
     return f"{repository}:{tag}"
@@ -84,7 +84,7 @@ def read_only() -> list[Path]:
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """Those that are not within another."""
+    """Leave out paths that are within another."""
     found: list[Path] = []
     for path in sorted(set(paths)):
         if not any(path.is_relative_to(other) for other in found):
@@ -98,7 +98,7 @@ def code() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """What Python in a container of the local image needs to be this one."""
+    """Environment in which Python in a container of the local image finds what this one has."""
     paths = [str(Path(one).resolve()) for one in search_path()]
     there = installed()
     if there and there != there.resolve():  # by links that a container may lack
@@ -107,13 +107,13 @@ def environment() -> dict[str, str]:
 
 
 def python() -> str:
-    """This Python, by a path that leads to it in a container as well, where links on the way to it may be missing."""
+    """Path of this Python that leads to it in a container as well, where links on the way to it may be missing."""
     here, prefix = Path(sys.executable), Path(sys.prefix)
     return str(prefix.resolve() / here.relative_to(prefix) if here.is_relative_to(prefix) else here)
 
 
 def require_local(daemon: Daemon) -> str:
-    """The local image's name.
+    """Return the local image's name.
 
     Raises:
         MissingToolError: it has not been made.

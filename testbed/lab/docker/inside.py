@@ -52,12 +52,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def about() -> dict[str, Any]:
-    """Which Python this is, and what the testbed beside it understands."""
+    """Describe this Python, and the versions that the testbed beside it understands."""
     return {"python": sys.executable, "wire": wire.VERSION, "job": job.VERSION}
 
 
 class Inside:
-    """What the harness can ask for (:data:`REQUESTS`), and the loop that does it."""
+    """Requests that the harness can send (:data:`REQUESTS`), and the loop that answers them."""
 
     def __init__(self, line: Wire, node: str) -> None:
         self._line = line
@@ -89,7 +89,8 @@ class Inside:
 
     @request
     def run(self, words: Sequence[str], environment: Mapping[str, str], folder: str, files: Sequence[int]) -> int:
-        """Start a program; files: standard input, output, error, and the stream for its status. Its PID here."""
+        """Start a program, and return its PID here; files: standard input, output, error, and the stream for its
+        status."""
         launch = Launch("", 0, "", "", Program(tuple(words), environment, folder))
         return self._processes.call(self._place, lambda: run_program(launch), files[:3], by_stream(files[3]))
 
@@ -110,7 +111,7 @@ class Inside:
 
     @request
     def stopped(self, pids: Sequence[int]) -> list[int]:
-        """Those of some programs that do not run."""
+        """PIDs of those of some programs that do not run."""
         self._processes.reap()
         return [pid for pid in pids if Path(f"/proc/{pid}").exists() and is_stopped(pid)]
 

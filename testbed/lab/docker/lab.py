@@ -45,14 +45,14 @@ from testbed.machine.monitor import Monitor
 from testbed.topologies.model import Topology
 
 AT_ONCE = 8
-"""Containers that are started or removed at a time; Docker takes turns where it must."""
+"""Number of containers that are started or removed at a time; Docker takes turns where it must."""
 ARRIVAL_TIMEOUT_S = 30.0
-"""Starting Python, in all containers together."""
+"""Seconds in which Python is to start, in all containers together."""
 REMOVAL_TIMEOUT_S = 30.0
 LOOK_S = 0.02
 _T = TypeVar("_T")
 TRIAL = "trial"
-"""What a container is for that is no host's, and is gone before there are others."""
+"""Name of a container that is no host, and is gone before there are others."""
 AGENT = "testbed.lab.docker.agent"
 WORKER = "testbed.workloads.worker"
 
@@ -216,7 +216,7 @@ class DockerLab(NetnsLab):
         return [self._hosts[0].python, "-P", "-m", AGENT]
 
     def _pids(self) -> dict[str, int]:
-        """A host's processes are all that run in its container, whatever that says."""
+        """PIDs of each host's processes: all that run in its container, whatever that says."""
         workers = list(self._workers.items())
         on_hosts = {name: pid for name, one in workers if (pid := self._hosts[one.node].pid)}
         return super()._pids() | on_hosts
@@ -320,7 +320,8 @@ def _connect() -> Daemon:
 
 
 def for_all(action: Callable[[_T], object], things: Iterable[_T]) -> None:
-    """Call ``action`` with each, several at a time. Raises what the first that fails raises, once all are done."""
+    """Call ``action`` with each thing, several at a time. Raises what the first that fails raises, once all are
+    done."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         calls = [pool.submit(action, one) for one in things]
     for call in calls:

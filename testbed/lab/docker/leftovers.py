@@ -14,7 +14,7 @@ from testbed.lab.place import Leftover
 
 
 def find(lab: str) -> tuple[list[Leftover], list[str]]:
-    """What is left, and why it could not be looked at.
+    """List what is left, and reasons why something could not be looked at.
 
     Raises:
         LabError: Docker answers with an error.

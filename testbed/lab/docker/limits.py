@@ -1,4 +1,4 @@
-"""What a host's container is made from and may use, as asked for."""
+"""Limits of a host's container, and its image, as asked for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from testbed.base.errors import SpecError
 from testbed.base.units import size_text
 
 LEAST_CPUS = 0.01
-"""Docker takes no less."""
+"""The least number of cores: Docker takes no less."""
 LEAST_MEMORY_BYTES = 64 * 2**20
-"""Python alone needs a third of it."""
+"""The least memory of a container: Python alone needs a third of it."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Where containers reach the harness: a socket for each host, which is mounted into its container and nowhere else.
+"""Sockets by which containers reach the harness: one for each host, which is mounted into its container and nowhere
+else.
 
 So whoever arrives at one is of that container, whatever it says. A container's first process arrives there, and, in a
 trial whose library needs it, programs call other hosts (:mod:`testbed.lab.docker.agent`).
@@ -34,19 +35,21 @@ from testbed.lab.netns.on_nodes.attached import Attached, Files
 PREFIX, MARK = "testbed-docker-", "owner"
 LONGEST_MARK = 200
 Start = Callable[[str, list[str], Files], Attached]
-"""Starts a command on the host of that name."""
+"""Function that starts a command on the host of that name."""
 QUEUE = 1024
-"""Programs of a host that may knock at once: more wait until some were heard."""
+"""The most programs of a host that may knock at once: more wait until some were heard."""
 MOST_SILENT = 8
-"""Of one host, that have arrived and not said what they want; others wait outside until they do, or are sent away."""
+"""Connections to one host's socket that may be silent, before they say what they want; others wait outside until these
+speak, or are sent away."""
 GREETING_S = 5.0
-"""How soon who arrives is to say so."""
+"""Seconds within which a new connection is to say what it is."""
 LOOK_S, PAUSE_S = 0.5, 0.05
 
 
 @dataclass
 class Door:
-    """One host's socket: who arrived there and has been silent since, and how many of its calls go on."""
+    """One host's socket: connections that arrived there and have been silent since, and the number of its calls that go
+    on."""
 
     name: str
     socket: socket.socket
@@ -56,7 +59,7 @@ class Door:
 
 
 class Listener:
-    """Listens in a folder of its own, for each host, until closed."""
+    """Listener in a folder of its own, for each host, until closed."""
 
     def __init__(self, names: Sequence[str], start: Start) -> None:
         self._start = start
@@ -73,15 +76,15 @@ class Listener:
         self._thread.start()
 
     def path(self, name: str) -> str:
-        """The socket of a host."""
+        """Path of a host's socket."""
         return self._paths[name]
 
     def answer_calls(self) -> None:
-        """From now on, start commands for programs on other hosts."""
+        """Start commands for programs on other hosts from now on."""
         self._answers_calls = True
 
     def arrivals(self, nodes: Collection[str], timeout_s: float) -> dict[str, Container]:
-        """Those of some nodes whose containers have arrived, by name: all, or fewer when time is up."""
+        """Wait for the containers of some nodes; those that have arrived, by name: all, or fewer when time is up."""
         deadline = time.monotonic() + timeout_s
         with self._news:
             while self._arrived.keys() < set(nodes) and (left_s := deadline - time.monotonic()) > 0:
@@ -94,14 +97,16 @@ class Listener:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Returns when nobody can arrive any more and all sockets but those of containers that arrived are closed."""
+        """Stop listening; on return nobody can arrive any more, and all sockets but those of containers that arrived
+        are closed."""
         self.hide()
         self._waker.close()
         self._thread.join()
 
     @staticmethod
     def folders() -> list[tuple[Path, Owner]]:
-        """This user's folders of such listeners that have not hidden theirs, with the process that each is of."""
+        """List this user's folders of such listeners that have not hidden theirs, each with the process that it belongs
+        to."""
         found = []
         for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
             with suppress(OSError, ValueError, TestbedError):  # somebody else's of a similar name
@@ -147,7 +152,7 @@ class Listener:
             self._selector.unregister(door.socket)
 
     def _let_go(self, door: Door, line: Wire) -> None:
-        """It is silent no more."""
+        """Stop waiting for this connection's greeting."""
         self._selector.unregister(line)
         del door.silent[line]
         if len(door.silent) == MOST_SILENT - 1:
@@ -236,7 +241,7 @@ def _is_arrival(said: object, files: Sequence[int]) -> bool:
 
 
 def _is_network(file: int) -> bool:
-    """Whether it is a network namespace, such as ``net:[4026531840]``; no path begins so."""
+    """Whether a file is a network namespace, such as ``net:[4026531840]``; no path begins so."""
     return str(Path(f"/proc/self/fd/{file}").readlink()).startswith("net:[")
 
 
@@ -253,7 +258,7 @@ def _close(files: Sequence[int]) -> None:
 
 
 def _first_readable(*files: int) -> set[int]:
-    """Waits; unlike select(), for any descriptor."""
+    """Wait until some file is readable, and return those that are; unlike select(), for any descriptor."""
     poll = select.poll()
     for file in files:
         poll.register(file, select.POLLIN)

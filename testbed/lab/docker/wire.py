@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from typing import Any
 
 VERSION = 2
-"""Of what is said; an image may hold another testbed than the one that starts it."""
+"""Version of the messages; an image may hold another testbed than the one that starts it."""
 LARGEST_BYTES = 128 * 2**10
 MOST_FILES = 8
 CREDENTIALS = struct.Struct("=iII")
-"""Of a process: its PID, user and group (unix(7), SO_PEERCRED)."""
+"""Layout of a process's PID, user and group (unix(7), SO_PEERCRED)."""
 
 
 class WireClosedError(Exception):
-    """The other side is gone."""
+    """The other side of a connection is gone."""
 
 
 class Wire:
@@ -33,19 +33,19 @@ class Wire:
 
     @classmethod
     def connect(cls, path: str) -> Wire:
-        """Raises OSError: nobody listens there."""
+        """Connect to a listening socket. Raises OSError: nobody listens there."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         connection.connect(path)
         return cls(connection)
 
     @property
     def peer_pid(self) -> int:
-        """The process that made the connection, as the kernel says; 0 if it is not of our PID namespace."""
+        """PID of the process that made the connection, as the kernel says; 0 if it is not of our PID namespace."""
         said = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
         return int(CREDENTIALS.unpack(said)[0])
 
     def fileno(self) -> int:
-        """For select()."""
+        """File descriptor for select()."""
         return self._socket.fileno()
 
     def send(self, message: Any, files: Sequence[int] = (), timeout_s: float | None = None) -> None:

@@ -17,9 +17,10 @@ from testbed.lab.netns.network.impairing import NETEM
 from testbed.topologies.model import Topology
 
 MOST_BPS = 1_000_000_000
-"""``mininet.link.TCIntf.bwParamMax``: above it, Mininet says so in its log and leaves the link without a limit."""
+"""The highest rate that Mininet limits, ``mininet.link.TCIntf.bwParamMax``: above it, Mininet says so in its log and
+leaves the link without a limit."""
 PROGRAMS = {"mnexec": "mininet", "ip": "iproute2", "tc": "iproute2", "ifconfig": "net-tools", "ethtool": "ethtool"}
-"""What Mininet calls, with Debian's package."""
+"""Programs that Mininet calls, with Debian's package."""
 PACKAGE = "mininet"
 SYSTEM_PATHS = ("/usr/sbin", "/sbin")
 

@@ -86,13 +86,14 @@ class MininetNetwork(BuiltNetwork):
         self._net = Mininet(controller=None, link=Pair, build=False)
 
     def command_line(self) -> int:
-        """Be Mininet's command line, on this process's terminal, until the user leaves it."""
+        """Run Mininet's command line, on this process's terminal, until the user leaves it."""
         setLogLevel("output")  # what its commands say
         CLI(self._net)
         return 0
 
     def close(self) -> None:
-        """Let go. The nodes' shells have ended with the lab's other processes; Mininet still holds their terminals."""
+        """Let go of the nodes. Their shells have ended with the lab's other processes; Mininet still holds their
+        terminals."""
         for node in (*self._net.hosts, *self._net.switches):
             node.stdin.close()
             os.close(node.slave)

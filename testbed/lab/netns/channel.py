@@ -22,13 +22,13 @@ class ChannelClosedError(Exception):
 
 
 class Channel:
-    """One end of a stream socket."""
+    """One end of a stream socket, with the messages that go over it."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
 
     def fileno(self) -> int:
-        """For select()."""
+        """File descriptor for select()."""
         return self._stream.fileno()
 
     def send(self, message: Any, files: Sequence[int] = (), timeout_s: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What ``testbed doctor`` says of the lab ``netns``: what is tried in a sandbox that vanishes with the check."""
+"""Checks of the lab ``netns`` for ``testbed doctor``: what is tried in a sandbox that vanishes with the check."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from testbed.topologies.build import build
 
 TRIED_DELAY_S, TRIED_LINKS, TRIED_RATE_BPS = 0.001, 4, 100_000_000
 TRIED = 4
-"""Times the packets of one calibration."""
+"""Number of times that the packets of one calibration are sent."""
 MOST_OFF_S = 0.001
-"""Beyond this, delays of some milliseconds mean little; on two idle cores it is 0.1 ms."""
+"""Seconds by which a round trip may be off: beyond this, delays of some milliseconds mean little; on two idle cores it
+is 0.1 ms."""
 
 
 def checks() -> Iterator[Prerequisite]:
-    """Whether the lab can be made, and what it can do here. No experiment runs where it cannot be made."""
+    """Check whether the lab can be made, and what it can do here. No experiment runs where it cannot be made."""
     root = has_capability(CAP_SYS_ADMIN)
     how = "as root" if root else f"as user {os.geteuid()}, in a user namespace"
     try:
@@ -40,7 +41,7 @@ def checks() -> Iterator[Prerequisite]:
 
 
 def _enclosure(lab: NetnsLab) -> Prerequisite:
-    """Whether workers can be kept apart from the machine, with a copy on write of a command's folder."""
+    """Check whether workers can be kept apart from the machine, with a copy on write of a command's folder."""
     try:
         lab.try_enclosure()
     except LabError as error:
@@ -57,7 +58,7 @@ def _qdisc(lab: NetnsLab, kind: str, what: str, *, needed: bool) -> Prerequisite
 
 
 def _impairments(lab: NetnsLab) -> Prerequisite:
-    """How links are delayed here, and how exact it is: round trips over two delayed links, each both ways."""
+    """Check how links are delayed here, and how exact it is: round trips over two delayed links, each both ways."""
     topology = build("star(hosts=2)", rate_bps=TRIED_RATE_BPS, delay_s=TRIED_DELAY_S)
     name, what = "delays", "delay, jitter, loss and reordering of links"
     try:
@@ -82,7 +83,7 @@ def _impairments(lab: NetnsLab) -> Prerequisite:
 
 
 def _congestion_control(allowed: list[str]) -> Prerequisite:
-    """Whether workers may have the one that trials take by themselves."""
+    """Check whether workers may have the congestion control that trials take by themselves."""
     ok = PREFERRED_CONTROLS[0] in allowed
     fix = f'sudo sysctl -w net.ipv4.tcp_allowed_congestion_control="{" ".join([*allowed, PREFERRED_CONTROLS[0]])}"'
     return Prerequisite("congestion control", ok, f"workers may choose {', '.join(allowed)}", None if ok else fix)

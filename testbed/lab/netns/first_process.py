@@ -1,4 +1,4 @@
-"""How the sandbox's process begins: what it needs of the kernel before it serves requests.
+"""Start of the sandbox's process: what it needs of the kernel before it serves requests.
 
 When it ends, the kernel ends every process in its PID namespace and, with the last descriptor closed, frees every
 network namespace and all interfaces in them.
@@ -52,7 +52,7 @@ def _services() -> tuple[Path, ...]:
 
 
 def _enter_namespaces() -> None:
-    """Private mounts with a /proc of our own and a writable /etc/hosts; network, IPC and host name of our own."""
+    """Enter private mounts with a /proc of our own and a writable /etc/hosts; network, IPC and host name of our own."""
     kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS)
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     # The file lives in memory that no path leads to: /proc is only lent as a mount point.

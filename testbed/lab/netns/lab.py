@@ -39,11 +39,12 @@ from testbed.topologies.model import Topology
 
 AGENT = "testbed.lab.netns.on_nodes.agent"
 CALIBRATION_START_S = 30.0
-"""Starting Python, and what a busy machine adds; the rest of its time limit is what it is asked for, one by one."""
+"""Seconds for starting Python, and what a busy machine adds; the rest of a calibration's time limit is what it is asked
+for, one by one."""
 NONE = -1
-"""No process's PID."""
+"""Value that is no process's PID."""
 PING_S = 0.1
-"""More than the packets of one way take."""
+"""Seconds for the packets of one way: more than they take."""
 
 
 class NetnsLab:
@@ -75,9 +76,9 @@ class NetnsLab:
         self._topology: Topology | None = None
         self._started: set[str] = set()
         self._inner: dict[str, int] = {}
-        """By name, the PIDs of processes of :meth:`launch` in the sandbox."""
+        """PIDs, in the sandbox, of processes of :meth:`launch`, by name."""
         self._outer: dict[str, int] = {}
-        """Their PIDs on this machine, as far as they were looked up."""
+        """PIDs of these processes on this machine, as far as they were looked up."""
         self._pairs: list[tuple[int, int]] = []
         self._crossed: dict[int, tuple[StaticRoute, ...]] = {}
         self._sandbox = SandboxProcess()
@@ -107,7 +108,7 @@ class NetnsLab:
         self._wanted, self._changes = plan, {}
 
     def _build(self, plan: Blueprint) -> dict[str, Any]:
-        """Have the sandbox build it; what it has read back."""
+        """Have the sandbox build the network; return what it has read back."""
         return self._sandbox.ask(Sandbox.up(plan), timeout_s=WORK_TIMEOUT_S)
 
     def plan_patch(self, topology: Topology, pairs: Iterable[tuple[int, int]] | None = None) -> None:
@@ -153,19 +154,20 @@ class NetnsLab:
         return blueprint(topology, settings, pairs, every_address=every, by_netem=by_netem, builder=self.builder)
 
     def _needed(self) -> tuple[Topology, LinkSettings, list[tuple[int, int]]]:
-        """What :meth:`up` was asked for."""
+        """Arguments of the last :meth:`up`. Raises LabError if no network is up."""
         if self._asked is None:
             raise LabError("no network is up", fix="call up() first")
         return self._asked
 
     def _needed_plan(self) -> Blueprint:
-        """What should be there now but for :attr:`_changes`, as far as shapers, addresses and routes go."""
+        """Blueprint of what should be there now but for :attr:`_changes`, as far as shapers, addresses and routes
+        go."""
         if self._wanted is None:
             raise LabError("no network is up", fix="call up() first")
         return self._wanted
 
     def impairs_by(self) -> str | None:
-        """How links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
+        """Way in which links can be impaired here: ``netem``, ``delay line``, or not at all (None)."""
         return self._sandbox.ask(Sandbox.way())
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
@@ -207,7 +209,7 @@ class NetnsLab:
         return found
 
     def impaired_by(self) -> dict[str, Any]:
-        """How links are impaired, and, of the delay line, how late it was so far and what it took of a CPU."""
+        """Report how links are impaired, and, of the delay line, how late it was so far and its CPU time."""
         return self._sandbox.ask(Sandbox.impaired_by())
 
     def verify(self) -> None:
@@ -287,15 +289,15 @@ class NetnsLab:
         return calibration.answer(done.stdout)
 
     def between_racks(self) -> list[dict[str, Any]]:
-        """Nothing: processes on switches measure it."""
+        """Return nothing: processes on switches measure these links."""
         return []
 
     def monitor(self) -> Monitor:
         return Monitor(self._pids)
 
     def _pids(self) -> dict[str, int]:
-        """By name, the PIDs on this machine of processes that were launched. One that ended before it was looked up has
-        none."""
+        """PIDs on this machine of processes that were launched, by name. A process that ended before it was looked up
+        has none."""
         inner, outer = self._inner, self._outer
         if inner.keys() != outer.keys():
             first = first_child(self._sandbox.launcher_pid)
@@ -360,11 +362,12 @@ class NetnsLab:
         return self._attached(partial(Sandbox.run, node, list(command)), files)
 
     def command_line(self, files: tuple[int, int, int]) -> Attached:
-        """Start the command line that whoever builds the network has (``mininet>``), on these files."""
+        """Start the command line (``mininet>``), if the network's builder has one, on these files."""
         return self._attached(Sandbox.command_line, files)
 
     def _attached(self, start: Callable[[Sequence[int]], Call[int]], files: Files) -> Attached:
-        """What a request has started, with the status of its end on a stream of its own."""
+        """Send the request that starts a command, and return the command, with the status of its end on a stream of its
+        own."""
         status, theirs = socket.socketpair()
         with theirs:
             pid = self._sandbox.ask(start((*files, theirs.fileno())))
@@ -382,7 +385,7 @@ class NetnsLab:
         self._description, self._topology = {}, None
 
     def fileno(self) -> int:
-        """For select(): readable when the lab has ended."""
+        """File descriptor for select(): readable when the lab has ended."""
         return self._sandbox.fileno()
 
     def close(self) -> None:

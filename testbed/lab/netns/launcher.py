@@ -59,7 +59,7 @@ def main(channel_fd: int, parent_pid: int) -> int:
 
 
 def _enter_namespaces() -> None:
-    """New PID namespace for the next child; before that a user namespace in which we are root, unless we are."""
+    """Make a PID namespace for the next child; before that a user namespace in which we are root, unless we are."""
     if not kernel.has_capability(kernel.CAP_SYS_ADMIN):
         uid, gid = os.geteuid(), os.getegid()
         kernel.unshare(kernel.CLONE_NEWUSER)

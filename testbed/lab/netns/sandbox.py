@@ -44,10 +44,10 @@ ETC_HOSTS = "/etc/hosts"
 
 
 class Sandbox:
-    """What the caller can ask for (:data:`REQUESTS`), and the loop that does it."""
+    """Requests that the caller can send (:data:`REQUESTS`), and the loop that answers them."""
 
     def __init__(self, channel: Channel, services: tuple[Path, ...]) -> None:
-        """``services`` are sockets that others on this machine listen on."""
+        """Prepare the sandbox. ``services`` are sockets that others on this machine listen on."""
         self._channel = channel
         self._network: BuiltNetwork | None = None
         self._patch: patch.Patch | None = None
@@ -91,12 +91,12 @@ class Sandbox:
                 self._channel.send(answer)
 
     def _sample(self) -> float | None:
-        """Read queues if it is time; how many ms there are until then."""
+        """Read queues if it is time; return how many ms there are until then."""
         left_s = None if self._sampler is None else self._sampler.sample()
         return None if left_s is None else 1e3 * left_s
 
     def _answer(self, name: str, named: Mapping[str, Any], files: Sequence[int]) -> Any:
-        """The result, or the error, of one request."""
+        """Carry out one request; return its result, or the error."""
         try:
             return REQUESTS.find(self, name, named=named, files=files)()
         except TestbedError as error:
@@ -106,18 +106,18 @@ class Sandbox:
 
     @request
     def lend(self, nodes: Sequence[int], files: Sequence[int]) -> None:
-        """Network namespaces that somebody else has made, for these nodes of the network that is built next."""
+        """Keep network namespaces that somebody else has made, for these nodes of the network that is built next."""
         self._lent |= dict(zip(nodes, files, strict=True))
 
     @request
     def share(self, work: str, copies: Sequence[str]) -> None:
-        """From the next :meth:`up` on, workers read what is in ``work``, write to the folder there that has
-        their node's name, and have copies on write of the others."""
+        """Let workers, from the next :meth:`up` on, read what is in ``work``, write to the folder there that has their
+        node's name, and have copies on write of the others."""
         self._work, self._copies = Path(work), tuple(map(Path, copies))
 
     @request
     def up(self, blueprint: Blueprint) -> dict[str, Any]:
-        """Build and read back; what was read is returned summarised."""
+        """Build the network and read it back; return what was read, summarised."""
         self.down()
         _require(blueprint)
         lent, self._lent = self._lent, {}
@@ -145,13 +145,13 @@ class Sandbox:
 
     @request
     def said(self, chosen: readback.Sample) -> dict[int, Said]:
-        """What the kernel says about some nodes, for another decoder than ours."""
+        """Ask the kernel about some nodes, for another decoder than ours."""
         return readback.said(self._up(), chosen)
 
     @request
     def impair(self, wanted: Mapping[int, Impairment], routes: Mapping[int, tuple[StaticRoute, ...]]) -> dict[str, Any]:
-        """Impair links from now on; ``routes`` are those of bridges, by the links that are to take a detour there. What
-        the description says of it from now on is returned."""
+        """Impair links from now on; ``routes`` are those of bridges, by the links that are to take a detour there.
+        Return what the description says of it from now on."""
         network, way = self._up(), self._impairing()
         try:
             self._impair(network, way, wanted, routes)
@@ -178,12 +178,12 @@ class Sandbox:
 
     @request
     def impaired_by(self) -> dict[str, Any]:
-        """How links are impaired, and how exactly so far."""
+        """Report how links are impaired, and how exactly so far."""
         return self._impairing().report()
 
     @request
     def way(self) -> str | None:
-        """How links can be impaired here: by netem, or by the delay line, or not at all."""
+        """Way in which links can be impaired here: by netem, or by the delay line, or not at all."""
         return capabilities.way()
 
     @request
@@ -193,18 +193,18 @@ class Sandbox:
 
     @request
     def part(self) -> float:
-        """Begin to patch as planned: circuits that go are dark; when they were."""
+        """Begin to patch as planned: circuits that go are dark; return when they were."""
         self._up().send(self._planned().parting)
         return time.monotonic()
 
     @request
     def reroute(self) -> None:
-        """Go on: what can be done while it is dark."""
+        """Go on with the patch: do what can be done while it is dark."""
         self._up().send(self._planned().dark)
 
     @request
     def join(self) -> float:
-        """End it: new circuits carry light; when they did."""
+        """End the patch: new circuits carry light; return when they did."""
         network, planned = self._up(), self._planned()
         network.send(planned.joining)
         lit_s = time.monotonic()
@@ -214,7 +214,7 @@ class Sandbox:
 
     @request
     def read_back_moved(self) -> None:
-        """Read back everything that was changed by it."""
+        """Read back everything that the patch changed."""
         planned, self._patch = self._planned(), None
         readback.verify_nodes(self._up(), self._impairing(), planned.touched)
 
@@ -249,7 +249,7 @@ class Sandbox:
 
     @request
     def start(self, node: int, command: Sequence[str], files: Sequence[int]) -> int:
-        """The same of a program that a spec names."""
+        """Start a program that a spec names, on an enclosed node; files as for :meth:`run`."""
         return self._processes.run(self._enclosed(node), command, files[:3], by_stream(files[3]))
 
     @request
@@ -270,7 +270,7 @@ class Sandbox:
 
     @request
     def command_line(self, files: Sequence[int]) -> int:
-        """Start what the network's builder has for a person at a terminal; files as for :meth:`run`."""
+        """Start the command line of the network's builder for a person at a terminal; files as for :meth:`run`."""
         network = self._up()
         place = Place(network.blueprint.builder, network.home)
         return self._processes.call(place, network.command_line, files[:3], by_stream(files[3]), keep=True)
@@ -294,7 +294,7 @@ class Sandbox:
 
     @request
     def launch(self, workers: Sequence[Launch]) -> dict[str, int]:
-        """Fork the workers, or start the programs that run in their place; by name, their PIDs here."""
+        """Fork the workers, or start the programs that run in their place; return their PIDs here, by name."""
         torch = need_torch(workers)
         # All places first, so that all start at once.
         self._enclose([worker.node for worker in workers])
@@ -343,12 +343,12 @@ class Sandbox:
 
     @request
     def counters(self) -> list[Counters]:
-        """Per directed link."""
+        """Read the counters of each directed link."""
         return readback.counters(self._up(), self._impairing())
 
     @request
     def traffic(self, ports: range) -> list[Traffic]:
-        """What links carry, and what connections with these ports have of it; nothing if nothing is shaped."""
+        """Read bytes that links carry, and connections with these ports; empty if nothing is shaped."""
         network = self._up()
         if not network.blueprint.settings.shaped:
             return []
@@ -373,7 +373,7 @@ class Sandbox:
 
     @request
     def queues(self) -> Queues:
-        """End that; what was read."""
+        """Stop reading queues; return what was read."""
         found = self._end_sampling()
         if found is None:
             raise LabError("queues are not watched", fix="call watch_queues() first")
@@ -390,12 +390,12 @@ class Sandbox:
 
     @request
     def congestion_controls(self) -> list[str]:
-        """What a worker may choose."""
+        """Congestion controls that a worker may choose."""
         return capabilities.congestion_controls()
 
     @request
     def has_qdisc(self, kind: str) -> bool:
-        """Whether the kernel can shape or delay so."""
+        """Whether the kernel has this queueing discipline, to shape or delay packets."""
         return capabilities.has_qdisc(kind)
 
     @request
@@ -435,12 +435,12 @@ class Sandbox:
         return self._way
 
     def _enclosed(self, node: int) -> Place:
-        """Where workers and programs of a spec run on a node."""
+        """Place of workers and programs of a spec on a node, with its enclosure."""
         self._enclose([node])
         return replace(self._place(node), enclosure=self._enclosures[node])
 
     def _enclose(self, nodes: Iterable[int]) -> None:
-        """Have an enclosure on each of these nodes; those that are new are furnished at the same time."""
+        """Make an enclosure on each of these nodes that has none; new ones are furnished at the same time."""
         new: dict[int, Enclosure] = {}
         try:
             for node in nodes:

@@ -21,14 +21,16 @@ from testbed.lab.requests import Call
 _T = TypeVar("_T")
 LAUNCHER = "testbed.lab.netns.launcher"
 STOP_TIMEOUT_S = 10.0
-"""A lab of 64 workers is gone in a second."""
+"""Seconds that the sandbox may take to end. A lab of 64 workers is gone in a second."""
 ANSWER_TIMEOUT_S = 30.0
-"""Of what takes milliseconds: without an answer for so long, somebody has stopped the lab's process."""
+"""Seconds that an answer may take which should take milliseconds: without one for so long, somebody has stopped the
+lab's process."""
 WORK_TIMEOUT_S = 60.0
-"""Of what takes seconds: importing PyTorch, building a thousand hosts, ending their processes."""
+"""Seconds that an answer may take to a request that takes seconds: importing PyTorch, building a thousand hosts, ending
+their processes."""
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Large blocks in huge pages (where the system's setting is madvise): gradients are allocated anew in each iteration,
-and page faults were a third to half of a LeNet-5 worker's computing time."""
+"""Setting of the environment that puts large blocks into huge pages (where the system's setting is madvise): gradients
+are allocated anew in each iteration, and page faults were a third to half of a LeNet-5 worker's computing time."""
 
 
 class SandboxProcess:
@@ -49,15 +51,15 @@ class SandboxProcess:
 
     @property
     def launcher_pid(self) -> int:
-        """PID of the process above it."""
+        """PID of the process above the sandbox."""
         return self._process.pid
 
     def fileno(self) -> int:
-        """For select(): readable when it has ended."""
+        """File descriptor for select(): readable when the sandbox has ended."""
         return self._ending
 
     def close(self) -> None:
-        """End it, and everything in it."""
+        """End the sandbox, and everything in it."""
         self._channel.close()
         if self._ending < 0:
             return

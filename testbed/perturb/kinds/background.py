@@ -15,7 +15,7 @@ from testbed.perturb.kinds.base import Context, Timed
 from testbed.topologies.model import Topology
 
 BACKGROUND_PORT = 8_000
-"""The n-th perturbation's sink listens at this plus n."""
+"""Port of the first perturbation's sink; the n-th listens at this plus n."""
 
 
 class Background(Timed):
@@ -41,7 +41,7 @@ class Background(Timed):
         return [(source, sink)]
 
     def helpers(self, context: Context) -> list[Helper]:
-        """The sink, then the source."""
+        """Make the sink, then the source."""
         number, module = context.number, "testbed.workloads.perturbing.background"
         source, sink = targets.hosts(context.topology, [self.source, self.sink])
         place = (context.addresses.flow(source, sink)[1], str(BACKGROUND_PORT + number))

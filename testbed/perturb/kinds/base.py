@@ -1,4 +1,4 @@
-"""What all kinds of perturbations have in common: keys in a spec, and what they say about themselves.
+"""Base of all kinds of perturbations: their common keys in a spec, and what they say about themselves.
 
 A kind says nothing of what it does not do: everything here is "no" or "nothing" until a kind says otherwise. This
 module must not import :mod:`testbed.spec`, which imports every kind.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _names(value: object) -> list[object]:
-    """One name or several, with ranges such as ``h0..h29`` written out."""
+    """Convert one name or several to a list, with ranges such as ``h0..h29`` written out."""
     return [name for one in listed(value) for name in (_from_to(one) if isinstance(one, str) else [one])]
 
 
@@ -48,10 +48,10 @@ def _from_to(text: str) -> list[str]:
 
 
 MOST_NAMES = 4096
-"""Of one range: more nodes than any lab has."""
+"""The most names of one range: more nodes than any lab has."""
 _NAME_RANGE = re.compile(r"(?P<kind>[A-Za-z]+)(?P<first>0|[1-9]\d{0,8})\.\.(?P=kind)(?P<last>0|[1-9]\d{0,8})")
 Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_names), Field(min_length=1)]
-"""Of nodes, processes or links."""
+"""Names of nodes, processes or links."""
 Slowdown = Annotated[Number, Field(gt=1, le=1000, examples=["2"])]
 
 COMPUTING = "computing"
@@ -66,7 +66,7 @@ UNSENT = "unsent"
 
 @dataclass(frozen=True)
 class Context:
-    """What a perturbation happens to.
+    """Trial to which a perturbation happens.
 
     Attributes:
         scale: the workload's, which divides rates.
@@ -87,29 +87,29 @@ class Context:
 
     @cached_property
     def addresses(self) -> Addresses:
-        """Those of the topology's ports."""
+        """Addresses of the topology's ports."""
         return plan(self.topology)
 
     def random(self) -> np.random.Generator:
-        """Random numbers of this perturbation's own, so that adding another one leaves them as they were."""
+        """Make random numbers of this perturbation's own, so that adding another one leaves them as they were."""
         return np.random.default_rng([self.seed, self.number])
 
 
 class Perturbation(Group):
-    """What a spec may do to a trial while it runs. A kind adds the key ``kind`` and keys of its own."""
+    """A change that a spec makes to a trial while it runs. A kind adds the key ``kind`` and keys of its own."""
 
     name: Line = Field("", max_length=40)
     """The name in the report. The default is the kind."""
 
     multiplies_computing: ClassVar[bool] = False
-    """It multiplies the time of computing, so that must take some."""
+    """Whether it multiplies the time of computing, so that must take some."""
     drops_packets: ClassVar[bool] = False
-    """Links drop packets after it has begun."""
+    """Whether links drop packets after it has begun."""
     disturbs_tcp: ClassVar[bool] = False
-    """It changes links or fills them: TCP then has to send again, as it would on such a network."""
+    """Whether it changes links or fills them: TCP then has to send again, as it would on such a network."""
     moves_circuits: ClassVar[bool] = False
     asked_in_band: ClassVar[bool] = False
-    """Processes of a trial may ask for it while they run. It is then a :class:`testbed.perturb.events.Move`."""
+    """Whether processes of a trial may ask for it while they run. It is then a :class:`testbed.perturb.events.Move`."""
 
     @property
     def title(self) -> str:
@@ -118,13 +118,13 @@ class Perturbation(Group):
 
     @property
     def effects(self) -> frozenset[str]:
-        """What a kind of trial may not be able to have: of :data:`COMPUTING`, :data:`STEPS`, :data:`CIRCUITS` and
-        :data:`UNSENT`."""
+        """Effects that a kind of trial may not be able to have: of :data:`COMPUTING`, :data:`STEPS`, :data:`CIRCUITS`
+        and :data:`UNSENT`."""
         return frozenset({CIRCUITS}) if self.moves_circuits else frozenset()
 
     @property
     def moments(self) -> Sequence[Moment]:
-        """When it begins and ends, as far as the spec says."""
+        """Moments at which it begins and ends, as far as the spec says."""
         return ()
 
     @property
@@ -134,7 +134,7 @@ class Perturbation(Group):
 
     @property
     def most_slowdown(self) -> float:
-        """The most that it multiplies the time of an iteration's computing by, as far as the spec says."""
+        """The largest factor by which it multiplies the time of an iteration's computing, as far as the spec says."""
         return 1.0
 
     @property
@@ -149,17 +149,17 @@ class Perturbation(Group):
 
     @property
     def impairment(self) -> Impairment | None:
-        """How links treat packets while it lasts; the lab must be able to have that."""
+        """Treatment of packets by links while it lasts; the lab must be able to have that."""
         return None
 
     @property
     def reconfiguration(self) -> Reconfiguration | None:
-        """How it moves circuits again and again by what processes have still to send, and hold meanwhile; None if it
-        does not. Set :attr:`moves_circuits`, too."""
+        """Way in which it moves circuits again and again by what processes have still to send, and hold meanwhile; None
+        if it does not. Set :attr:`moves_circuits`, too."""
         return None
 
     def pairs(self, topology: Topology) -> Sequence[tuple[int, int]]:
-        """(source, sink) of each flow that it adds: the lab needs routes for them.
+        """List (source, sink) of each flow that it adds: the lab needs routes for them.
 
         Raises:
             SpecError: there is no such host, or a host is to send to itself.
@@ -168,7 +168,7 @@ class Perturbation(Group):
         return ()
 
     def step_sigma_s(self, topology: Topology) -> Mapping[int, float]:
-        """By host, the standard deviation (s) of what is added to each step of a synchronisation.
+        """Standard deviation (s) of what is added to each step of a synchronisation, by host.
 
         Raises:
             SpecError: there is no such host.
@@ -184,7 +184,7 @@ class Perturbation(Group):
         """
 
     def may_lengthen(self, workers: Workers) -> Sequence[int]:
-        """The ranks of those that may compute for longer; asked of those with the effect :data:`COMPUTING`.
+        """Ranks of workers that may compute for longer; asked of those with the effect :data:`COMPUTING`.
 
         Raises:
             SpecError: there is no such worker.
@@ -192,8 +192,8 @@ class Perturbation(Group):
         return workers.chosen(None)
 
     def changes_by_chance(self, context: Context, until_s: float) -> tuple[int, int] | None:
-        """Of what it draws for links until so long after the trial's beginning: how many draws change something, and
-        how many there are. None if it draws nothing."""
+        """Count its draws for links until so long after the trial's beginning: how many draws change something, and how
+        many there are. None if it draws nothing."""
         del context, until_s
         return None
 
@@ -215,7 +215,7 @@ class Perturbation(Group):
         return ()
 
     def events(self, context: Context) -> Iterable[Event]:
-        """What is to be changed in the lab, in the order of time; an iterator if that has no end.
+        """Make the changes of the lab, in the order of time; an iterator if that has no end.
 
         Raises:
             SpecError: something is named that there is not, or cannot be.
@@ -225,7 +225,7 @@ class Perturbation(Group):
 
 
 class OfWorkers(Perturbation):
-    """What happens to workers."""
+    """A perturbation of workers."""
 
     workers: Names | None = Field(None, examples=["[h0, h3]"])
     """The hosts of the affected workers. The default is all hosts."""
@@ -235,7 +235,8 @@ class OfWorkers(Perturbation):
 
 
 class Slowing(OfWorkers):
-    """Workers that compute ``slowdown`` times as long. A kind declares that key itself, after its other keys."""
+    """A perturbation of workers, which then compute ``slowdown`` times as long. A kind declares that key itself, after
+    its other keys."""
 
     if TYPE_CHECKING:
         slowdown: Slowdown
@@ -252,7 +253,7 @@ class Slowing(OfWorkers):
 
 
 class Timed(Perturbation):
-    """What begins at a moment and may end at another."""
+    """A perturbation that begins at a moment and may end at another."""
 
     at: When = Field(START, examples=["3 s"])
     """The moment at which it begins."""
@@ -264,7 +265,7 @@ class Timed(Perturbation):
         return (self.at,) if self.until is None else (self.at, self.until)
 
     def window(self, what: str, changes: Sequence[LinkChange] = (), back: Sequence[LinkChange] = ()) -> list[Event]:
-        """An event at the beginning and, where there is an end, one there that puts links ``back``."""
+        """Make an event at the beginning and, where there is an end, one there that puts links ``back``."""
         kind = kind_of(type(self))
         begin = Event(self.at, kind, what, tuple(changes))
         if self.until is None:
@@ -282,7 +283,7 @@ class Timed(Perturbation):
 
 
 class OfLinks(Perturbation):
-    """What happens to links."""
+    """A perturbation of links."""
 
     links: Names | None = Field(None, examples=["[h0]"])
     """The affected links: all links of a node (``h0``), the link of one NIC (``h0:eth1``), those between two nodes

@@ -59,7 +59,7 @@ class Circuits(Perturbation):
 
     @property
     def words(self) -> str:
-        """``to rings=[1,3]``, ``flip of h0, h1``, ``look-ahead to rings=[3]``."""
+        """Text for a reader, such as ``to rings=[1,3]``, ``flip of h0, h1``, ``look-ahead to rings=[3]``."""
         if self.flip is not None:
             return f"flip of {self.flip if self.flip == 'all' else ', '.join(self.flip)}"
         given = {"rings": self.rings, "circuits": self.circuits}
@@ -87,8 +87,8 @@ class Circuits(Perturbation):
         return repatched(topology, panels)
 
     def dark_s(self, topology: Topology) -> float:
-        """For how long what moves is dark. TopoOpt gives no time for 1x2 switches: they "immediately" flip (section
-        4)."""
+        """Seconds for which circuits that move are dark. TopoOpt gives no time for 1x2 switches: they "immediately"
+        flip (section 4)."""
         if self.reconfiguration_s is not None:
             return self.reconfiguration_s
         return 0.0 if self.flip is not None else targets.panels(topology).reconfiguration_s

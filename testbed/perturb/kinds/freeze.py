@@ -29,8 +29,8 @@ class Freeze(Timed):
         return self.hosts
 
     def events(self, context: Context) -> Sequence[Event]:
-        """A machine that stands still takes no packet either, so its links are blocked both ways. Where one of its
-        processes stands still, the machine does not."""
+        """Make the events. A machine that stands still takes no packet either, so its links are blocked both ways.
+        Where one of its processes stands still, the machine does not."""
         topology = context.topology
         for name in self.hosts:
             targets.reached(topology, context.processes, name)

@@ -34,7 +34,7 @@ class Impair(Timed, OfLinks):
 
     @property
     def impairment(self) -> Impairment:
-        """As the lab takes it."""
+        """Impairment as the lab takes it."""
         return Impairment(self.delay_s, self.jitter_s, self.loss, self.reorder)
 
     @model_validator(mode="after")

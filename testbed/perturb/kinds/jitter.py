@@ -36,5 +36,5 @@ class Jitter(OfWorkers):
         drawn.extra_s[chosen] += np.maximum(random.normal(0.0, self.sigma_s, drawn.extra_s.shape), 0.0)[chosen]
 
     def step_sigma_s(self, topology: Topology) -> Mapping[int, float]:
-        """The engine draws for each step (:mod:`testbed.workloads.sync.steps`)."""
+        """Standard deviation by host (s). The engine draws for each step (:mod:`testbed.workloads.sync.steps`)."""
         return dict.fromkeys(targets.hosts(topology, self.workers), self.sigma_s) if self.of == "step" else {}

@@ -19,7 +19,7 @@ from testbed.perturb.moments import Moment
 from testbed.topologies.model import Topology
 
 MOST_PLAYED = 1000
-"""Changes of a trial that are played to count those that strike: the first ones."""
+"""The most changes of a trial that are played to count those that strike: the first ones."""
 
 
 class Rates(OfLinks):
@@ -55,7 +55,7 @@ class Rates(OfLinks):
         return changed, len(drawn)
 
     def _drawn(self, links: Sequence[int], topology: Topology, random: np.random.Generator) -> Iterator[Event]:
-        """One event every ``every_s``, without end, that draws a rate for every link and direction."""
+        """Yield an event every ``every_s``, without end, that draws a rate for every link and direction."""
         shares, chances = list(self.shares), np.array(list(self.shares.values()))
         for period in count():
             drawn = random.choice(len(shares), len(links), p=chances / chances.sum())

@@ -47,7 +47,7 @@ class Reconfigure(Perturbation):
         return Reconfiguration(self.every_s, self.dark_s, self.discount)
 
     def moved(self, topology: Topology) -> Topology:
-        """Nobody knows before what will be unsent.
+        """Return the network as it is: nobody knows before what will be unsent.
 
         Raises:
             SpecError: the network has no patch panels.

@@ -39,7 +39,7 @@ class Trace(Perturbation):
         return (self.file,)
 
     def lengthen(self, drawn: Stragglers, workers: Workers, random: np.random.Generator) -> None:
-        """Iterations after the trial's last one are of no concern to it."""
+        """Multiply the factors by the file's. Iterations after the trial's last one are left out."""
         del random
         for (rank, iteration), slowdown in _trace(workers.folder / self.file, workers).items():
             if iteration < drawn.factor.shape[1]:
@@ -47,7 +47,7 @@ class Trace(Perturbation):
 
 
 def _trace(path: Path, workers: Workers) -> dict[tuple[int, int], float]:
-    """By (rank, iteration), the slowdown that a trace tells.
+    """Read the slowdowns of a trace, by (rank, iteration).
 
     Raises:
         SpecError: no such file, too large, or a line that makes no sense.

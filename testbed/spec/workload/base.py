@@ -1,4 +1,4 @@
-"""What every kind of workload has, and the keys of those whose gradients a scheme synchronises."""
+"""Base of every kind of workload, and the keys of those whose gradients a scheme synchronises."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from testbed.workloads.parallel.models import NAMES, operators_of
 from testbed.workloads.parallel.operators import Model, cut, scaled
 
 LARGEST_BATCH = 2**16
-"""No published experiment gives one worker more samples at once, and images of that many fit into memory."""
+"""The largest batch. No published experiment gives one worker more samples at once, and images of that many fit into
+memory."""
 MOST_ITERATIONS = 1_000_000
-"""At 10 ms each, three hours of one trial; a worker keeps a line of each."""
+"""The most iterations. At 10 ms each, three hours of one trial; a worker keeps a line of each."""
 Batch = Annotated[int, Field(strict=True, ge=1, le=LARGEST_BATCH)]
 
 
 @dataclass(frozen=True)
 class Program:
-    """What every host runs in place of our worker: words, and the files that its result depends on (None: all Python in
-    the spec's directory)."""
+    """A program that every host runs in place of our worker: words, and the files that its result depends on (None: all
+    Python in the spec's directory)."""
 
     words: tuple[str, ...]
     inputs: tuple[str, ...] | None
@@ -36,7 +37,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is made of what ranks of a program tell.
+    """Settings of the evaluation of what ranks of a program tell.
 
     Attributes:
         warmup: iterations at the beginning that medians leave out.
@@ -52,7 +53,7 @@ class Reading:
 
 
 class Workload(Group):
-    """What is computed, the same in every arm.
+    """A workload: what is computed, the same in every arm.
 
     Attributes:
         brings: the kind of trial (:mod:`testbed.workloads.kinds`) that it makes of each arm by itself; empty where an
@@ -89,7 +90,7 @@ class Workload(Group):
 
 
 class Synchronised(Workload):
-    """What every worker does, the same in every arm, between the synchronisations of a scheme.
+    """A workload of workers that compute, the same in every arm, between the synchronisations of a scheme.
 
     Attributes:
         is_trained: whether weights depend on the sums: a process of the harness repeats the work. Otherwise workers
@@ -144,7 +145,7 @@ class Synchronised(Workload):
         raise NotImplementedError
 
     def operators(self, batch: int, parts: int) -> Model:
-        """The operators of its model, divided by its scale, with batches of so many samples, for strategies. Embedding
+        """Operators of its model, divided by its scale, with batches of so many samples, for strategies. Embedding
         tables are cut by columns into so many parts each.
 
         Raises:
@@ -153,7 +154,7 @@ class Synchronised(Workload):
         return scaled(self.whole(batch, parts), self.scale)
 
     def whole(self, batch: int, parts: int) -> Model:
-        """The same in the model's own size.
+        """Operators of its model in the model's own size.
 
         Raises:
             SpecError: as :meth:`operators`.
@@ -172,18 +173,19 @@ class Synchronised(Workload):
         return replace(found, samples=batch)
 
     def check(self) -> None:
-        """Return only if what it names goes together.
+        """Check that what the workload names goes together.
 
         Raises:
             SpecError: it does not.
         """
 
     def needs(self, seed: int) -> Hashable:  # noqa: ARG002
-        """What files have to be prepared for, in a spec with this seed; None where none are."""
+        """Key of the files that have to be prepared, in a spec with this seed; None where none are."""
         return None
 
     def prepare(self, folder: Path, seed: int) -> Prepared:
-        """Files for workers, made once for all workloads that :meth:`needs` finds equal; paths start from ``folder``.
+        """Prepare files for workers, made once for all workloads that :meth:`needs` finds equal; paths start from
+        ``folder``.
 
         Raises:
             SpecError: what the workload names cannot be used.
@@ -192,7 +194,7 @@ class Synchronised(Workload):
         raise NotImplementedError
 
     def refuse(self, own: Prepared | None, world: int) -> None:
-        """Return only if so many workers can do it, with the files that were prepared.
+        """Check that so many workers can do it, with the files that were prepared.
 
         Raises:
             SpecError: they cannot.
@@ -204,7 +206,8 @@ class Synchronised(Workload):
         return None
 
     def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:
-        """What each worker does; ``rounding`` is by how much an element of a right sum of a profile may be off."""
+        """Make the task of each worker; ``rounding`` is by how much an element of a right sum of a profile may be
+        off."""
         raise NotImplementedError
 
     @model_validator(mode="after")

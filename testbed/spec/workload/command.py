@@ -12,14 +12,14 @@ from testbed.base.groups import Size, Time, Whole, listed, refuse
 from testbed.spec.workload.base import Program, Reading, Workload
 
 MOST_INPUTS = 50
-"""Each may be a pattern that is held against every file in the spec's directory."""
+"""The most entries of ``inputs``. Each may be a pattern that is held against every file in the spec's directory."""
 MOST_METRICS = 20
 LONGEST_PATTERN = 500
-"""Characters."""
+"""The most characters of a pattern."""
 
 
 def words(value: object) -> object:
-    """A command as its words."""
+    """Split a command into its words."""
     try:
         found = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:  # a quotation that does not end
@@ -30,7 +30,7 @@ def words(value: object) -> object:
 
 
 def _pattern(value: str) -> str:
-    """A regular expression that finds one number."""
+    """Check a regular expression that finds one number."""
     example = "write it as loss ([0-9.]+)"
     try:
         groups = re.compile(value).groups
@@ -110,10 +110,10 @@ class Command(Workload):
 
     @property
     def batch(self) -> list[int]:
-        """One, of which nothing is known."""
+        """Batch 0, which stands for a batch of which nothing is known."""
         return [0]
 
     @property
     def scale(self) -> float:
-        """Rates are as the spec has them."""
+        """Scale 1: rates are as the spec has them."""
         return 1.0

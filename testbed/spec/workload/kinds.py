@@ -1,4 +1,4 @@
-"""Which kinds of workload there are."""
+"""Kinds of workload that there are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS: dict[str, type[Workload]] = with_plugged("workloads", {kind_of(one): one 
 
 
 def _kind(value: object) -> Any:
-    """``kind`` of a workload as a tag of the union below; what is no group of keys is refused as the default's."""
+    """Tag of the union below for a workload: its ``kind``; what is no group of keys is refused as the default's."""
     kind = value.get("kind", "train") if isinstance(value, dict) else getattr(value, "kind", "train")
     return tag(str(kind))
 

@@ -78,7 +78,7 @@ ACCELERATE = _Launcher(
 
 
 def without_launcher(words: Sequence[str], ranks: int) -> Started:
-    """The script that a command starts, with so many ranks; a command without a launcher as it is.
+    """Take the launcher away from a command, with so many ranks; a command without a launcher stays as it is.
 
     Raises:
         SpecError: the launcher is asked for something else than a rank on each host.
@@ -88,7 +88,7 @@ def without_launcher(words: Sequence[str], ranks: int) -> Started:
 
 
 def check_meets(words: Sequence[str], hosts: int) -> None:
-    """Whether ranks of several hosts meet if each host runs this whole command, its launcher included.
+    """Check that ranks of several hosts meet if each host runs this whole command, its launcher included.
 
     Raises:
         SpecError: the launcher is told of no other host, so that each would train alone.
@@ -104,7 +104,7 @@ def check_meets(words: Sequence[str], hosts: int) -> None:
 
 
 def _of(words: Sequence[str]) -> tuple[_Launcher | None, Sequence[str]]:
-    """The launcher that a command starts with, and the words after it."""
+    """Find the launcher that a command starts with, and the words after it."""
     first, *rest = words
     if first == "torchrun":
         return TORCHRUN, rest
@@ -141,7 +141,7 @@ def _parsed(launcher: _Launcher, words: Sequence[str], ranks: int) -> Started:
 
 
 def _valued(launcher: _Launcher, word: str, name: str, value: str, ranks: int) -> dict[str, str]:
-    """What an option with a value adds to the environment.
+    """Variables that an option with a value adds to the environment.
 
     Raises:
         SpecError: it is not known here, or does not fit a rank on each host.
@@ -168,7 +168,7 @@ def _valued(launcher: _Launcher, word: str, name: str, value: str, ranks: int) -
 
 
 def _range(value: str) -> tuple[int, int]:
-    """``2`` or ``1:4``; what is none fits nothing."""
+    """Read a range: ``2`` or ``1:4``; what is none fits nothing."""
     numbers = value.split(":")
     if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         return 1, 0

@@ -20,11 +20,11 @@ from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import OwnError, Prepared
 
 MOST_TOPICS = 1000
-"""Published models of collections of this size have a few hundred."""
+"""The most topics. Published models of collections of this size have a few hundred."""
 MOST_FLOATS = 2**27
-"""Of the counts: 512 MiB, of which a worker has four tables."""
+"""The most floats of the counts: 512 MiB, of which a worker has four tables."""
 SHARD = 1
-"""The only batch: the whole shard."""
+"""Number of the only batch: the whole shard."""
 
 
 class SweepTime(ComputeTime):
@@ -35,7 +35,7 @@ class SweepTime(ComputeTime):
 
 
 def _of_shard(value: object) -> object:
-    """A pace that is a time alone is that of the one batch that there is."""
+    """Convert a pace that is a time alone: it is that of the one batch that there is."""
     if isinstance(value, dict) and isinstance(value.get("pace"), str):
         return {**value, "pace": {SHARD: value["pace"]}}
     return mode_alone(value)
@@ -86,7 +86,7 @@ class Lda(Synchronised):
 
     @property
     def scale(self) -> float:
-        """Counts have their own size."""
+        """Scale 1: counts have their own size."""
         return 1.0
 
     def needs(self, seed: int) -> Hashable:
@@ -137,6 +137,6 @@ class CorpusError(OwnError):
 
 
 class TopicsError(OwnError):
-    """There are too many topics for the documents' words."""
+    """The topics are too many for the documents' words."""
 
     key = "topics"

@@ -49,7 +49,7 @@ class Profile(Synchronised):
         return Replay(self.iterations, seed, shares(macs, gradient.layers), rounding)
 
     def _computed_s(self) -> dict[int, float]:
-        """By batch, the time at the pace that is given in operations; none without."""
+        """Time of each batch at the pace that is given in operations (s); empty without such a pace."""
         flop_per_s = self.compute.flop_per_s
         if flop_per_s is None:
             return {}
@@ -58,7 +58,7 @@ class Profile(Synchronised):
 
     @model_validator(mode="after")
     def _times_known(self) -> Self:
-        """Times that are not given are the published ones, and then part of the resolved spec."""
+        """Fill in times that are not given: they are the published ones, and then part of the resolved spec."""
         if self.compute.mode == "none":
             return self
         known = self._computed_s() or play(self.model).times_s

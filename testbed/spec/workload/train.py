@@ -43,7 +43,7 @@ class Train(Synchronised):
 
     @property
     def scale(self) -> float:
-        """A model that is trained has its own size."""
+        """Scale 1: a model that is trained has its own size."""
         return 1.0
 
     def layers(self) -> list[list[int]]:
@@ -59,7 +59,7 @@ class Train(Synchronised):
         return is_own_model(self.model) or is_own_data(self.dataset)
 
     def needs(self, seed: int) -> Hashable:
-        """The same files do for all batches that a model takes at once."""
+        """Key of the files. The same files do for all batches that a model takes at once."""
         return (self.model, self.dataset, seed, min(self.batch)) if self._is_own else None
 
     def prepare(self, folder: Path, seed: int) -> Prepared:

@@ -1,4 +1,4 @@
-"""What a host says, checked before anything is done with it: whoever is root there may have it say anything.
+"""Checks of what a host says, before anything is done with it: whoever is root there may have it say anything.
 
 Errors do not name the host; whoever knows which one it is says so in front. Texts of a host's may end on a terminal, so
 control characters in them are written out.
@@ -20,17 +20,17 @@ from testbed.base.process_names import LONGEST, PATTERN
 FIX = "see what prints on standard output there (the user's start-up files), and who else is root there"
 LONGEST_TEXT = 2000
 MOST_OUTPUT_BYTES = 4 << 20
-"""Of a command that was run on a host, as the longest line of an agent's."""
+"""The most bytes of output of a command that was run on a host: as long as an agent's longest line."""
 LONGEST_ADDRESS = 15
-"""Of IPv4, as text."""
+"""Characters of the longest IPv4 address as text."""
 MOST_STREAMS = 10_000
-"""Ends of a trial's connections on one host; each host has a few with each other."""
+"""The most ends of a trial's connections on one host; each host has a few with each other."""
 FAR = 1e12
-"""Beyond every time, rate and count of CPU seconds that there can be."""
+"""Bound beyond every time, rate and count of CPU seconds that there can be."""
 
 
 def plain(text: str) -> str:
-    """Text that a terminal shows as it is; a long one is cut."""
+    """Make text that a terminal shows as it is; a long one is cut."""
     return printable(text[:LONGEST_TEXT])
 
 
@@ -62,14 +62,14 @@ class Refusal(_Message):
 
 
 class Grown(_Message):
-    """What a file that is followed has grown by."""
+    """Bytes by which a file that is followed has grown."""
 
     grown: Name
     data: Base64Bytes
 
 
 class Exited(_Message):
-    """A worker has ended."""
+    """Event: a worker has ended."""
 
     exit: Process
     status: Whole
@@ -78,7 +78,7 @@ class Exited(_Message):
 
 
 class Ended(_Message):
-    """Another program has."""
+    """Event: a program that is not a worker has ended."""
 
     ended: Whole
     status: Whole
@@ -88,13 +88,13 @@ _Found = tuple[Process, Number, Number, Number, bool]
 
 
 class Readings(_Message):
-    """How busy the CPUs were: (moment, idle, steal, total, throttled), in seconds."""
+    """CPU time of a host: (moment, idle, steal, total, throttled), in seconds."""
 
     cpu: Annotated[list[tuple[Number, Number, Number, Number, Number | None]], Field(max_length=100)]
 
 
 class Looks(_Message):
-    """Whether workers stood still: of each look, its moment and what it found of each
+    """Looks at whether workers stood still: the moment of each look, and what it found of each worker
     (:data:`testbed.lab.baremetal.on_hosts.process_readings.Row`)."""
 
     looks: Annotated[list[tuple[Number, Annotated[list[_Found], Field(max_length=1000)]]], Field(max_length=100)]
@@ -105,7 +105,7 @@ _MESSAGE: TypeAdapter[Result | Refusal | Event] = TypeAdapter(Result | Refusal |
 
 
 class Hello(TypedDict):
-    """Who an agent is."""
+    """Answer to an agent's first request: its host's software, cores and rights, and its pid."""
 
     kernel: Text
     python: Text
@@ -115,14 +115,14 @@ class Hello(TypedDict):
 
 
 class Differs(TypedDict):
-    """The kernel has something else than was asked for."""
+    """Answer of a host whose kernel has something else than was asked for."""
 
     differs: Text
     shapes: None
 
 
 class Shaped(TypedDict):
-    """It has what was asked for: by NIC, out and in."""
+    """Answer of a host whose kernel has what was asked for: shapes by NIC, out and in."""
 
     differs: None
     shapes: list[tuple[dict[Name, Whole], dict[Name, Whole]]]
@@ -139,7 +139,7 @@ class _Said(TypedDict):
 
 
 class Heard(TypedDict):
-    """What the kernel says, as :class:`testbed.lab.netns.readings.listening.Said`, and by NIC its interfaces, out and
+    """Answers of the kernel, as :class:`testbed.lab.netns.readings.listening.Said`, and by NIC its interfaces, out and
     in."""
 
     indices: list[tuple[Whole, Whole]]
@@ -153,7 +153,7 @@ Port = Annotated[int, Field(ge=0, lt=2**16)]
 
 
 class Metered(TypedDict):
-    """What NICs carry: when that was read by the host's clock and what reading took, by NIC what has left and what
+    """Counts of NICs: when they were read by the host's clock and what reading took, by NIC what has left and what
     waits out of it and into it, and the ends of connections there, as :class:`testbed.lab.measurements.Stream`."""
 
     at_s: Number
@@ -181,7 +181,7 @@ RESULTS: dict[str, Any] = {
     "echo": list[Annotated[int, Field(ge=1, lt=2**16)]],
     "ping": list[Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]],
 }
-"""By request; the others have no result."""
+"""Types of results by request; other requests have no result."""
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in RESULTS.items()}
 _NOTHING: TypeAdapter[None] = TypeAdapter(Literal[None])
 
@@ -196,7 +196,7 @@ class Nic(BaseModel):
 
 
 class Facts(BaseModel):
-    """Of what that module says, what is used."""
+    """The part of the module's facts that is used."""
 
     nics: dict[Name, Nic]
 
@@ -219,7 +219,7 @@ _LEFT: TypeAdapter[list[_Left]] = TypeAdapter(list[_Left])
 
 
 def message(line: bytes) -> Result | Refusal | Event:
-    """What a line is.
+    """Parse a line of an agent.
 
     Raises:
         HostError: it is nothing that an agent says.
@@ -231,7 +231,7 @@ def message(line: bytes) -> Result | Refusal | Event:
 
 
 def result(do: str, value: object) -> Any:
-    """The result of a request, as far as its form goes.
+    """Check the result of a request, as far as its form goes.
 
     Raises:
         HostError: it is of another kind.
@@ -240,7 +240,7 @@ def result(do: str, value: object) -> Any:
 
 
 def facts(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """What a host is like; it has these NICs.
+    """Check the facts about a host, which must have these NICs.
 
     Raises:
         HostError: it says something else, or not of all of them.
@@ -253,7 +253,7 @@ def facts(said: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def left(said: object) -> list[dict[str, str]]:
-    """What runs that were cut off have left.
+    """Check the list of what runs that were cut off have left.
 
     Raises:
         HostError: it says something else.
@@ -262,7 +262,7 @@ def left(said: object) -> list[dict[str, str]]:
 
 
 def bursts(lines: Sequence[str], count: int) -> list[tuple[int, float]]:
-    """(place, bit/s) of bursts that have arrived, of ``count``.
+    """Parse lines of bursts that have arrived, of ``count``, to pairs (place, bit/s).
 
     Raises:
         HostError: a line says something else.

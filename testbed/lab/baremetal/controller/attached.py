@@ -26,30 +26,30 @@ class Attached:
         self._pidfd = os.pidfd_open(self._process.pid)
 
     def signal(self, number: int) -> object:
-        """To ssh, with which the command ends."""
+        """Send a signal to ssh, with which the command ends."""
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
         return None
 
     def fileno(self) -> int:
-        """Readable when it has ended."""
+        """File descriptor that is readable when the command has ended."""
         return self._pidfd
 
     def wait(self) -> int:
-        """Its exit status, or minus the signal that ended it."""
+        """Wait for the end; the exit status, or minus the signal that ended it."""
         status = self._process.wait()
         os.close(self._pidfd)
         return status
 
 
 class Losses:
-    """Something to select on: readable once any connection is lost."""
+    """Event that select() can wait for: readable once any connection is lost."""
 
     def __init__(self) -> None:
         self._read, self._write = socket.socketpair()
 
     def lost(self) -> None:
-        """A connection is."""
+        """Say that a connection is lost."""
         with suppress(OSError):  # nobody looks any more
             self._write.send(b"1")
 
@@ -57,6 +57,6 @@ class Losses:
         return self._read.fileno()
 
     def close(self) -> None:
-        """No more."""
+        """Close the event."""
         self._read.close()
         self._write.close()

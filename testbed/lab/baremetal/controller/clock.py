@@ -1,4 +1,4 @@
-"""Where another machine's clock stands: NTP's four moments, of which the agent's two are one.
+"""Offset of another machine's clock, from NTP's four moments, of which the agent's two are one.
 
 The controller notes when it asks and when the answer is there; the host says what its ``time.monotonic()`` was in
 between. Its clock is then off by the middle of the two minus what it said, by half of the round trip at most. Of the
@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 REMEMBERED_S = 30.0
 DRIFT = 50e-6
-"""Of two undisciplined quartz clocks at most; where NTP disciplines both it is below 1e-6."""
+"""Rate at which two undisciplined quartz clocks drift apart at most; where NTP disciplines both it is below 1e-6."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """``offset_s`` is to be added to the host's clock; it is off by at most ``uncertainty_s``."""
+    """One comparison of clocks: ``offset_s`` is to be added to the host's clock; it is off by at most
+    ``uncertainty_s``."""
 
     at_s: float
     offset_s: float
@@ -28,11 +29,11 @@ class Exchange:
 
 @dataclass
 class Clock:
-    """One host's clock against ours."""
+    """One host's clock compared with ours."""
 
     exchanges: deque[Exchange] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Exchanges come in one thread, and samples, whose times they move, in another."""
+    """Lock of the exchanges: they come in one thread, and samples, whose times they move, in another."""
 
     def add(self, asked_s: float, said_s: float, answered_s: float) -> None:
         """Note an exchange: our clock, theirs, ours."""
@@ -43,16 +44,16 @@ class Clock:
                 self.exchanges.popleft()
 
     def best(self) -> Exchange:
-        """What is known now. Raises ValueError before the first exchange."""
+        """The exchange that counts now. Raises ValueError before the first exchange."""
         with self._lock:
             known = tuple(self.exchanges)
         now_s = known[-1].at_s if known else 0.0
         return min(known, key=lambda one: one.uncertainty_s + DRIFT * (now_s - one.at_s))
 
     def their_s(self, local_s: float) -> float:
-        """A moment of our clock on the host's."""
+        """Convert a moment of our clock to the host's."""
         return local_s - self.best().offset_s
 
     def local_s(self, their_s: float) -> float:
-        """A moment of the host's clock on ours."""
+        """Convert a moment of the host's clock to ours."""
         return their_s + self.best().offset_s

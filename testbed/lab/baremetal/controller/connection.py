@@ -41,25 +41,25 @@ from testbed.lab.requests import Call
 
 _T = TypeVar("_T")
 Pending = Future[tuple[_T, float, float]]
-"""An answer that is to come, with when it was asked for and when it came."""
+"""An answer that is to come, with the moments of its request and its arrival."""
 ANSWER_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 60.0
-"""Python's start on a busy machine; and PyTorch's import."""
+"""Seconds that an agent's start may take: Python's start on a busy machine, and PyTorch's import."""
 CLOSE_TIMEOUT_S = 5.0
 NO = ("no", "false", "off", "0", "n", "f", "0.0")
-"""What Ansible takes for false."""
+"""Words that Ansible takes for false."""
 LONGEST_LINE_BYTES = 4 << 20
-"""Of what an agent says; the agent keeps to it, see :mod:`testbed.lab.baremetal.on_hosts.processes`."""
+"""The most bytes of a line of an agent; the agent keeps to it, see :mod:`testbed.lab.baremetal.on_hosts.processes`."""
 PIECE_BYTES = 1 << 20
-"""Of a file, in one request."""
+"""Bytes of a file that go into one request."""
 MOST_GREETING_BYTES = 1 << 20
-"""Of lines that are no agent's: what a shell says at first, and what libraries print."""
+"""The most bytes of lines before the agent's first: what a shell says at first, and what libraries print."""
 MOST_ERRORS_BYTES = 16 << 20
-"""Of what may come from there on standard error, which is kept in a file."""
+"""The most bytes that a host may write on standard error, which is kept in a file."""
 LAST_ERRORS_BYTES = 64 << 10
-"""Of that, what is looked at for the reason of an end."""
+"""Bytes at the end of standard error that are searched for the reason of an end."""
 HUGE_PAGES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
-"""As in the netns lab, see :data:`testbed.lab.netns.sandbox_process.HUGE_PAGES`."""
+"""Setting of the environment, as in the netns lab, see :data:`testbed.lab.netns.sandbox_process.HUGE_PAGES`."""
 
 
 def ssh(host: Host, control: Path) -> list[str]:
@@ -98,15 +98,15 @@ def become(host: Host) -> tuple[list[str], str]:
 
 @dataclass(frozen=True)
 class Lost:
-    """An agent is gone and was not told to go."""
+    """Event: an agent is gone and was not told to go."""
 
     error: LabError
 
 
 class Connection:
-    """An agent that runs. ``on_event`` is called, in a thread of the connection, with what it tells unasked, and with
-    :class:`Lost`. The connection is ended if something comes that no agent says, or that ``on_event`` refuses by
-    HostError."""
+    """Connection to an agent that runs. ``on_event`` is called, in a thread of the connection, with what the agent
+    tells unasked, and with :class:`Lost`. The connection is ended if something comes that no agent says, or that
+    ``on_event`` refuses by HostError."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Connection:
         self._thread.start()
 
     def begin(self, call: Call[_T]) -> Pending[_T]:
-        """Send a request; the answer is to come.
+        """Send a request, and return the answer that is to come.
 
         Raises:
             LabError: the agent is gone.
@@ -167,7 +167,7 @@ class Connection:
         return answer
 
     def end(self, answer: Pending[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> _T:
-        """The result of a request.
+        """Wait for the result of a request.
 
         Raises:
             LabError: the host refused, which it says why; or it is gone, or slow.
@@ -175,7 +175,7 @@ class Connection:
         return self._answered(answer, timeout_s)[0]
 
     def _answered(self, answer: Pending[_T], timeout_s: float) -> tuple[_T, float, float]:
-        """The result, when it was asked for, and when it came. Raises LabError as :meth:`end` does."""
+        """Wait for the result; with it when it was asked for, and when it came. Raises LabError as :meth:`end` does."""
         try:
             return answer.result(timeout_s)
         except FutureTimeoutError:
@@ -224,7 +224,8 @@ class Connection:
             self._ended()
 
     def _listen(self) -> None:
-        """Until the end. Raises HostError: it says what no agent says, or what was not asked for."""
+        """Take what the agent says until it ends. Raises HostError: it says what no agent says, or what was not asked
+        for."""
         greeting_bytes = 0
         while line := self._out.readline(LONGEST_LINE_BYTES + 1):
             if len(line) > LONGEST_LINE_BYTES:
@@ -284,7 +285,8 @@ class Connection:
 
     @staticmethod
     def _gone(lost: LabError) -> LabError:
-        """A new one each time: one that is raised again and again grows by where it has been."""
+        """Make a new error each time: an error that is raised again and again grows by the places where it has been
+        raised."""
         return LabError(lost.problem, fix=lost.fix)
 
     def _why(self) -> LabError:

@@ -1,4 +1,5 @@
-"""The agents of all hosts in use: asked together, their clocks compared all along, what they tell written down here."""
+"""The agents of all hosts in use: asks them together, compares their clocks all along, and writes down here what they
+tell."""
 
 from __future__ import annotations
 
@@ -28,14 +29,14 @@ from testbed.machine.processes import ProcessLog, Standing
 
 _T = TypeVar("_T")
 COMPARE_S = 1.0
-"""How often clocks are compared while a lab is up; the host also takes it for a sign of life."""
+"""Seconds between two comparisons of clocks while a lab is up; the host also takes one for a sign of life."""
 FIRST_EXCHANGES = 10
 MOMENTS = ("time", "start", "ready", "sum", "end", "asked_s", "begun_s", "came_s", "done_s")
 """Fields of a worker's lines that are on its host's clock."""
 LONGEST_LINE_BYTES = 4 << 20
-"""Of a worker's samples."""
+"""The most bytes of a line of a worker's samples."""
 MOST_EVENTS, EVENTS_PER_S = 10_000, 10.0
-"""What one host may tell of ends and CPUs at once, and in the long run: what is told is kept."""
+"""Events, of ends and CPUs, that one host may tell at once, and in the long run (1/s): what is told is kept."""
 
 
 class Fleet:
@@ -56,16 +57,16 @@ class Fleet:
         self._began_s = time.monotonic()
         self._events: Counter[int] = Counter()
         self._known: dict[str, int] = {}
-        """Where each worker runs or ran."""
+        """Node on which each worker runs or ran."""
         self.logs: dict[int, CpuLog] = {}
         self.process_logs: dict[int, ProcessLog] = {}
         self.logical: Mapping[str, str] = {}
-        """For each address in use, that of the topology's plan."""
+        """Address of the topology's plan, for each address in use."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._compare, name="clocks", daemon=True)
 
     def begin(self) -> None:
-        """Compare clocks, and go on doing so."""
+        """Compare clocks, and go on doing so in a thread."""
         for one in self.connections:
             for _ in range(FIRST_EXCHANGES):
                 one.exchange()
@@ -78,21 +79,21 @@ class Fleet:
             self._thread.join()
 
     def ask(self, call: Call[_T], timeout_s: float = ANSWER_TIMEOUT_S) -> list[_T]:
-        """The same of all at once; their results by node. Raises LabError."""
+        """Send the same request to all hosts at once; their results by node. Raises LabError."""
         return self.ask_each([call] * len(self.connections), timeout_s)
 
     def ask_each(self, calls: Sequence[Call[_T]], timeout_s: float = ANSWER_TIMEOUT_S) -> list[_T]:
-        """Of each its own, by node, at once. Raises LabError."""
+        """Send each host its own request, all at once; their results by node. Raises LabError."""
         found = self.ask_some(dict(enumerate(calls)), timeout_s)
         return [found[node] for node in range(len(self.connections))]
 
     def ask_some(self, calls: Mapping[int, Call[_T]], timeout_s: float = ANSWER_TIMEOUT_S) -> dict[int, _T]:
-        """Of some nodes, each its own, at once. Raises LabError."""
+        """Send some hosts a request each, all at once; their results by node. Raises LabError."""
         answers = {node: self.connections[node].begin(call) for node, call in calls.items()}
         return {node: self.connections[node].end(answer, timeout_s) for node, answer in answers.items()}
 
     def follow(self, node: int, name: str, path: Path) -> None:
-        """What the node tells of its file ``name`` is to be appended to ``path``, which begins empty."""
+        """Append what the node tells of its file ``name`` to ``path``, which begins empty."""
         with suppress(FileNotFoundError):
             path.unlink()
         self._files[node, name] = path
@@ -109,11 +110,11 @@ class Fleet:
         self.ask_each([HostRequests.put(name, base64.b64encode(one.encode()).decode(), more=True) for one in lines])
 
     def expect(self, process: str, node: int) -> None:
-        """A worker is started on a node, which may tell of its end, once."""
+        """Note that a worker is started on a node, which may tell of its end, once."""
         self._processes[process] = self._known[process] = node
 
     def node_of(self, process: str) -> int | None:
-        """Where a worker runs; None once its end was told."""
+        """Node that a worker runs on; None once its end was told."""
         return self._processes.get(process)
 
     def stopped(self) -> list[str]:
@@ -148,7 +149,7 @@ class Fleet:
             raise LabError("; ".join(one.problem for one in self._lost), fix=self._lost[0].fix)
 
     def wait_ended(self, node: int, pid: int, timeout_s: float) -> int:
-        """Status of a program that was started beside the workers.
+        """Wait for the end of a program that was started beside the workers; its status.
 
         Raises:
             LabError: it did not end in time.
@@ -160,12 +161,12 @@ class Fleet:
             return self._ended[node, pid]
 
     def clocks(self) -> list[dict[str, float]]:
-        """By node, what is to be added to its clock, and by how much that may be off (s)."""
+        """Seconds to add to each node's clock, and by how much they may be off (s)."""
         best = [one.clock.best() for one in self.connections]
         return [{"offset_s": one.offset_s, "uncertainty_s": one.uncertainty_s} for one in best]
 
     def on_event(self, connection: Connection, event: Event | Lost) -> None:
-        """Called by a connection's thread.
+        """Take an event; called by a connection's thread.
 
         Raises:
             HostError: the host tells of what is not its own, or of too much.
@@ -221,7 +222,7 @@ class Fleet:
                 standing.add(now_s, stopped_s, starved_s, waited_s)
 
     def _count(self, node: int) -> None:
-        """Raises HostError: the host tells more than can have happened."""
+        """Count an event of a host. Raises HostError: the host tells more than can have happened."""
         self._events[node] += 1
         if self._events[node] > MOST_EVENTS + EVENTS_PER_S * (time.monotonic() - self._began_s):
             raise HostError(f"it tells of {self._events[node]:,} things, more than can have happened", fix=answers.FIX)
@@ -248,8 +249,8 @@ class Fleet:
             file.write(data)
 
     def _ours(self, node: int, line: bytes) -> bytes:
-        """A sample's line on our clock, in the topology's addresses; as it is if it is no JSON object, as its reader
-        says."""
+        """Convert a sample's line to our clock and the topology's addresses; leave it as it is if it is no JSON object,
+        as its reader says."""
         clock = self.connections[node].clock
         try:
             fields = json.loads(line)

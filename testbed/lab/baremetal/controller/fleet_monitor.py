@@ -1,4 +1,4 @@
-"""How busy the CPUs of the hosts are while a trial runs."""
+"""Monitor of the hosts' CPUs while a trial runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from testbed.machine.processes import ProcessLog
 
 
 class FleetMonitor:
-    """As :class:`testbed.machine.monitor.Monitor`, of the hosts; ``log`` is of the one with the least time to spare."""
+    """Monitor of the hosts, as :class:`testbed.machine.monitor.Monitor`; ``log`` is that of the host with the least
+    time to spare."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -37,7 +38,7 @@ class FleetMonitor:
 
     @property
     def processes(self) -> ProcessLog:
-        """Of all hosts: nobody looked where one of them was not looked at."""
+        """Merge the logs of all hosts: a time in which any host was not looked at counts as not looked at."""
         logs = list(self._fleet.process_logs.values())
         return ProcessLog(
             of={name: one for log in logs for name, one in log.of.items()},

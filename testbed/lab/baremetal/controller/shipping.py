@@ -1,4 +1,4 @@
-"""What a host is told of a worker or a program: the words, paths and files of here as they are there."""
+"""Words, paths and files of a worker or a program, translated to those on a host."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from testbed.lab.programs import Launch, Program
 from testbed.lab.requests import Call
 
 INTERFACES = "eth"
-"""How a topology's ports are called in what workers are told, see :func:`testbed.execution.programs.launches`."""
+"""Prefix of a topology's ports in what workers are told, see :func:`testbed.execution.programs.launches`."""
 Files = dict[str, tuple[bytes, int]]
-"""By name there, content and mode."""
+"""Content and mode of files, by name on the host."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,13 @@ class Site:
     token: str
 
     def log(self, path: str) -> str:
-        """Name there of a log."""
+        """Name of a log on the host."""
         return f"{self.number}/logs/{Path(path).name}"
 
 
 class Shipment:
-    """Where a trial's files are on a host: names there of paths here, and which of them are to be sent."""
+    """Places of a trial's files on a host: the host's names for paths of this machine, and which of the files are to be
+    sent."""
 
     def __init__(self, site: Site, work: Path | None) -> None:
         self._site, self._work = site, work
@@ -45,12 +46,13 @@ class Shipment:
         self.files: Files = {}
 
     def name(self, path: str) -> str:
-        """Of a file of the trial's working directory, relative to the agent's."""
+        """Name of a file of the trial's working directory, relative to the agent's."""
         assert self._work is not None
         return f"{self._site.number}/work/{Path(path).absolute().relative_to(self._work)}"
 
     def mapped(self, value: Any) -> Any:
-        """The same with paths and words as they are there; files that are here already are to be sent."""
+        """Copy plain data with paths and words as they are on the host; files that are here already are noted, to be
+        sent."""
         if isinstance(value, dict):
             return {key: self.mapped(one) for key, one in value.items()}
         if isinstance(value, (list, tuple)):
@@ -66,8 +68,8 @@ class Shipment:
 
 
 def launching(worker: Launch, site: Site) -> tuple[Call[None], Files, dict[str, Path]]:
-    """What an agent is asked for to start a worker, the files that it needs, and, by name there, those here that grow
-    as they do."""
+    """Make the request that starts a worker, the files that it needs, and, by name on the host, our files that grow as
+    those there do."""
     place = Shipment(site, Path(worker.job).parent.absolute() if worker.job else None)
     log, job, samples, outputs = site.log(worker.log), "", None, list[str]()
     followed = {log: Path(worker.log)}
@@ -87,8 +89,8 @@ def launching(worker: Launch, site: Site) -> tuple[Call[None], Files, dict[str, 
 
 
 def program(wanted: Program, site: Site, place: Shipment) -> Program:
-    """A program's words, environment and directory as they are there. Its temporary files, such as the cache that
-    PyTorch makes, are removed with those of the run."""
+    """Translate a program's words, environment and directory to those on the host. Its temporary files, such as the
+    cache that PyTorch makes, are removed with those of the run."""
     home = site.host.home
     place.words |= {sys.executable: f"{home}/venv/bin/python"}
     place.words |= {f"{INTERFACES}{port}": nic.name for port, nic in enumerate(site.host.nics)}

@@ -1,4 +1,4 @@
-"""What the network between racks should carry: bursts for links that no host's NIC is at.
+"""Expected rates of the network between racks: bursts for links that no host's NIC is at.
 
 Such links are neither shaped nor counted here: they are what they are. So hosts under one switch all send to hosts
 under another, and what arrives of all of them together is held against what the topology's links would let through.
@@ -21,7 +21,7 @@ from testbed.lab.baremetal.networks.racks import under
 from testbed.topologies.model import Topology
 
 Flow = tuple[int, int]
-"""From a host to a host."""
+"""Source host and destination host."""
 Crowd = list[tuple[int, int, tuple[Flow, ...]]]
 """Flows that run at once, by the two between which their sum counts."""
 
@@ -34,11 +34,11 @@ class Crossing:
     dst: int
     flows: tuple[Flow, ...]
     rates_bps: tuple[float, ...]
-    """What each flow should have, headers included, while all of its round run."""
+    """Rate that each flow should have, headers included, while all flows of its round run (bit/s)."""
 
 
 def rounds(topology: Topology) -> list[list[Crossing]]:
-    """What to measure, one round after the other; nothing where every link has a host at one end."""
+    """List the bursts to measure, round after round; empty where every link has a host at one end."""
     between = between_switches(topology)
     if not between:
         return []
@@ -55,7 +55,7 @@ def rounds(topology: Topology) -> list[list[Crossing]]:
 
 
 def pairs(topology: Topology) -> set[Flow]:
-    """Hosts that send to each other."""
+    """Pairs of hosts that send to each other."""
     return {flow for one in rounds(topology) for crossing in one for flow in crossing.flows}
 
 
@@ -64,7 +64,8 @@ def _ring(members: Sequence[int]) -> list[Flow]:
 
 
 def _alternating(switches: Sequence[int]) -> list[list[Flow]]:
-    """A ring of switches, as rounds in each of which nobody both sends and receives: two, or three if they are odd."""
+    """Divide a ring of switches into rounds in each of which nobody both sends and receives: two, or three if the
+    number of switches is odd."""
     if len(switches) < 2:
         return []
     edges = _ring(switches)
@@ -79,7 +80,7 @@ def _expected(topology: Topology, crowd: Crowd) -> list[Crossing]:
 
 
 def _loads(topology: Topology, flow: Flow) -> dict[int, float]:
-    """By directed link, the share of a flow that takes it."""
+    """Share of a flow that each directed link carries."""
     found: dict[int, float] = defaultdict(float)
     for path in topology.paths(*flow):
         for link in path.links:
@@ -88,8 +89,8 @@ def _loads(topology: Topology, flow: Flow) -> dict[int, float]:
 
 
 def fair_bps(loads: Sequence[Mapping[int, float]], topology: Topology) -> list[float]:
-    """Max-min fair rates of flows whose shares are on directed links as ``loads`` say: all grow alike until a link is
-    full, which holds those on it, and so on (Bertsekas and Gallager, Data Networks, section 6.5.2)."""
+    """Compute max-min fair rates of flows whose shares are on directed links as ``loads`` say: all grow alike until a
+    link is full, which holds those on it, and so on (Bertsekas and Gallager, Data Networks, section 6.5.2)."""
     left = {link: float(topology.links[link // 2].rate_bps) for one in loads for link in one}
     rates, growing = [0.0] * len(loads), set(range(len(loads)))
     while growing:

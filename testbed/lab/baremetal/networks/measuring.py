@@ -1,4 +1,5 @@
-"""What the hosts' network does: round trips and bursts between agents, and how fast NICs are before they are shaped."""
+"""Measurements of the hosts' network: round trips and bursts between agents, and how fast NICs are before they are
+shaped."""
 
 from __future__ import annotations
 
@@ -28,20 +29,22 @@ PORT = 9_000
 PATIENCE_S = 10.0
 PROBE_S = 0.5
 PACE = 1.1
-"""As :data:`testbed.trial.job_files.PACE`: more than a way should carry, so that one that carries more is seen."""
+"""Ratio of a paced burst's rate to the expected one, as :data:`testbed.trial.job_files.PACE`: more than a way
+should carry, so that one that carries more is seen."""
 CROSSING_S = 1.0
-"""Of bursts between racks, as :data:`testbed.trial.job_files.LONGEST_PROBE_S`."""
+"""Seconds of bursts between racks, as :data:`testbed.trial.job_files.LONGEST_PROBE_S`."""
 LEAST = 0.9
 """Share of its rate that a NIC should carry, all NICs at once."""
 MOST = 1.1
 """Share of its rate beyond which a NIC must be another than the inventory says."""
 UNKNOWN_BPS = 10_000_000_000
-"""What a burst is prepared for where nobody says how fast a NIC is."""
+"""Rate that a burst is prepared for where nobody says how fast a NIC is (bit/s)."""
 RESULT = "measured.jsonl"
 
 
 def calibrate(fleet: Fleet, pings: Sequence[Way], bursts: Sequence[Burst], physical: Mapping[str, str]) -> Calibration:
-    """As :meth:`testbed.lab.base.Lab.calibrate`; ``physical`` has the address that is used for each of the plan."""
+    """Measure round trips and bursts, as :meth:`testbed.lab.base.Lab.calibrate`; ``physical`` maps each address of the
+    plan to the one that is used."""
     trips = round_trips(fleet, [_used(way, physical) for way in pings])
     found = [
         rates(fleet, [Burst(_used(one.way, physical), one.rate_bps, one.duration_s, one.datagram_bytes)])[0]
@@ -55,7 +58,8 @@ def _used(way: Way, physical: Mapping[str, str]) -> Way:
 
 
 def traffic(fleet: Fleet, topology: Topology, ports: range) -> list[Traffic]:
-    """As :meth:`testbed.lab.base.Lab.traffic`: a host tells of its own NICs and of the ends of connections there."""
+    """Read traffic, as :meth:`testbed.lab.base.Lab.traffic`: a host tells of its own NICs and of the ends of
+    connections there."""
     found = []
     asked = fleet.ask(HostRequests.traffic(ports[0], ports[-1]))
     for connection, said, links in zip(fleet.connections, asked, topology.ports, strict=False):
@@ -75,7 +79,7 @@ def traffic(fleet: Fleet, topology: Topology, ports: range) -> list[Traffic]:
 
 
 def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
-    """By way, round trips (s), one way after the other; those that did not come back are missing."""
+    """Measure round trips (s) of each way, one way after the other; those that did not come back are missing."""
     echoed: list[list[str]] = [[] for _ in fleet.connections]
     for way in ways:
         echoed[way.dst].append(way.remote)
@@ -92,8 +96,8 @@ def round_trips(fleet: Fleet, ways: Sequence[Way]) -> list[tuple[float, ...]]:
 
 
 def rates(fleet: Fleet, bursts: Sequence[Burst], *, paced: bool = False) -> list[float]:
-    """Payload (bit/s) that arrives of each burst, all at once; ``paced`` sends each a little faster than it should
-    arrive, and not as fast as its NIC allows."""
+    """Send all bursts at once; the payload that arrives of each (bit/s). ``paced`` sends each a little faster than it
+    should arrive, and not as fast as its NIC allows."""
     receives: list[list[tuple[int, Probe]]] = [[] for _ in fleet.connections]
     sends: list[list[Probe]] = [[] for _ in fleet.connections]
     for number, burst in enumerate(bursts):
@@ -126,7 +130,7 @@ def _end(burst: Burst, local: str, remote: str, port: int, pace_bps: int | None)
 
 
 def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
-    """What links between switches carry, as :class:`testbed.evidence.calibration.Calibrated` has it: see
+    """Measure links between switches, as :class:`testbed.evidence.calibration.Calibrated` has them: see
     :mod:`testbed.lab.baremetal.networks.crossings`. Several bursts from rack to rack are one line, by their sum."""
     addresses, found = addressing.plan(topology), []
     for crossings in rounds(topology):
@@ -144,7 +148,7 @@ def between_racks(fleet: Fleet, plan: Placement, topology: Topology) -> list[dic
 
 
 def _ends(plan: Placement, topology: Topology, addresses: addressing.Addresses, one: Crossing) -> tuple[str, str]:
-    """Between which two, and at which address if it is one host's."""
+    """Name the two ends of a crossing, and the address if it is one host's."""
     if one.dst < topology.host_count:
         return topology.nodes[one.dst].name, addresses.flow(one.src, one.dst)[1]
     members = under(topology)
@@ -158,8 +162,8 @@ def _ends(plan: Placement, topology: Topology, addresses: addressing.Addresses, 
 
 
 def physical(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str, Any]]:
-    """How fast each NIC that some other sends to is, all at once, before anything is shaped: ``host``, ``nic``,
-    ``rate_bps`` (of payload), and what the inventory and the topology want of it."""
+    """Measure, all at once and before anything is shaped, how fast each NIC is that some other sends to: ``host``,
+    ``nic``, ``rate_bps`` (of payload), and what the inventory and the topology want of it."""
     ways = ways_in(topology, plan)
     wanted = [_wants(plan, topology, way) for way in ways]
     asked = [
@@ -170,7 +174,7 @@ def physical(fleet: Fleet, plan: Placement, topology: Topology) -> list[dict[str
 
 
 def ways_in(topology: Topology, plan: Placement) -> list[Way]:
-    """A way into each NIC, and out of each, as far as there are pairs that talk."""
+    """Choose a way into each NIC, and out of each, as far as there are pairs that talk."""
     addresses = addressing.plan(topology)
     owners = {address: place for place, (address, _) in addresses.host.items()}
     pairs = sorted(
@@ -190,7 +194,7 @@ def ways_in(topology: Topology, plan: Placement) -> list[Way]:
 
 
 def _next(pair: tuple[int, int]) -> tuple[int, int]:
-    """Pairs of neighbouring numbers first, so that everybody finds one."""
+    """Sort key that puts pairs of neighbouring numbers first, so that everybody finds one."""
     return (pair[1] - pair[0]) % 1024, pair[0]
 
 
@@ -210,7 +214,7 @@ def _wants(plan: Placement, topology: Topology, way: Way) -> dict[str, Any]:
 
 
 def remarks(physical: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where NICs are not what the inventory says, or too slow for what is asked."""
+    """Sentences about NICs that are not what the inventory says, or too slow for what is asked."""
     found = []
     for one in physical:
         carried_bps = one["rate_bps"] / goodput(1500)

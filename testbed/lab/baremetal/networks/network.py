@@ -1,4 +1,4 @@
-"""What each host is to be like for one topology: pure data from the topology, the inventory, and the hosts' MACs.
+"""Plan of each host for one topology: pure data from the topology, the inventory, and the hosts' MACs.
 
 The network between the hosts is there already and stays as it is. A link with a host at one end is a NIC, shaped out of
 it and into it. Whatever really joins the NICs stands for the switches, which only forward, and for the links between
@@ -26,7 +26,7 @@ from testbed.topologies import addressing
 from testbed.topologies.model import Topology
 
 Macs = Mapping[str, Mapping[str, str]]
-"""By host, the MAC address of each of its NICs."""
+"""MAC address of each NIC, by host and NIC."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Placement:
     physical: Mapping[str, str]
 
     def place(self, topology: Topology, directed_link: int) -> tuple[int, int, bool] | None:
-        """The node and the position among its NICs that a directed link belongs to, and whether it leads out; None for
-        a link between switches."""
+        """Find the node that a directed link belongs to, the position among its NICs, and whether the link leads out;
+        None for a link between switches."""
         if directed_link // 2 in between_switches(topology):
             return None
         out = topology.tail(directed_link) < topology.host_count
@@ -103,7 +103,7 @@ def between_switches(topology: Topology) -> frozenset[int]:
 
 
 def label(topology: Topology, directed_link: int) -> str:
-    """``leaf0 - spine0``."""
+    """Name a link, such as ``leaf0 - spine0``."""
     ends = topology.tail(directed_link), topology.head(directed_link)
     return " - ".join(topology.nodes[end].name for end in ends)
 
@@ -142,7 +142,7 @@ def _check_hosts(topology: Topology, inventory: Inventory) -> None:
 
 
 def machines(topology: Topology, inventory: Inventory) -> tuple[Host, ...]:
-    """By host of the topology, the machine: in the inventory's order, rack by rack where switches have links.
+    """Choose a machine for each host of the topology: in the inventory's order, rack by rack where switches have links.
 
     Raises:
         SpecError: the racks cannot be the topology's.
@@ -161,7 +161,7 @@ def plan(
     owner: str,
     undo_s: float,
 ) -> Placement:
-    """What to do to each host, so that each (source, destination) pair can talk.
+    """Plan what to do to each host, so that each (source, destination) pair can talk.
 
     Raises:
         SpecError: traffic of a pair would have to pass a third host.
@@ -227,13 +227,13 @@ def _mac(hosts: Sequence[Host], macs: Macs, node: int, port: int) -> str:
 
 
 def plain(wanted: Wanted) -> dict[str, Any]:
-    """As JSON has it, and :meth:`Wanted.read` reads it."""
+    """Convert to plain data for JSON, which :meth:`Wanted.read` reads."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(wanted)))
     return found
 
 
 def translated(value: object, words: Mapping[str, str]) -> object:
-    """The same plain data with every text that is in ``words`` replaced."""
+    """Copy plain data with every text that is in ``words`` replaced."""
     if isinstance(value, str):
         return words.get(value, value)
     if isinstance(value, list):

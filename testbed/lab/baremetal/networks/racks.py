@@ -1,4 +1,4 @@
-"""Which racks of an inventory are which of a topology: those whose hosts are under one switch (a ToR)."""
+"""Assignment of an inventory's racks to a topology's: hosts under one switch (a ToR) are a rack."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def under(topology: Topology) -> dict[int, list[int]]:
 
 
 def assigned(topology: Topology, inventory: Inventory) -> tuple[Host, ...]:
-    """By host of the topology, a machine, such that hosts under one switch are of one rack, and those under another of
-    another. Each takes the first rack of the inventory's order that leaves large enough ones for the rest. Machines
-    without racks are taken as they come.
+    """Choose a machine for each host of the topology, such that hosts under one switch are of one rack, and those under
+    another of another. Each takes the first rack of the inventory's order that leaves large enough ones for the rest.
+    Machines without racks are taken as they come.
 
     Raises:
         SpecError: some machines have a rack and some none, or the racks are too few or too small.
@@ -57,7 +57,7 @@ def assigned(topology: Topology, inventory: Inventory) -> tuple[Host, ...]:
 
 
 def _fit(needs: Sequence[int], rack: str, free: dict[str, list[Host]]) -> bool:
-    """Whether the first can be in that rack, and the others in the rest."""
+    """Whether the first group of hosts can be in that rack, and the other groups in the rest."""
     others = sorted((len(hosts) for one, hosts in free.items() if one != rack), reverse=True)
     rest = sorted(needs[1:], reverse=True)
     enough = len(others) >= len(rest) and all(has >= need for need, has in zip(rest, others, strict=False))

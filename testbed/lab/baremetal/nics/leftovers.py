@@ -1,4 +1,4 @@
-"""What runs that were cut off have left on a host, by their marks; runs on the host.
+"""Leftovers of runs that were cut off on a host, found by their marks; runs on the host.
 
 A run's mark is its token: the last word of the owner of a shaping, the name of a working directory, and a word on the
 command line of its agent. While that agent lives, nothing of the run is left over; but where its connection was lost
@@ -21,11 +21,11 @@ from testbed.lab.baremetal.nics import shaper, undoing
 
 AGENT = "testbed.lab.baremetal.on_hosts.agent"
 END_S = 3.0
-"""What an agent may take to end what it has started, and to undo."""
+"""Seconds that an agent may take to end what it has started, and to undo."""
 
 
 def find(home: str) -> list[dict[str, Any]]:
-    """``what`` it is, whose (``owner``), its ``token``, and since when (wall clock)."""
+    """List leftovers: ``what`` it is, whose (``owner``), its ``token``, and since when (wall clock)."""
     living, found = _living(), []
     state = undoing.state()
     if state is not None and (token := _token(state.wanted["owner"])) not in living:
@@ -56,7 +56,8 @@ def remove(home: str) -> None:
 
 
 def _delete(folder: Path) -> None:
-    """A folder in which workers may have made anything: rm follows no link, and goes down as deep as they have gone."""
+    """Delete a folder in which workers may have made anything: rm follows no link, and goes down as deep as they have
+    gone."""
     done = subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], capture_output=True, text=True)
     if done.returncode:
         raise HostError(f"{folder} cannot be deleted: {done.stderr.strip()[:500]}", fix=f"see: ls -la {folder}")
@@ -73,7 +74,7 @@ def end_former(owner: str) -> None:
 
 
 def _end(process: int) -> None:
-    """The second time, an agent leaves even in the middle of telling something that nobody takes."""
+    """End an agent. At the second signal, it leaves even in the middle of telling something that nobody takes."""
     try:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
             signal.pidfd_send_signal(process, number)
@@ -93,7 +94,7 @@ def _living() -> set[str]:
 
 
 def _agents() -> dict[int, str]:
-    """By PID, the owners of agents that run."""
+    """Owners of agents that run, by PID."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile

@@ -1,4 +1,4 @@
-"""What a host's kernel has of its training NICs: shapers, addresses, routes and what was counted; runs on the host."""
+"""Readback of a host's kernel, for its training NICs: shapers, addresses, routes and counters; runs on the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.lab.netns.network import panel
 
 
 def counters(names: Sequence[str]) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
-    """By NIC, (bytes, packets, drops) out of it and into it, since it was shaped."""
+    """Read (bytes, packets, drops) of each NIC, out of it and into it, since it was shaped."""
     with RouteSocket() as netlink:
         by_index = indices(netlink)
         listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
@@ -30,8 +30,8 @@ def counters(names: Sequence[str]) -> list[tuple[tuple[int, int, int], tuple[int
 def differs(
     netlink: RouteSocket, wanted: Wanted, changed: Mapping[tuple[str, bool], shaping.Shape] | None = None
 ) -> str | None:
-    """What the kernel has otherwise than wanted, or None; ``changed`` are shapes by (NIC, outwards) where they have
-    been changed since."""
+    """Describe the first thing that the kernel has otherwise than wanted, or None; ``changed`` are shapes by (NIC,
+    outwards) where they have been changed since."""
     links = list(map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links())))
     by_index, mtus = {one.name: one.index for one in links}, {one.name: one.mtu for one in links}
     listed = [shaping.read_qdisc(body) for body in netlink.dump(shaping.list_qdiscs())]
@@ -63,7 +63,7 @@ def differs(
 
 
 def _leads_to(netlink: RouteSocket, index: int) -> int | None:
-    """The interface that all goes to that a NIC receives."""
+    """Index of the interface to which everything goes that a NIC receives."""
     try:
         return panel.read_joined(netlink.dump(panel.list_joined(index)))
     except (ValueError, NetlinkError):  # others' filters, or none
@@ -71,7 +71,7 @@ def _leads_to(netlink: RouteSocket, index: int) -> int | None:
 
 
 def shapes(wanted: Wanted) -> list[list[dict[str, int]]]:
-    """By NIC, what the kernel has out of it and into it."""
+    """Read the kernel's shape of each NIC, out of it and into it."""
     found = []
     with RouteSocket() as netlink:
         by_index = indices(netlink)
@@ -92,12 +92,12 @@ def _numbers(shape: shaping.Shape | None) -> dict[str, int]:
 
 
 def indices(netlink: RouteSocket) -> dict[str, int]:
-    """Interfaces by name."""
+    """Read the index of each interface, by name."""
     return {one.name: one.index for one in map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links()))}
 
 
 def ifb_of(netlink: RouteSocket, name: str) -> str:
-    """The ifb that what arrives at a NIC goes through."""
+    """Index of the ifb through which what arrives at a NIC goes."""
     return f"{IFB}{indices(netlink)[name]}"
 
 
@@ -128,7 +128,7 @@ def _of_ipv6() -> dict[str, str]:
 
 
 def _below(name: str) -> Iterator[str]:
-    """What an interface's packets go through below it."""
+    """Yield the interfaces below an interface, through which its packets go."""
     for path in Path("/sys/class/net", name).glob("lower_*"):
         lower = path.name.removeprefix("lower_")
         yield lower
@@ -136,8 +136,8 @@ def _below(name: str) -> Iterator[str]:
 
 
 def _ssh_address() -> str | None:
-    """Our address of the SSH connection: sudo drops the variable that says so, but the session's processes above it
-    have it."""
+    """Find our address of the SSH connection: sudo drops the variable that says so, but the session's processes above
+    it have it."""
     pid = os.getpid()
     while pid > 1:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What hosts' kernels have, read by pyroute2 on the controller: see
+"""Second reading of hosts' kernels, by pyroute2 on the controller: see
 :mod:`testbed.lab.netns.readings.second_reading`."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from testbed.lab.netns.readings.second_reading import DECODER, Egress, Kernel, c
 from testbed.topologies.model import Topology
 
 HEADER_BYTES = 16
-"""Of a netlink message (netlink(7))."""
+"""Bytes of the header of a netlink message (netlink(7))."""
 
 
 def check(
@@ -25,7 +25,7 @@ def check(
     changes: Mapping[int, LinkChange],
     answers: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Compare what each host's agent has heard of its kernel; how much was read, for the lab's description.
+    """Compare what each host's agent has heard of its kernel; return how much was read, for the lab's description.
 
     Raises:
         LabError: pyroute2 reads something else than was asked for.
@@ -49,7 +49,8 @@ def check(
 def _check_host(
     name: str, wanted: Wanted, answer: Mapping[str, Any], changed: Mapping[tuple[int, bool], LinkChange | None]
 ) -> None:
-    """``changed`` are changes by NIC and whether it is the way out. Raises LabError, and whatever a decoder raises."""
+    """Compare one host's kernel; ``changed`` are changes by NIC and whether it is the way out. Raises LabError, and
+    whatever a decoder raises."""
     for messages in answer["said"].values():
         _check_lengths(messages)
     kernel = Kernel(Said(**answer["said"]))
@@ -66,7 +67,8 @@ def _check_host(
 
 
 def _check_lengths(messages: bytes) -> None:
-    """Raises ValueError: a message has less than a header, of which there could be millions."""
+    """Check the lengths of messages. Raises ValueError: a message has less than a header, of which there could be
+    millions."""
     at = 0
     while at < len(messages):
         length = int.from_bytes(messages[at : at + 4], sys.byteorder)
@@ -76,7 +78,7 @@ def _check_lengths(messages: bytes) -> None:
 
 
 def _egress(where: str, nic: Nic, change: LinkChange | None, *, out: bool) -> Egress:
-    """One direction of a NIC, changes included."""
+    """Egress that one direction of a NIC should be, changes included."""
     rate_bps = (change and change.rate_bps) or (nic.out_bps if out else nic.in_bps)
     queue_bytes = change.queue_bytes if change and change.queue_bytes is not None else nic.queue_bytes
     blocked = bool(change and change.blocked)

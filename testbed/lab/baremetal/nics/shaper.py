@@ -1,4 +1,4 @@
-"""What is done to a host's training NICs, and how it is undone; runs on the host, as root.
+"""Shaping of a host's training NICs, and how it is undone; runs on the host, as root.
 
 What is to be undone is written down before anything is changed, in ``/run``, which forgets at a reboot as the kernel
 does. A process beside it undoes everything once a deadline has passed that nobody has put off, so that a controller
@@ -43,13 +43,13 @@ from testbed.lab.netns.network import panel
 
 POLL_S = 1.0
 GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EADDRNOTAVAIL, errno.EINVAL})
-"""Of what is to be undone: it is not there (any more)."""
+"""Errors of an undoing step that say that the thing is not there (any more)."""
 _RTM_DELLINK, _RTM_DELADDR, _RTM_DELQDISC = 17, 21, 37
 
 
 def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
-    """Make the NICs as wanted; whether anything was (with ``check``: would be) changed. Who stays to undo it need not
-    ``arm`` the process that does so in time.
+    """Make the NICs as wanted; whether anything was (with ``check``: would be) changed. A process that stays to undo it
+    need not ``arm`` the one that does so in time.
 
     Raises:
         HostError: it cannot be done; then nothing has changed.
@@ -79,7 +79,8 @@ def apply(wanted: Wanted, *, check: bool = False, arm: bool = True) -> bool:
 
 
 def undo(owner: str | None = None, *, check: bool = False) -> bool:
-    """Undo everything that :func:`apply` did (for ``owner`` only, if one is given); whether there was anything."""
+    """Undo everything that :func:`apply` did (for ``owner`` only, if one is given); return whether there was
+    anything."""
     if undoing.state() is None:
         return False
     with undoing.lock(), RouteSocket() as netlink:
@@ -93,7 +94,7 @@ def undo(owner: str | None = None, *, check: bool = False) -> bool:
 
 
 def wait(since: float) -> None:
-    """Undo what was done at that time once the deadline has passed; returns when it is undone, and by whomever."""
+    """Undo what was done at that time once the deadline has passed; return when it is undone, and by whomever."""
     while (found := undoing.state()) is not None and found.since == since:
         if undoing.expired():
             with undoing.lock(), RouteSocket() as netlink:
@@ -154,7 +155,7 @@ def _check(wanted: Wanted, netlink: RouteSocket, ours: set[str]) -> None:
 
 
 def _carry_out(wanted: Wanted, netlink: RouteSocket) -> None:
-    """Write down how to undo, then do; undone again if the kernel refuses anything."""
+    """Write down how to undo, then do it; undo it again if the kernel refuses anything."""
     links = {one.name: one for one in map(rtnetlink.read_link, netlink.dump(rtnetlink.list_links()))}
     found = State(asdict(wanted), since=time.time())
     for nic in wanted.nics:

@@ -1,4 +1,4 @@
-"""What has been done to a host, written down so that it is undone: by us, or, where nobody comes, in time.
+"""Record of what has been done to a host, so that it is undone: by us, or, where nobody comes, in time.
 
 It is in ``/run``, which forgets at a reboot as the kernel does, in a folder that only root may enter: another user
 could lock what is open to all, and nothing would be undone. One at a time may change it.
@@ -24,21 +24,21 @@ from testbed.files import private
 STATE = Path("/run/testbed")
 SYSTEMD = Path("/run/systemd/system")
 WAITER = "testbed.lab.baremetal.nics.shaper"
-"""The module that, called with ``wait`` and :attr:`State.since`, undoes in time."""
+"""The module that, called with ``wait`` and :attr:`State.since`, undoes everything once the deadline has passed."""
 
 
 @dataclass
 class State:
-    """What is written down: what was asked for, and how to undo it, the last step first."""
+    """The record: what was asked for, and how to undo it, the last step first."""
 
     wanted: dict[str, Any]
     undo: list[list[Any]] = field(default_factory=list)
     since: float = 0.0
-    """Wall-clock time."""
+    """Wall-clock time of the shaping."""
 
 
 def state() -> State | None:
-    """What has been done to this host and not been undone."""
+    """Read what has been done to this host and not been undone."""
     try:
         return State(**json.loads((STATE / "shape.json").read_text()))
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def write(found: State) -> None:
 
 
 def forget() -> None:
-    """All of it is undone."""
+    """Delete the record: all of it is undone."""
     for name in ("shape.json", "deadline", "waiter"):
         (STATE / name).unlink(missing_ok=True)
 
@@ -74,7 +74,7 @@ def expired() -> bool:
 
 @contextmanager
 def lock() -> Iterator[None]:
-    """One at a time on this host.
+    """Lock this host's record: one process at a time may change it.
 
     Raises:
         PrivilegeError: the folder is another user's, or we are not root.
@@ -90,7 +90,8 @@ def _write(path: Path, content: str) -> None:
 
 
 def arm() -> None:
-    """Start what undoes in time, as a unit of systemd where that runs: a session's end does not end it there."""
+    """Start the process that undoes in time, as a unit of systemd where that runs: a session's end does not end it
+    there."""
     found = state()
     assert found is not None  # written down before anything was changed
     words = module_command(WAITER, "wait", repr(found.since))
@@ -110,7 +111,8 @@ def arm() -> None:
 
 
 def disarm() -> None:
-    """End it, if the process of that number is one of these still; systemd's sees by itself that all is undone."""
+    """End the process that undoes in time, if the process of that number is one still; systemd's sees by itself that
+    all is undone."""
     with suppress(OSError, ValueError):
         pid = int((STATE / "waiter").read_text())
         if WAITER in arguments(pid):
@@ -118,8 +120,8 @@ def disarm() -> None:
 
 
 def arguments(pid: int) -> list[str]:
-    """Words of a process of ours or of root's; none of another's, which could pretend to be an agent, and whose memory,
-    in which its words are, might keep us waiting.
+    """Read the words of a process of ours or of root's; none of another's, which could pretend to be an agent, and
+    whose memory, in which its words are, might keep us waiting.
 
     Raises:
         OSError: it has ended.

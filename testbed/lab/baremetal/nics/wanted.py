@@ -1,4 +1,4 @@
-"""What is to be done to a host's training NICs: plain data, and the shapers that it stands for."""
+"""Wanted state of a host's training NICs: plain data, and the shapers that it stands for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from testbed.lab.base import LinkSettings
 from testbed.lab.netns.kernel_interface import shaping
 
 ROOT_HANDLE = 0x7E570000
-"""The mark of our shapers (``7e57:``), by which they are told from those of others."""
+"""Handle that marks our shapers (``7e57:``), by which they are told from those of others."""
 IFB = "tb-ifb"
-"""What our ifbs are called, followed by the NIC's index."""
+"""Prefix of our ifbs' names, followed by the NIC's index."""
 
 
 @dataclass(frozen=True)
 class Nic:
-    """A training NIC as it is to be: rates out of it and into it, in bit/s; 0 leaves it as fast as it is. ``address``
+    """Wanted state of a training NIC: rates out of it and into it, in bit/s; 0 leaves it as fast as it is. ``address``
     is None where the inventory gives it, and the NIC has it; ``peers`` are (address, MAC) of those that it is to reach
     by our route."""
 
@@ -32,7 +32,7 @@ class Nic:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one host is to be like. ``owner`` says whose it is; ``undo_s`` is how long it stays without a word."""
+    """Wanted state of one host. ``owner`` says whose it is; ``undo_s`` is how long it stays without a word."""
 
     owner: str
     nics: tuple[Nic, ...]
@@ -40,18 +40,18 @@ class Wanted:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Wanted:
-        """From plain data, as :func:`dataclasses.asdict` makes it."""
+        """Read it from plain data, as :func:`dataclasses.asdict` makes it."""
         nics = (Nic(**one | {"peers": tuple(map(tuple, one["peers"]))}) for one in raw["nics"])
         return cls(raw["owner"], tuple(nics), float(raw["undo_s"]))
 
 
 def shape(nic: Nic, rate_bps: int, queue_bytes: int | None = None) -> shaping.Shape:
-    """A direction's shaper."""
+    """Shaper of one direction."""
     settings = LinkSettings(mtu=nic.mtu, queue_bytes=nic.queue_bytes if queue_bytes is None else queue_bytes)
     return shaping.shape(rate_bps, settings, None, ROOT_HANDLE)
 
 
 def changed_shape(nic: Nic, rate_bps: int, queue_bytes: int | None, blocked: bool) -> shaping.Shape:
-    """The same after a change."""
+    """Shaper of one direction after a change."""
     new = shape(nic, rate_bps, queue_bytes)
     return shaping.blocked(new) if blocked else new

@@ -37,11 +37,12 @@ from testbed.lab.baremetal.on_hosts.rights import act_as_user, as_root, session_
 from testbed.lab.netns.kernel_interface import kernel
 
 LOOK_S = 0.05
-"""How often files that are followed, and the CPUs, are looked at; processes at random moments of their own."""
+"""Seconds between two looks at files that are followed, and at the CPUs; processes are looked at at random moments of
+their own."""
 
 
 class Agent:
-    """What is heard and told; :class:`HostRequests` does what is asked."""
+    """The agent's loop: reads requests and writes answers and events; :class:`HostRequests` does what is asked."""
 
     def __init__(self, work: Path, owner: str) -> None:
         self._owner = owner
@@ -61,7 +62,7 @@ class Agent:
         self._serving = False
 
     def serve(self) -> None:
-        """Until the controller is gone."""
+        """Serve requests until the controller is gone."""
         os.set_blocking(0, False)
         self._serving = True
         try:
@@ -74,14 +75,14 @@ class Agent:
             self._serving = False
 
     def leave(self) -> None:
-        """Soon; and at once when it is said again, for we may wait for somebody to take what we tell. What we do at the
-        end is not broken off."""
+        """End the loop soon; when called again, at once, for we may wait for somebody to take what we tell. The work of
+        :meth:`close` is not broken off."""
         if self._host.leaving and self._serving:
             raise SystemExit
         self._host.leaving = True
 
     def close(self) -> None:
-        """End and undo everything."""
+        """End everything that was started, and undo the shaping."""
         self._processes.kill_all()
         with as_root(), suppress(TestbedError, OSError):
             shaper.undo(self._owner)
@@ -144,7 +145,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def _make_own(path: Path) -> None:
-    """Make the directory that is the user's; the one above it is root's."""
+    """Make a directory that is the user's; the one above it is root's."""
     path.mkdir(parents=True, exist_ok=True)
     user = session_user()
     if user:

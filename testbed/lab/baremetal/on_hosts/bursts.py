@@ -1,4 +1,4 @@
-"""One host's part in bursts between hosts: receives some, or sends some; runs on the host, in a process of its own."""
+"""Bursts between hosts, one host's part: receives some, or sends some; runs on the host, in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from testbed.workloads.job import Probe
 
 
 def main(sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], ready: int, result: Path) -> int:
-    """Write a byte to ``ready`` when bursts can come, and a line of JSON a burst received, by its place in the list, to
-    ``result``; 0, or the exception that testbed.workloads.bursts.probe has."""
+    """Write a byte to ``ready`` when bursts can come, and a line of JSON for each burst received, by its place in the
+    list, to ``result``. Return 0, or raise the exception that testbed.workloads.probe has."""
     selector = selectors.DefaultSelector()
     receivers = [receive(Probe(**one), selector) for one in receives]
     senders = [send(Probe(**one), selector) for one in sends]

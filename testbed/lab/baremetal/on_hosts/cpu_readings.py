@@ -1,4 +1,4 @@
-"""How busy the CPUs of a host are, told to the controller while it watches."""
+"""CPU time of a host, told to the controller while it watches."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from testbed.lab.baremetal.on_hosts.processes import tell
 from testbed.machine.monitor import Counters
 
 TOGETHER = 20
-"""Readings that are told at a time."""
+"""Number of readings that are told at a time."""
 
 
 class CpuReadings:
-    """Readings that are not told yet."""
+    """Readings of CPUs that are not told yet."""
 
     def __init__(self) -> None:
         self.watched = False

@@ -1,4 +1,4 @@
-"""What the controller can ask of a host: its processes, the shaping of its NICs, measurements, and its clock.
+"""Requests that the controller can send to a host: its processes, the shaping of its NICs, measurements, and its clock.
 
 The agent (:mod:`testbed.lab.baremetal.on_hosts.agent`) does what is asked, and it has the rights of the session's user
 then, and root's only for the requests in :data:`AS_ROOT`, which touch no file of the user's.
@@ -33,9 +33,9 @@ from testbed.lab.requests import Requests, request
 from testbed.machine.cgroups import limits
 
 EXTEND_S = 10.0
-"""How often the deadline of the undo is put off while the controller is heard."""
+"""Seconds after which the deadline of the undo is put off again while the controller is heard."""
 ADDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""How a file is opened that is written to: a link in its place, which a worker may have made, is refused, and so is a
+"""Flags to open a file that is written to: a link in its place, which a worker may have made, is refused, and so is a
 pipe that nobody reads, for whose reader we would have to wait."""
 AS_ROOT = frozenset({"time", "prepare", "shape", "shaped", "verify", "said", "adjust", "counters", "undo"})
 """Requests that work on the network and on ``/run``, and the import of code, whose byte code is kept beside it."""
@@ -55,11 +55,11 @@ class HostRequests:
         self._extended_s = 0.0
         self._body: Callable[[Launch], int] | None = None
         self.leaving = False
-        """The agent is to go."""
+        """Whether the agent is to go."""
 
     @request
     def hello(self) -> dict[str, Any]:
-        """Who this is."""
+        """Describe this host and its agent."""
         return {
             "kernel": platform.release(),
             "python": platform.python_version(),
@@ -70,7 +70,7 @@ class HostRequests:
 
     @request
     def time(self) -> float:
-        """This clock; and the controller has been heard."""
+        """Read this host's clock; the call also shows that the controller is alive."""
         now_s = time.monotonic()
         if self._wanted is not None and now_s - self._extended_s > EXTEND_S:
             self._extended_s = now_s
@@ -118,12 +118,12 @@ class HostRequests:
 
     @request
     def start(self, words: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> int:
-        """Start a program beside the workers; its PID."""
+        """Start a program beside the workers; return its PID."""
         return self._processes.beside(program(words, environment, folder), log, followed=log)
 
     @request
     def execute(self, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-        """Run a command to its end: status, output, error output."""
+        """Run a command to its end; return its status, output and error output."""
         try:
             done = run_as_user(words, limit_s)
         except subprocess.TimeoutExpired:
@@ -154,12 +154,12 @@ class HostRequests:
 
     @request
     def shape(self, wanted: Mapping[str, Any], arm: bool) -> None:
-        """Make the NICs so; see :func:`testbed.lab.baremetal.nics.shaper.apply`."""
+        """Shape the NICs so; see :func:`testbed.lab.baremetal.nics.shaper.apply`."""
         shaper.apply(Wanted.read(wanted), arm=arm)
 
     @request
     def shaped(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """The NICs were shaped so; what is read back of them."""
+        """Note that the playbook shaped the NICs so; return what is read back of them."""
         self._wanted, self._changed = Wanted.read(wanted), {}
         self._end_metering()
         self._extended_s = time.monotonic()
@@ -167,7 +167,7 @@ class HostRequests:
 
     @request
     def verify(self) -> dict[str, Any]:
-        """What the kernel has otherwise than asked for, or the shapes that it has, by NIC, out and in."""
+        """Compare the kernel with what was asked for: a text where they differ, else the shapes, by NIC, out and in."""
         assert self._wanted is not None
         with RouteSocket() as netlink:
             found = readback.differs(netlink, self._wanted, self._changed)
@@ -175,8 +175,8 @@ class HostRequests:
 
     @request
     def said(self) -> dict[str, Any]:
-        """What the kernel says, for another decoder than ours: its messages in base64, and the interfaces of each NIC,
-        out and in."""
+        """Read the kernel's messages for another decoder than ours, in base64, and the interfaces of each NIC, out and
+        in."""
         assert self._wanted is not None
         with RouteSocket() as netlink:
             by_name = readback.indices(netlink)
@@ -188,16 +188,16 @@ class HostRequests:
 
     @request
     def receive(self, probes: Sequence[Mapping[str, Any]], result: str) -> int:
-        """Expect bursts, and tell in a file what arrived of each; returns when they can come. The PID."""
+        """Expect bursts, and tell in a file what arrived of each; returns their PID when they can come."""
         return self._burst([], probes, result)
 
     @request
     def send(self, probes: Sequence[Mapping[str, Any]]) -> int:
-        """Send bursts to those who expect them. The PID."""
+        """Send bursts to those who expect them; return the PID."""
         return self._burst(probes, [], "sent")
 
     def _burst(self, sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], result: str) -> int:
-        """In a child, for it takes as long as the bursts do."""
+        """Fork a child for bursts, for it takes as long as they do; return its PID."""
         from testbed.lab.baremetal.on_hosts import bursts
 
         ready, tell_ready = os.pipe()
@@ -221,13 +221,13 @@ class HostRequests:
 
     @request
     def counters(self) -> list[Any]:
-        """By NIC, (bytes, packets, drops) out and in."""
+        """Read (bytes, packets, drops) of each NIC, out and in."""
         assert self._wanted is not None
         return readback.counters([nic.name for nic in self._wanted.nics])
 
     @request
     def traffic(self, first: int, last: int) -> dict[str, Any]:
-        """What NICs carry, and what TCP connections with these ports have of it
+        """Read the bytes that NICs carry, and those of TCP connections with these ports
         (:class:`testbed.lab.baremetal.controller.answers.Metered`)."""
         if self._wanted is None:
             raise HostError("no NIC is shaped here", fix="build a network first")
@@ -252,23 +252,24 @@ class HostRequests:
 
     @request
     def watch(self, on: bool) -> None:
-        """Whether to tell how busy the CPUs are, and whether workers stand still."""
+        """Begin, or with ``on`` false end, telling how busy the CPUs are, and whether workers stand still."""
         self._readings.watch(on)
         self._looks.watch(on)
 
     @request
     def echo(self, addresses: Sequence[str]) -> list[int]:
-        """Send small packets back that come to these addresses; the port of each. None: no more."""
+        """Send small packets back that come to these addresses; return the port of each. With no address, stop doing
+        so."""
         return self._echoes.listen(addresses)
 
     @request
     def ping(self, local: str, remote: str, port: int, count: int) -> list[float]:
-        """Round trips of small packets (s), of those that came back."""
+        """Measure round trips of small packets (s); those that did not come back are missing."""
         return pings.ping(local, remote, port, count)
 
     @request
     def leave(self) -> None:
-        """All is well: nothing of this run is needed here any more."""
+        """End the agent and delete its working directory: nothing of this run is needed here any more."""
         self.leaving = True
         # What is in it, as its user may: the directory above it is root's. Workers may have closed some to themselves.
         for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):

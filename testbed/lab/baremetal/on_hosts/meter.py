@@ -1,4 +1,5 @@
-"""What a host's training NICs carry, and what of it is the trial's own; runs on the host, ten times a second.
+"""Meter of the bytes that a host's training NICs carry, and of the trial's own among them; runs on the host, ten times
+a second.
 
 A NIC's shaper counts what has left it and what waits, an ifb's what has arrived
 (:mod:`testbed.lab.baremetal.nics.shaper`). Both are read at one moment with the ends that connections have here, so
@@ -18,7 +19,7 @@ from testbed.lab.netns.readings.streams import Streams
 
 
 class HostMeter:
-    """Of these NICs, which are shaped, and of connections with these ports.
+    """Meter of these NICs, which are shaped, and of connections with these ports.
 
     Attributes:
         ports: of the connections.
@@ -32,12 +33,12 @@ class HostMeter:
         self._asked = [shaping.ask_root(index) for index in places]
 
     def close(self) -> None:
-        """End it."""
+        """Close the meter's sockets."""
         self._netlink.close()
         self._streams.close()
 
     def read(self) -> dict[str, Any]:
-        """As :class:`testbed.lab.baremetal.controller.answers.Metered`.
+        """Read the counts, as :class:`testbed.lab.baremetal.controller.answers.Metered`.
 
         Raises:
             MissingToolError: the kernel tells nothing of connections.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 PATIENCE_S = 1.0
-"""For one that does not come back."""
+"""Seconds to wait for a packet that does not come back."""
 
 
 class Echoes:
@@ -19,7 +19,7 @@ class Echoes:
         self._sockets: list[socket.socket] = []
 
     def listen(self, addresses: Sequence[str]) -> list[int]:
-        """At these addresses, and no others any more; the port at each."""
+        """Listen at these addresses, and no longer at others; return the port at each."""
         for sock in self._sockets:
             self._selector.unregister(sock)
             sock.close()
@@ -34,7 +34,7 @@ class Echoes:
 
 
 def ping(local: str, remote: str, port: int, count: int) -> list[float]:
-    """Round trips (s) of those packets that came back."""
+    """Send packets; round trips (s) of those that came back."""
     found: list[float] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((local, 0))

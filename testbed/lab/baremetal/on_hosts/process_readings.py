@@ -1,4 +1,4 @@
-"""Whether a host's workers stand still, seen beside them and told to the controller while it watches."""
+"""Watch of whether a host's workers stand still, from beside them, told to the controller while it watches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from testbed.lab.baremetal.on_hosts.processes import tell
 from testbed.machine.processes import ProcessWatch
 
 TOGETHER = 20
-"""Looks that are told at a time."""
+"""Number of looks that are told at a time."""
 Row = tuple[str, float, float, float, bool]
 """A process's name; for how long (s) it was stopped, was kept from running, and waited for a core, since it was first
 looked at; and whether the kernel counts such waits."""
 
 
 class ProcessReadings:
-    """Looks that are not told yet.
+    """Looks at workers that are not told yet.
 
     Args:
         roots: by name, the PIDs of the workers that run.
@@ -38,7 +38,7 @@ class ProcessReadings:
         self._watch = ProcessWatch(self._roots) if on else None
 
     def pause_s(self, most_s: float) -> float:
-        """How long to wait until the next look, at most ``most_s``."""
+        """Seconds to wait until the next look, at most ``most_s``."""
         return most_s if self._watch is None else min(most_s, max(0.0, self._due_s - time.monotonic()))
 
     def look(self, now_s: float) -> None:

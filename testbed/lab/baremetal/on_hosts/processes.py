@@ -1,4 +1,4 @@
-"""What the agent of a host starts there: forked workers, programs, bursts; and what is told of them.
+"""Processes that the agent of a host starts there: forked workers, programs, bursts; and what is told of them.
 
 All of it runs as the user of the SSH session, and files are written and read with that user's rights
 (:mod:`testbed.lab.baremetal.on_hosts.rights`): workers can plant links wherever files are.
@@ -27,14 +27,14 @@ from testbed.lab.netns.on_nodes.processes import exit_with, is_stopped, signal_g
 
 PIECE_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 4 << 20
-"""Of what is told; a piece of a file has a third of it."""
+"""The most bytes of a line to the controller; a piece of a file has a third of it."""
 MOST_TOLD_BYTES = 2 << 30
-"""Of one file: twice what a log may have (:mod:`testbed.execution.supervise`), which ends the trial first. The
-controller writes no more of one either (:mod:`testbed.lab.baremetal.controller.fleet`)."""
+"""The most bytes told of one file: twice what a log may have (:mod:`testbed.execution.supervise`), which ends the trial
+first. The controller writes no more of one either (:mod:`testbed.lab.baremetal.controller.fleet`)."""
 PIECES_AT_END = 4
-"""Of a file of a process that has ended, that are told before requests are answered again; 16 MiB."""
+"""Pieces of a file of an ended process that are told before requests are answered again; 16 MiB."""
 END_S = 5.0
-"""How long the agent goes on ending processes that start new ones as fast."""
+"""Seconds for which the agent goes on ending processes that start new ones as fast."""
 
 
 @dataclass
@@ -57,7 +57,8 @@ class Processes:
         self.work = work
         self._children: dict[int, Child] = {}
         self._ended: list[Child] = []
-        """They are told of once all that they wrote is told, which may take a while for a long log."""
+        """Children that have ended. They are told of once all that they wrote is told, which may take a while for a
+        long log."""
 
     @property
     def followed(self) -> bool:
@@ -65,11 +66,11 @@ class Processes:
         return any(child.followed for child in (*self._children.values(), *self._ended))
 
     def workers(self) -> dict[str, int]:
-        """By name, the PIDs of those that run."""
+        """PIDs of workers that run, by name."""
         return {child.worker: pid for pid, child in self._children.items() if child.worker is not None}
 
     def below(self, name: str) -> Path:
-        """Where a file is.
+        """Path of a file below the working directory.
 
         Raises:
             HostError: it would be elsewhere.
@@ -80,33 +81,33 @@ class Processes:
         return path
 
     def room_for(self, name: str) -> Path:
-        """Where a file is to be, with the directories above it."""
+        """Make the directories above a file that is to be written; return its path."""
         path = self.below(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def _growths(self, names: Iterable[str]) -> dict[str, Growth]:
-        """Of files of which is to be told what they grow by."""
+        """Followers of files whose growth is to be told."""
         return {name: Growth(self.below(name), MOST_TOLD_BYTES) for name in names}
 
     def worker(
         self, body: Callable[[], int], log: str, name: str, followed: Sequence[str], outputs: Sequence[str]
     ) -> None:
-        """Fork one: ``body`` in a process of its own."""
+        """Fork a worker that runs ``body`` in a process of its own."""
         for path in followed:
             self.room_for(path).unlink(missing_ok=True)
         child = Child(time.monotonic(), worker=name, followed=self._growths(followed), outputs=tuple(outputs))
         self._children[self._fork(body, self.room_for(log))] = child
 
     def beside(self, body: Callable[[], int], log: str, followed: str, keep: int | None = None) -> int:
-        """Fork what runs beside the workers; its PID. Of our files it can ``keep`` one open."""
+        """Fork a process beside the workers, and return its PID. Of our files it can ``keep`` one open."""
         growths = self._growths([followed])
         pid = self._fork(body, self.room_for(log), keep)
         self._children[pid] = Child(time.monotonic(), run=pid, followed=growths)
         return pid
 
     def signal(self, number: int, pid: int | None) -> None:
-        """Signal one program's session, or all; one that has ended has no number any more."""
+        """Signal one program's session, or all; a program that has ended has no number any more."""
         self.reap()
         self._signal(number, [child for child in self._children if pid in (None, child)])
 
@@ -141,7 +142,7 @@ class Processes:
         return [name for pid, name in workers.items() if is_stopped(pid)]
 
     def reap(self) -> None:
-        """Collect who has ended, orphans included, and tell of those that were started here."""
+        """Collect the children that have ended, orphans included, and tell of those that were started here."""
         with suppress(ChildProcessError):  # none is left
             while (done := os.waitpid(-1, os.WNOHANG))[0]:
                 if child := self._children.pop(done[0], None):
@@ -156,8 +157,8 @@ class Processes:
         self._tell_ends()
 
     def _tell_ends(self) -> None:
-        """Of those that have ended, and of whose files all is told. Of a long log some is told now, and the rest later:
-        requests are to be answered meanwhile."""
+        """Tell of processes that have ended, once all of their files is told. Of a long log some is told now, and the
+        rest later: requests are to be answered meanwhile."""
         for child in list(self._ended):
             if all(_tell_pieces(child) for _ in range(PIECES_AT_END)):
                 continue
@@ -170,13 +171,13 @@ class Processes:
             tell(exit=child.worker, status=child.status, started_s=child.started_s, ended_s=child.ended_s)
 
     def _tell_whole(self, name: str) -> None:
-        """Of what is no file, as of none, nothing: who wants it says that it is missing."""
+        """Tell all of a file; nothing if there is no regular file: who wants it says that it is missing."""
         with suppress(OSError, UnfitError), opened(self.below(name), self.work) as file:
             while file.tell() < MOST_TOLD_BYTES and (data := file.read(PIECE_BYTES)):
                 tell(grown=name, data=base64.b64encode(data).decode())
 
     def _fork(self, body: Callable[[], int], log: Path, keep: int | None = None) -> int:
-        """A child that leads a session, writes into ``log``, and exits with the body's result."""
+        """Fork a child that leads a session, writes into ``log``, and exits with the body's result."""
         pid = os.fork()
         if pid == 0:
 
@@ -212,7 +213,7 @@ class Processes:
 
 
 def _tell_pieces(child: Child) -> bool:
-    """Tell of the next piece of each of its files; whether there was one."""
+    """Tell of the next piece of each of a child's files; whether there was one."""
     grown = {name: data for name, growth in child.followed.items() if (data := growth.new())}
     for name, data in grown.items():
         for at in range(0, len(data), PIECE_BYTES):
@@ -232,7 +233,7 @@ def _orphans() -> list[int]:
 
 
 def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -> Callable[[], NoReturn]:
-    """What becomes that program.
+    """Make a function that replaces its process by that program.
 
     Raises:
         HostError: the folder is not there.
@@ -252,7 +253,7 @@ def program(words: Sequence[str], environment: Mapping[str, str], folder: str) -
 
 
 def _take_files(log: Path, kept: int) -> None:
-    """Write into ``log``, read nothing, lead a session, and close all others but one."""
+    """Write into ``log``, read nothing, lead a session, and close all other files but one."""
     null, output = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.setsid()
     for fd, number in ((null, 0), (output, 1), (output, 2)):

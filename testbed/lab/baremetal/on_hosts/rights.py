@@ -1,4 +1,4 @@
-"""Whose rights the agent has: those of the session's user, and root's only while it works on the host's network.
+"""Rights of the agent: those of the session's user, and root's only while it works on the host's network.
 
 Workers may write, and plant links, wherever that user may. So whatever is done to files that they can reach is done
 with the user's rights, and the kernel refuses what the user may not do.
@@ -14,14 +14,14 @@ from typing import Any
 
 
 def session_user() -> dict[str, Any]:
-    """As :mod:`subprocess` wants it: the user of the session, where sudo has made root of it."""
+    """Arguments of :mod:`subprocess` for the user of the session, where sudo has made root of it."""
     if "SUDO_UID" not in os.environ or os.getuid():
         return {}
     return {"user": int(os.environ["SUDO_UID"]), "group": int(os.environ["SUDO_GID"]), "extra_groups": []}
 
 
 def act_as_user() -> None:
-    """Have that user's rights from now on, and root's only within :func:`as_root`."""
+    """Take the rights of the session's user from now on, and root's only within :func:`as_root`."""
     user = session_user()
     if user:
         os.setgroups([])
@@ -30,7 +30,7 @@ def act_as_user() -> None:
 
 
 def become_user() -> None:
-    """Be that user for good, in a process of its own."""
+    """Become the session's user for good, in a process of its own."""
     user = session_user()
     if user:
         os.seteuid(0)
@@ -41,7 +41,7 @@ def become_user() -> None:
 
 @contextmanager
 def as_root() -> Iterator[None]:
-    """Root's rights, if this process was started with them."""
+    """Have root's rights meanwhile, if this process was started with them."""
     user, group = os.geteuid(), os.getegid()
     if user == 0 or os.getuid():
         yield
@@ -56,7 +56,7 @@ def as_root() -> Iterator[None]:
 
 
 def run_as_user(words: Sequence[str], limit_s: float | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end as that user.
+    """Run a command to its end as the session's user.
 
     Raises:
         subprocess.TimeoutExpired: it did not end in time.

@@ -1,5 +1,5 @@
-"""What prepare.yml unpacks on a host, as one archive: the packages that workers and the agent import, in a directory
-named by its content; and a mark, by which reset.yml knows that the directory around it is ours."""
+"""The archive that prepare.yml unpacks on a host: the packages that workers and the agent import, in a directory named
+by its content; and a mark, by which reset.yml knows that the directory around it is ours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ MARK, SAID = ".testbed", b"made by testbed's playbooks/prepare.yml; playbooks/re
 LEFT_OUT = "analysis"
 """The package of ``testbed`` that nothing on a host imports."""
 SUFFIXES = (".py", ".so")
-"""What is compiled is taken by a host whose Python and processor are like ours; another one does without."""
+"""Endings of files to take. A host whose Python and processor are like ours uses the compiled ones; another one does
+without."""
 DIGITS = 12
 
 
 def bundle(folder: Path) -> tuple[str, Path]:
-    """Write the archive into ``folder``; its code's digest, and its path. The same code gives the same bytes."""
+    """Write the archive into ``folder``; return its code's digest, and its path. The same code gives the same bytes."""
     root = PACKAGE.parent
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(_sources(root / "testbed"))}
     digest = hashlib.sha256(b"".join(f"{name} {len(data)}\n".encode() + data for name, data in files.items()))
@@ -36,7 +37,8 @@ def bundle(folder: Path) -> tuple[str, Path]:
 
 
 def _sources(package: Path) -> Iterator[Path]:
-    """Files to take. In a clone, some packages are links to folders beside ``testbed``; in the archive, none is."""
+    """Yield the files to take. In a clone, some packages are links to folders beside ``testbed``; in the archive, none
+    is."""
     for folder, folders, names in os.walk(package, followlinks=True):
         if Path(folder) == package:
             folders.remove(LEFT_OUT)

@@ -18,7 +18,7 @@ from testbed.lab.baremetal.preparing.bundle import bundle
 from testbed.lab.baremetal.preparing.playbook import Played, Tell, play
 
 PACKAGES = ("torch", "numpy", "scikit-learn")
-"""What workers import, beside our code."""
+"""Packages that workers import, beside our code."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def play_on_all(name: str, inventory: Path, variables: Mapping[str, Any], tell: 
 
 
 def left_on_all(inventory: Path, *, remove: bool = False, allow_missing: bool = False) -> list[dict[str, str]]:
-    """What runs that were cut off have left on the hosts, as :mod:`testbed.lab.baremetal.nics.leftovers` says, with its
-    ``host``.
+    """Find, and with ``remove`` remove, what runs that were cut off have left on the hosts: a list as of
+    :mod:`testbed.lab.baremetal.nics.leftovers`, with its ``host``.
 
     Raises:
         SpecError: the inventory makes no sense.
@@ -73,7 +73,7 @@ def _left(host: str, said: object) -> list[dict[str, str]]:
 
 
 def packages() -> list[str]:
-    """What pip is to install on a host, as the project asks for it."""
+    """Packages that pip is to install on a host, as the project asks for them."""
     text = (PACKAGE.parent / "pyproject.toml").read_text()
     return [match[1] for match in re.finditer(r'^    "([^"]+)",', text, re.M) if _name(match[1]) in PACKAGES]
 

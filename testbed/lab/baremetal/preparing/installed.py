@@ -1,4 +1,4 @@
-"""What the controller of this lab needs: Ansible, ssh, and our playbooks, which are not in the package."""
+"""Programs that the controller of this lab needs: Ansible, ssh, and our playbooks, which are not in the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INSTALL = install("baremetal")
 
 
 def program(name: str) -> str:
-    """One of Ansible's programs, which are beside the Python that runs testbed.
+    """Path of a program of Ansible's, beside the Python that runs testbed.
 
     Raises:
         MissingToolError: it is not there.

@@ -34,7 +34,7 @@ from testbed.lab.baremetal.preparing.vaults import passwords
 TRAINING = "training"
 READ_TIMEOUT_S = 60.0
 HOME = "/var/lib/testbed"
-"""Where everything of ours is on a host, unless ``testbed_home`` says otherwise."""
+"""Folder of everything of ours on a host, unless ``testbed_home`` says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Inventory:
     passwords: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, names: Sequence[str]) -> Inventory:
-        """The same without some hosts."""
+        """Copy the inventory without some hosts."""
         return replace(self, hosts=tuple(host for host in self.hosts if host.name not in names))
 
 
@@ -86,7 +86,8 @@ def load(path: Path) -> Inventory:
 
 
 def understood(path: Path, listed: Mapping[str, Any]) -> Inventory:
-    """An inventory from what ``ansible-inventory --list`` says of its file. Raises SpecError as :func:`load` does."""
+    """Make an inventory from what ``ansible-inventory --list`` says of its file. Raises SpecError as :func:`load`
+    does."""
     variables = listed["_meta"]["hostvars"]
     names = list(dict.fromkeys(_in_order(listed, "all")))
     if not names:

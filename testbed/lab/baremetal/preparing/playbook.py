@@ -24,12 +24,12 @@ CONNECT_TIMEOUT_S = 10
 FORKS = 32
 
 Tell = Callable[[str], None]
-"""Takes a line of progress."""
+"""Function that takes a line of progress."""
 
 
 @dataclass
 class Played:
-    """What a playbook did: by host, the answer of each task; who failed where; who could not be reached, and why."""
+    """Outcome of a playbook: by host, the answer of each task; who failed where; who could not be reached, and why."""
 
     answers: dict[str, dict[str, dict[str, Any]]] = field(default_factory=lambda: defaultdict(dict))
     failed: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -103,8 +103,9 @@ def play(
 
 @contextmanager
 def _signals_put_off() -> Iterator[Callable[[], bool]]:
-    """What says whether a signal that ends us has come; it is heard after Ansible has ended. An exception in the middle
-    of ansible-runner would leave its processes, and by itself it takes these signals and never gives them back."""
+    """Put off signals that end us until Ansible has ended, and yield a function that says whether one has come. An
+    exception in the middle of ansible-runner would leave its processes, and by itself it takes these signals and never
+    gives them back."""
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
@@ -123,7 +124,7 @@ def _signals_put_off() -> Iterator[Callable[[], bool]]:
 
 
 def environment(control: Path) -> dict[str, str]:
-    """What Ansible's programs are to find in their environment."""
+    """Environment of Ansible's programs."""
     return {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"),
@@ -150,7 +151,7 @@ def _note(played: Played, event: Mapping[str, Any]) -> None:
 
 
 class _Progress:
-    """A line a task, when the next begins."""
+    """Progress of a playbook: tells a line for each task, when the next begins."""
 
     def __init__(self, name: str, tell: Tell) -> None:
         self._name, self._tell = name, tell
@@ -174,7 +175,7 @@ class _Progress:
 
 
 def _fixes(by_host: Mapping[str, str]) -> str:
-    """What is to be done; where that differs between hosts, a line for each fix, with its hosts."""
+    """Text of the fixes; where they differ between hosts, a line for each fix, with its hosts."""
     hosts: dict[str, list[str]] = defaultdict(list)
     for name, fix in by_host.items():
         hosts[fix].append(name)
@@ -184,7 +185,8 @@ def _fixes(by_host: Mapping[str, str]) -> str:
 
 
 def explained(answer: Mapping[str, Any]) -> tuple[str, str]:
-    """(problem, fix) of what a task that failed says: our own modules know both; Ansible's texts are looked through."""
+    """Find (problem, fix) in what a task that failed says: our own modules know both; Ansible's texts are looked
+    through."""
     said = str(answer.get("msg") or answer.get("module_stderr") or "it failed").strip()
     if "rc" in answer and answer.get("stderr"):  # of a command, whose message says only that it failed
         said = str(answer["stderr"]).strip()
@@ -225,7 +227,7 @@ _CAUSES = (
 
 
 def _unreachable(said: str) -> tuple[str, str]:
-    """(problem, fix) of why SSH did not get there."""
+    """Find (problem, fix) in what SSH said when it did not get there."""
     for pattern, problem, fix in (
         (
             r"permission denied",

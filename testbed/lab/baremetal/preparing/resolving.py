@@ -29,14 +29,14 @@ USED = (
     *(*ADDRESS, *PORT, *USER, *KEY, *PASSWORD, *ARGUMENTS, *PROGRAM, *HOST_KEYS),
     *("nics", "rack", "testbed_home"),
 )
-"""All that testbed itself reads of a host; Ansible resolves the others when a playbook uses them."""
+"""Names of all variables of a host that testbed itself reads; Ansible resolves the others when a playbook uses them."""
 
 Variables = Mapping[str, Any]
-"""A host's, by name."""
+"""Variables of a host, by name."""
 RESOLVE_TIMEOUT_S = 60.0
 TEMPLATE = re.compile(r"\{[{%#]")
 VAULT, UNSAFE = "__ansible_vault", "__ansible_unsafe"
-"""What ``ansible-inventory`` makes of ``!vault`` and ``!unsafe``: a dict with this key."""
+"""Keys of the dicts that ``ansible-inventory`` makes of ``!vault`` and ``!unsafe``."""
 OURS = {
     "ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"),
     "ANSIBLE_STDOUT_CALLBACK": "default",
@@ -44,19 +44,21 @@ OURS = {
     "ANSIBLE_DISPLAY_OK_HOSTS": "true",
     "ANSIBLE_LOG_PATH": os.devnull,
 }
-"""Whatever the user's are: Ansible is to tell us, and, since there are secrets in it, nobody else."""
+"""Settings of Ansible that replace the user's: Ansible is to tell us, and, since there are secrets in it, nobody
+else."""
 LISTENERS = "ANSIBLE_CALLBACKS_ENABLED"
-"""May not be empty, so it is left out."""
+"""Setting that may not be empty, so it is left out."""
 VAULT_FIX = "give the vault's password as for Ansible: ANSIBLE_VAULT_PASSWORD_FILE=FILE"
 
 
 def given(variables: Variables, names: Sequence[str]) -> Any:
-    """What a host has under one of several names, as Ansible chooses; None if it has none."""
+    """Value that a host has under one of several names, as Ansible chooses; None if it has none."""
     return next((variables[name] for name in reversed(names) if variables.get(name) is not None), None)
 
 
 def resolved(path: Path, by_host: Mapping[str, Variables], passwords: Mapping[str, str]) -> Mapping[str, Variables]:
-    """The same variables, those that we use resolved. Ansible is asked only if there is a template or vault in them.
+    """Resolve the variables that we use; the others stay. Ansible is asked only if there is a template or vault in
+    them.
 
     Args:
         path: the inventory.
@@ -113,7 +115,7 @@ def _templates(value: object) -> Iterator[str]:
 
 
 def _ask(path: Path, wanted: Sequence[tuple[str, str]], passwords: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A value or problem of each; only their names touch a disk."""
+    """Ask Ansible for a value or problem of each; only their names touch a disk."""
     with tempfile.NamedTemporaryFile("w", prefix="testbed-", suffix=".json") as names:
         json.dump({"testbed_wanted": wanted}, names)
         names.flush()

@@ -20,7 +20,7 @@ TIMEOUT_S = 60.0
 
 
 def passwords() -> dict[str, str]:
-    """What Ansible is to find in its environment, so that it has the passwords from wherever it runs.
+    """Variables for Ansible's environment, so that it has the passwords from wherever it runs.
 
     Raises:
         MissingToolError: Ansible is not installed.
@@ -42,6 +42,6 @@ def _text(value: object) -> str:
 
 
 def _absolute(identity: str) -> str:
-    """``LABEL@FILE`` with the whole path; ``LABEL@prompt`` as it is."""
+    """Make the path of ``LABEL@FILE`` absolute; ``LABEL@prompt`` stays as it is."""
     label, _, source = identity.rpartition("@")
     return f"{label}@{Path(source).resolve()}" if Path(source).is_file() else identity

@@ -1,1 +1,1 @@
-"""What the kernel is asked for and told: system calls, netlink, shapers, queues and settings."""
+"""Interface to the kernel: system calls, netlink, shapers, queues and settings."""

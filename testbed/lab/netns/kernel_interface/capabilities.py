@@ -1,4 +1,4 @@
-"""What the kernel can do for this user, found by trying it in the sandbox's own namespace."""
+"""Abilities of the kernel for this user, found by trying them in the sandbox's own namespace."""
 
 from __future__ import annotations
 
@@ -51,14 +51,16 @@ def require_qdisc(kind: str, needed_for: str) -> None:
 
 @cache
 def way() -> str | None:
-    """How links can be impaired: by netem where the kernel has it, else by the delay line, else not at all (None)."""
+    """Way in which links can be impaired: by netem where the kernel has it, else by the delay line, else not at all
+    (None)."""
     if has_qdisc(NETEM):
         return NETEM
     return DELAY_LINE if why_no_delay_line() is None else None
 
 
 def why_no_delay_line() -> TestbedError | None:
-    """What the delay line lacks, found by stopping the packets of an interface that does not exist; None if nothing."""
+    """Error that says what the delay line lacks, found by stopping the packets of an interface that does not exist;
+    None if it lacks nothing."""
     try:
         impairing.tool(impairing.IPTABLES + "-restore")
         QueueSocket(0)

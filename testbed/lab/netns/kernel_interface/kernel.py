@@ -41,26 +41,27 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 TFD_TIMER_ABSTIME = 1
 ITIMERSPEC = struct.Struct("=qqqq")  # struct itimerspec: interval and first expiry, seconds and nanoseconds
 SYS_MOUNT_SETATTR, AT_RECURSIVE, MOUNT_ATTR = 442, 0x8000, struct.Struct("=4Q")
-"""The number is the same on all architectures. Read-only and no devices have the numbers that they have in mount(2)."""
+"""Constants of mount_setattr(2). The call's number is the same on all architectures. Read-only and no devices have the
+numbers that they have in mount(2)."""
 SYS_FSOPEN, SYS_FSCONFIG, SYS_FSMOUNT = 430, 431, 432
 FSOPEN_CLOEXEC, FSCONFIG_CMD_CREATE, FSMOUNT_CLOEXEC = 1, 6, 1
 CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL, CAP_SETGID, CAP_SETUID = 0, 1, 3, 5, 6, 7
 CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW = 10, 12, 13
 CAP_SYS_ADMIN = 21
 CAPABILITIES = 64
-"""As many as the system call can name."""
+"""Number of capabilities that the system call can name."""
 CAPABILITY_VERSION = 0x20080522
-"""Of the format of :func:`keep_capabilities`: two words of 32 bits for each set."""
+"""Version of the format of :func:`keep_capabilities`: two words of 32 bits for each set."""
 CAPABILITY_HEADER, CAPABILITY_SETS = struct.Struct("=Ii"), struct.Struct("=6I")
 
 SOCK_FILTER, SOCK_FPROG = struct.Struct("=HBBI"), struct.Struct("@HP")
-"""An instruction of a filter: what, how many to leave out if true, and if not, a constant. And how many there are, and
-where."""
+"""Layout of an instruction of a filter: what, how many to leave out if true, and if not, a constant; and of the filter:
+how many instructions there are, and where."""
 
 OWNER = "/proc/1/fd"
-"""Descriptors of the first process in the lab's PID namespace, the sandbox."""
+"""Folder with descriptors of the first process in the lab's PID namespace, the sandbox."""
 SIGNALLED = 128
-"""This plus a signal's number is the exit status that tells of an end by that signal (the shell's convention)."""
+"""Number that, plus a signal's number, is the exit status of an end by that signal (the shell's convention)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -82,7 +83,7 @@ def setns(fd: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str | None = None) -> None:
-    """mount(2). Raises OSError."""
+    """Mount as mount(2). Raises OSError."""
     words = [os.fsencode(one) for one in (source, target, kind)]
     result = _libc.mount(*words, ctypes.c_ulong(flags), None if data is None else os.fsencode(data))
     _checked(result, f"mount {target}")
@@ -98,7 +99,7 @@ def restrict_mounts(target: str, flags: int) -> None:
 
 
 def proc() -> int:
-    """An open proc file system that is mounted nowhere (fsopen(2), fsmount(2), Linux 5.2). Raises OSError."""
+    """Open a proc file system that is mounted nowhere (fsopen(2), fsmount(2), Linux 5.2). Raises OSError."""
     context = _opened(_libc.syscall(SYS_FSOPEN, b"proc", FSOPEN_CLOEXEC), "fsopen proc")
     try:
         _checked(_libc.syscall(SYS_FSCONFIG, context, FSCONFIG_CMD_CREATE, None, None, 0), "make a proc file system")
@@ -139,9 +140,9 @@ def hide_from_peers() -> None:
 
 
 def leave_no_core() -> None:
-    """Have the kernel dump no memory of this process, nor of those that it starts, when they crash (core(5)). Of a
-    limit of 0 it takes no notice where a program takes dumps, which runs as root outside of all namespaces; of 1 it
-    does, and no file can be so short."""
+    """Have the kernel dump no memory of this process, nor of those that it starts, when they crash (core(5)). A limit
+    of 0 is ignored where a program takes dumps, which runs as root outside of all namespaces; a limit of 1 is not, and
+    no file can be so short."""
     _, hard_bytes = resource.getrlimit(resource.RLIMIT_CORE)
     most_bytes = 0 if hard_bytes == 0 else NO_CORE_BYTES
     resource.setrlimit(resource.RLIMIT_CORE, (most_bytes, most_bytes))
@@ -181,11 +182,11 @@ class Timer:
         _checked(min(self._fd, 0), "timerfd_create")
 
     def fileno(self) -> int:
-        """For select()."""
+        """File descriptor for select()."""
         return int(self._fd)
 
     def set(self, moment_ns: int) -> None:
-        """Be readable from this moment on, and not before; what was set earlier is forgotten."""
+        """Have the descriptor readable from this moment on, and not before; what was set earlier is forgotten."""
         spec = ITIMERSPEC.pack(0, 0, *divmod(max(moment_ns, 1), 10**9))
         _checked(_libc.timerfd_settime(self._fd, TFD_TIMER_ABSTIME, spec, None), "timerfd_settime")
 

@@ -1,4 +1,4 @@
-"""What the kernel's netem is told, packed, and read back.
+"""Options of the kernel's netem, packed, and read back.
 
 All of it in the same batched requests as the shaper above it, and not through pyroute2 or ``tc``: neither pyroute2 0.9
 nor the ``tc`` of Debian 12 can say the seed, pyroute2 not the table of a distribution either, and a link's rate is
@@ -21,12 +21,14 @@ OPTIONS = struct.Struct("=IIIIII")  # struct tc_netem_qopt: latency, limit, loss
 REORDER = struct.Struct("=II")  # struct tc_netem_reorder: probability, correlation
 RATE = struct.Struct("=IiIi")  # struct tc_netem_rate: bytes per second, overheads of packet and cell
 WHOLE = 2**32 - 1
-"""A share of 1 as netem has it."""
+"""Number that netem has for a share of 1."""
 KEEPS_ORDER = RATE.pack(WHOLE, 0, 0, 0)
-"""With a rate, netem lets no packet pass the one before it (``netem_enqueue`` in the kernel's net/sched/sch_netem.c
-counts from the time of the last one); at this one, 34 Gbit/s, a full packet takes 0.4 us."""
+"""Rate that keeps packets in order: with a rate, netem lets no packet pass the one before it (``netem_enqueue`` in the
+kernel's net/sched/sch_netem.c counts from the time of the last one); at this one, 34 Gbit/s, a full packet takes 0.4
+us."""
 TABLE_ENTRIES, TABLE_SCALE = 4096, 8192
-"""Of a distribution's table: as many as iproute2's have, and what stands for one sigma (NETEM_DIST_SCALE)."""
+"""Number of entries of a distribution's table, as many as iproute2's have, and the value that stands for one sigma
+(NETEM_DIST_SCALE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,13 @@ class Netem:
 
     @classmethod
     def of(cls, wanted: Impairment, seed: int) -> Netem:
-        """What an impairment should look like."""
+        """Convert an impairment to what netem should have."""
         times = round(wanted.delay_s * 1e9), round(wanted.jitter_s * 1e9)
         return cls(*times, round(wanted.loss, 8), round(wanted.reorder, 8), seed)
 
 
 def pack(wanted: Netem, limit: int) -> bytes:
-    """The options of a netem with room for ``limit`` packets; each replaces what it had before."""
+    """Pack the options of a netem with room for ``limit`` packets; each replaces what it had before."""
     gap = 1 if wanted.reorder else 0  # every packet may go ahead, and not only each gap-th
     packed = OPTIONS.pack(0, limit, _share(wanted.loss), gap, 0, 0)
     packed += attribute(TCA_NETEM_LATENCY64, struct.pack("=q", wanted.delay_ns))
@@ -63,7 +65,7 @@ def pack(wanted: Netem, limit: int) -> bytes:
 
 
 def read(options: bytes) -> tuple[int, Netem]:
-    """Limit in packets, and what this netem does."""
+    """Unpack options: limit in packets, and what this netem does."""
     found = attributes(options, OPTIONS.size)
     _, limit, loss, gap, _, _ = OPTIONS.unpack_from(options)
     reorder = REORDER.unpack(found[TCA_NETEM_REORDER])[0] if gap else 0
@@ -76,7 +78,7 @@ def read(options: bytes) -> tuple[int, Netem]:
 
 @cache
 def normal_table() -> bytes:
-    """The normal distribution as netem draws from it: 16-bit numbers, each as likely as any other."""
+    """Make the table of the normal distribution as netem draws from it: 16-bit numbers, each as likely as any other."""
     normal = NormalDist(sigma=TABLE_SCALE)
     values = [round(normal.inv_cdf((i + 0.5) / TABLE_ENTRIES)) for i in range(TABLE_ENTRIES)]
     return struct.pack(f"={TABLE_ENTRIES}h", *values)

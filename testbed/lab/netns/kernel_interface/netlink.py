@@ -40,15 +40,17 @@ NLMSGERR_ATTR_MSG = 1
 
 BATCH_BYTES = 32 * 1024
 ANSWERS_IN_FLIGHT = 32
-"""Answers the kernel may queue for us: each costs about 4.5 KB of the 208 KB a socket may hold unprivileged."""
+"""Number of answers that the kernel may queue for us: each costs about 4.5 KB of the 208 KB a socket may hold
+unprivileged."""
 RECEIVE_BYTES = 256 * 1024
 LARGEST_ANSWER_BYTES = 32 * 1024
-"""One message of the kernel's is never larger (NLMSG_GOODSIZE and what dumps take)."""
+"""The largest message of the kernel's in bytes (NLMSG_GOODSIZE and what dumps take)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: its type, flags beyond ``NLM_F_REQUEST``, packed body, and what it does (for error texts)."""
+    """A request of netlink: its type, flags beyond ``NLM_F_REQUEST``, packed body, and what it does (for error
+    texts)."""
 
     kind: int
     flags: int
@@ -57,7 +59,8 @@ class Request:
 
 
 class NetlinkError(OSError):
-    """The kernel refused a request; ``purpose`` says which, ``detail`` is the kernel's own explanation, or empty."""
+    """Refusal of a request by the kernel; ``purpose`` says which, ``detail`` is the kernel's own explanation, or
+    empty."""
 
     def __init__(self, code: int, purpose: str, detail: str) -> None:
         super().__init__(code, f"{purpose}: {os.strerror(code)}" + (f" ({detail})" if detail else ""))
@@ -66,18 +69,18 @@ class NetlinkError(OSError):
 
 
 def attribute(kind: int, payload: bytes) -> bytes:
-    """One attribute, padded to four bytes."""
+    """Pack an attribute, padded to four bytes."""
     length = 4 + len(payload)
     return ATTRIBUTE.pack(length, kind) + payload + bytes(-length % 4)
 
 
 def u32(kind: int, value: int) -> bytes:
-    """An attribute that is a 32-bit number."""
+    """Pack an attribute that is a 32-bit number."""
     return struct.pack("=HHI", 8, kind, value)
 
 
 def text(kind: int, value: str) -> bytes:
-    """An attribute that is a zero-terminated string."""
+    """Pack an attribute that is a zero-terminated string."""
     return attribute(kind, value.encode() + b"\0")
 
 
@@ -95,7 +98,7 @@ def attributes(buffer: bytes, start: int) -> dict[int, bytes]:
 
 
 def places(buffer: bytes | bytearray, start: int, end: int) -> dict[int, tuple[int, int]]:
-    """Where the attributes between ``start`` and ``end`` have their payload, by type: from where to where. Slower than
+    """Find the payloads of the attributes between ``start`` and ``end``, by type: from where to where. Slower than
     :func:`attributes`, which copies."""
     found = {}
     while start + 4 <= end:
@@ -123,15 +126,16 @@ class RouteSocket:
         self.close()
 
     def close(self) -> None:
-        """End it; as ``with`` does."""
+        """Close the socket, as ``with`` does."""
         self._socket.close()
 
     def filter(self) -> None:
-        """From now on a dump lists only what is like its request, where the kernel can choose; else it lists all."""
+        """Have dumps list from now on only what is like their request, where the kernel can choose; else they list
+        all."""
         self._socket.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
 
     def drain(self) -> None:
-        """Forget answers that nobody has read, after an error."""
+        """Drop answers that nobody has read, after an error."""
         with suppress(BlockingIOError):
             while True:
                 self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
@@ -171,7 +175,7 @@ class RouteSocket:
         return self._ask(requests)[0]
 
     def ask_raw(self, requests: Sequence[Request]) -> bytes:
-        """The same, but the answers as they came, with their headers.
+        """Send requests, as :meth:`ask`, but return the answers as they came, with their headers.
 
         Raises:
             NetlinkError: there is no such thing as was asked about.
@@ -211,7 +215,7 @@ class RouteSocket:
             yield length
 
     def dump(self, request: Request) -> list[bytes]:
-        """Bodies of everything the kernel lists for ``request``.
+        """List everything the kernel has for ``request``; return the bodies.
 
         Raises:
             NetlinkError: the kernel refused.
@@ -219,7 +223,7 @@ class RouteSocket:
         return self._dump(request)[0]
 
     def dump_raw(self, request: Request) -> bytes:
-        """The same, but the messages as they came, with their headers.
+        """List, as :meth:`dump`, but return the messages as they came, with their headers.
 
         Raises:
             NetlinkError: the kernel refused.
@@ -249,7 +253,7 @@ class RouteSocket:
 
 
 def packed(requests: Sequence[Request]) -> bytes:
-    """Requests that the kernel answers, as they are sent."""
+    """Pack requests that the kernel answers, as they are sent."""
     return b"".join(_one(request, i, 0) for i, request in enumerate(requests))
 
 
@@ -259,7 +263,7 @@ def _one(request: Request, sequence: int, extra_flags: int) -> bytes:
 
 
 def _pack(requests: Sequence[Request], start: int) -> tuple[bytes, int]:
-    """The packed requests from ``start`` that fit one batch, and the index after the last of them."""
+    """Pack the requests from ``start`` that fit one batch; the bytes, and the index after the last of them."""
     size = 0
     stop = start
     while stop < len(requests) and (size == 0 or size + len(requests[stop].body) + 16 <= BATCH_BYTES):
@@ -270,7 +274,7 @@ def _pack(requests: Sequence[Request], start: int) -> tuple[bytes, int]:
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """Type, flags, sequence number and body of each message in ``data``."""
+    """Yield type, flags, sequence number and body of each message in ``data``."""
     start = 0
     while start + 16 <= len(data):
         length, kind, flags, sequence, _ = HEADER.unpack_from(data, start)
@@ -279,7 +283,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
 
 
 def _error(flags: int, body: bytes, purpose: str) -> NetlinkError | None:
-    """What an NLMSG_ERROR says: None for an acknowledgement."""
+    """Parse an NLMSG_ERROR: None for an acknowledgement."""
     code = -ERROR_CODE.unpack_from(body)[0]
     if code == 0:
         return None

@@ -34,16 +34,16 @@ NFGENMSG = struct.Struct(">BBH")  # struct nfgenmsg: family, version, queue
 VERDICT_MESSAGE = struct.Struct("=IHHII BBH HH II")  # nlmsghdr, nfgenmsg, and one nfqnl_msg_verdict_hdr as attribute
 ID = struct.Struct(">I")
 ID_AT = 24
-"""The packet's id is the first attribute, after the message's two headers."""
+"""Offset of the packet's id: it is the first attribute, after the message's two headers."""
 STAMP = struct.Struct(">QQ")  # struct nfqnl_msg_packet_timestamp: seconds, microseconds of the real-time clock
 STAMP_HEADER = struct.pack("=HH", 4 + STAMP.size, NFQA_TIMESTAMP)
 LENGTH = struct.Struct(">I")
 LENGTH_HEADER = struct.pack("=HH", 4 + LENGTH.size, NFQA_CAP_LEN)
 
 MOST_WAITING = 2**20
-"""Packets that a queue holds before it drops: 20 s of full packets at 600 Mbit/s."""
+"""The most packets that a queue holds before it drops: 20 s of full packets at 600 Mbit/s."""
 BUFFER_BYTES = 8 * 2**20
-"""Room for news of packets that were not read yet; an unprivileged user gets less."""
+"""Bytes of room for news of packets that were not read yet; an unprivileged user gets less."""
 
 
 class QueueSocket:
@@ -67,7 +67,7 @@ class QueueSocket:
         self.socket.setblocking(False)
 
     def ask_for_lengths(self, wanted: bool) -> None:
-        """Whether the kernel says from now on how long each packet is; done when this returns."""
+        """Have the kernel say, or not say, how long each packet is from now on; done when this returns."""
         # It says so of packets that it copies in part: a byte.
         self._configure(attribute(CFG_PARAMS, struct.pack(">IB", 1, COPY_PACKET if wanted else COPY_META)), 0)
 
@@ -80,7 +80,7 @@ class QueueSocket:
         self.socket.send(self._verdict(VERDICT, ACCEPT, packet))
 
     def drop(self, packet: int) -> None:
-        """Lose one packet."""
+        """Drop one packet."""
         self.socket.send(self._verdict(VERDICT, DROP, packet))
 
     def move(self, packet: int, queue: int) -> None:
@@ -103,7 +103,7 @@ class QueueSocket:
         self.socket.send(head + NFGENMSG.pack(socket.AF_UNSPEC, 0, self.number) + body)
 
     def _acknowledged(self) -> None:
-        """Nothing but acknowledgements comes before a rule sends packets here."""
+        """Wait for an acknowledgement: nothing else comes before a rule sends packets here."""
         answer = self.socket.recv(4096)
         code = error_code(answer)
         if code:
@@ -124,7 +124,7 @@ def error_code(message: bytes) -> int:
 
 
 def attribute_at(message: bytes, length: int, header: bytes) -> int:
-    """Where an attribute is in a message about a packet, such as :data:`STAMP_HEADER`'s, the time of arrival; 0 if the
+    """Offset of an attribute in a message about a packet, such as :data:`STAMP_HEADER`'s, the time of arrival; 0 if the
     kernel did not say."""
     start = HEADER.size + NFGENMSG.size
     while start + 4 <= length:
@@ -135,7 +135,7 @@ def attribute_at(message: bytes, length: int, header: bytes) -> int:
 
 
 def stamping() -> socket.socket:
-    """While this socket is open, the kernel notes when each packet arrives (as it does while tcpdump runs)."""
+    """Open a socket: while it is open, the kernel notes when each packet arrives (as it does while tcpdump runs)."""
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
     one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     return one

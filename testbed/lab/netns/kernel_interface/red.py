@@ -18,13 +18,13 @@ BITFIELD = struct.Struct("=II")  # struct nla_bitfield32: value, selector
 ECN, HARDDROP, ADAPTATIVE, NODROP = 1, 2, 4, 8
 EVERY_FLAG = ECN | HARDDROP | ADAPTATIVE | NODROP
 MARKED = 12
-"""Where struct tc_red_xstats, the statistics of its own, has how many packets it has marked."""
+"""Offset, in struct tc_red_xstats (its own statistics), of the number of packets that RED has marked."""
 FORGETS = bytes([31] * 256)
-"""By how much each idle time divides the mean length (RED_STAB_SIZE powers of two): whatever it was, it is 0."""
+"""Table by which each idle time divides the mean length (RED_STAB_SIZE powers of two): whatever it was, it is 0."""
 
 
 def pack(mark_at_bytes: int, limit_bytes: int) -> bytes:
-    """The options of a RED that marks from ``mark_at_bytes`` on, and drops beyond ``limit_bytes``."""
+    """Pack the options of a RED that marks from ``mark_at_bytes`` on, and drops beyond ``limit_bytes``."""
     weight_log = cell_log = probability_log = 0  # the mean is the length of this moment
     packed = PARAMETERS.pack(
         limit_bytes, mark_at_bytes, mark_at_bytes, weight_log, probability_log, cell_log, 0
@@ -35,7 +35,7 @@ def pack(mark_at_bytes: int, limit_bytes: int) -> bytes:
 
 
 def read(options: bytes) -> tuple[int, int | None]:
-    """Limit in bytes, and the length from which this RED marks; None where it does anything else."""
+    """Unpack options: limit in bytes, and the length from which this RED marks; None where it does anything else."""
     found = attributes(options, 0)
     limit, at_least, at_most, weight_log, *_ = PARAMETERS.unpack(found[TCA_RED_PARMS])
     flags, _ = BITFIELD.unpack(found.get(TCA_RED_FLAGS, bytes(BITFIELD.size)))

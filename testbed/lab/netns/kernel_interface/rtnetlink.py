@@ -62,7 +62,7 @@ Hops = tuple[tuple[int, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class VethEnd:
-    """One end of a veth pair: the namespace (open file) it is made in, and what it is called there."""
+    """One end of a veth pair: the namespace (open file) it is made in, and its index, name and MAC address there."""
 
     namespace: int
     index: int
@@ -102,13 +102,13 @@ def set_up(index: int, what: str) -> Request:
 
 
 def limit_segments(index: int, segments: int, what: str) -> Request:
-    """How many packets TCP may leave to be cut later, from new connections' point of view."""
+    """Limit the number of packets that TCP may leave to be cut later, for new connections."""
     body = IFINFOMSG.pack(0, 0, index, 0, 0) + u32(IFLA_GSO_MAX_SEGS, segments)
     return Request(RTM_NEWLINK, 0, body, f"limit large packets at {what}")
 
 
 def allow_large_packets(index: int, size: int, what: str) -> Request:
-    """How many bytes TCP may leave to be cut later, from new connections' point of view. Kernels before 6.3 do not know
+    """Set the number of bytes that TCP may leave to be cut later, for new connections. Kernels before 6.3 do not know
     this, and say nothing."""
     body = IFINFOMSG.pack(0, 0, index, 0, 0) + u32(IFLA_GSO_IPV4_MAX_SIZE, size)
     return Request(RTM_NEWLINK, 0, body, f"allow large packets at {what}")
@@ -123,8 +123,8 @@ def add_address(index: int, address: str, prefix: int, what: str) -> Request:
 
 
 def add_route(destination: str, hops: Hops, what: str, first_segments: int = 0) -> Request:
-    """To one address, through one hop (interface index, gateway or None) or balanced over several. Connections begin
-    with so many segments; 0 for as many as the kernel chooses."""
+    """Add a route to one address, through one hop (interface index, gateway or None) or balanced over several.
+    Connections begin with so many segments; 0 for as many as the kernel chooses."""
     scope = RT_SCOPE_UNIVERSE if any(gateway for _, gateway in hops) else RT_SCOPE_LINK
     body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, scope, RTN_UNICAST, 0)
     body += attribute(RTA_DST, socket.inet_aton(destination))
@@ -138,7 +138,8 @@ def add_route(destination: str, hops: Hops, what: str, first_segments: int = 0) 
 
 
 def set_route(destination: str, hops: Hops, what: str, first_segments: int = 0) -> Request:
-    """Through one hop, whatever the route was before, and even if the gateway still has a route of its own."""
+    """Set the route to one address, through one hop, whatever the route was before, and even if the gateway still has a
+    route of its own."""
     (index, gateway), *_ = hops
     flags = 0 if gateway is None else RTNH_F_ONLINK
     scope = RT_SCOPE_LINK if gateway is None else RT_SCOPE_UNIVERSE
@@ -149,7 +150,7 @@ def set_route(destination: str, hops: Hops, what: str, first_segments: int = 0) 
 
 
 def remove_route(destination: str, what: str) -> Request:
-    """Forget the route to one address."""
+    """Remove the route to one address."""
     body = RTMSG.pack(AF_INET, 32, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_NOWHERE, RTN_UNICAST, 0)
     body += attribute(RTA_DST, socket.inet_aton(destination))
     return Request(RTM_DELROUTE, 0, body, f"forget the route at {what} to {destination}")
@@ -160,7 +161,7 @@ def _gateway(gateway: str | None) -> bytes:
 
 
 def _first(segments: int) -> bytes:
-    """With how many a connection begins to send, and to receive."""
+    """Pack the number of segments with which a connection begins to send, and to receive."""
     both = u32(RTAX_INITCWND, segments) + u32(RTAX_INITRWND, segments)
     return attribute(RTA_METRICS, both) if segments else b""
 
@@ -171,7 +172,7 @@ def _next_hop(index: int, gateway: str | None) -> bytes:
 
 
 def set_neighbour(index: int, address: str, mac: bytes, what: str, *, anew: bool = False) -> Request:
-    """State for good which MAC address an IPv4 address has, or, ``anew``, has from now on."""
+    """State for good which MAC address an IPv4 address has; with ``anew``, from now on, in place of another."""
     body = NDMSG.pack(AF_INET, index, NUD_PERMANENT, 0, 0)
     body += attribute(NDA_DST, socket.inet_aton(address)) + attribute(NDA_LLADDR, mac)
     return Request(
@@ -180,7 +181,7 @@ def set_neighbour(index: int, address: str, mac: bytes, what: str, *, anew: bool
 
 
 def remove_neighbour(index: int, address: str, what: str) -> Request:
-    """Forget which MAC address an IPv4 address has."""
+    """Remove the MAC address of an IPv4 address."""
     body = NDMSG.pack(AF_INET, index, 0, 0, 0) + attribute(NDA_DST, socket.inet_aton(address))
     return Request(RTM_DELNEIGH, 0, body, f"forget at {what} where {address} is")
 
@@ -226,7 +227,7 @@ class Interface:
     mtu: int
     is_up: bool
     packet_bytes: int | None
-    """How large the packets are that are cut later; None if the kernel does not say."""
+    """Bytes of the largest packets that are cut later; None if the kernel does not say."""
 
 
 def read_link(body: bytes) -> Interface:

@@ -26,9 +26,9 @@ from testbed.lab.netns.kernel_interface.netlink import (
 )
 
 QUANTUM_BYTES = 60_000
-"""Share of a turn; with one class it only silences the warning that the default is too large."""
+"""Bytes that a class sends in its turn; with one class this only silences the warning that the default is too large."""
 NS_PER_TICK = 64
-"""The packet scheduler's unit of time (PSCHED_SHIFT = 6 in include/net/pkt_sched.h)."""
+"""Nanoseconds in the packet scheduler's unit of time (PSCHED_SHIFT = 6 in include/net/pkt_sched.h)."""
 ETHERNET_HEADER_BYTES = 14
 
 RTM_NEWQDISC, RTM_GETQDISC = 36, 38
@@ -75,17 +75,17 @@ class Shape:
 
     @property
     def class_handle(self) -> int:
-        """Of the one class below the root."""
+        """Handle of the one class below the root."""
         return self.root_handle | ONLY_CLASS
 
     @property
     def burst_bytes(self) -> float:
-        """The bucket's depth."""
+        """Depth of the bucket in bytes."""
         return self.burst_ticks * NS_PER_TICK * self.rate_bytes_per_s / 1e9
 
     @property
     def leaf(self) -> str:
-        """The kind of queue below the class."""
+        """Kind of the queue below the class."""
         return "netem" if self.netem else "bfifo" if self.mark_at_bytes is None else "red"
 
 
@@ -95,7 +95,7 @@ def shape(
     impairment: netem.Netem | None = None,
     root_handle: int = ROOT_HANDLE,
 ) -> Shape:
-    """What an egress of ``rate_bps`` should look like; ``impairment`` is None where netem has no part in it, and
+    """Shape that an egress of ``rate_bps`` should have; ``impairment`` is None where netem has no part in it, and
     ``root_handle`` is another where somebody else has made the shaper."""
     rate = rate_bps // 8
     frame_bytes = settings.mtu + ETHERNET_HEADER_BYTES
@@ -110,7 +110,7 @@ def shape(
 
 
 def blocked(wanted: Shape) -> Shape:
-    """The same egress with room for no packet: everything is dropped. What waits in the queue still leaves."""
+    """Copy an egress with room for no packet: everything is dropped. What waits in the queue still leaves."""
     return replace(wanted, queue_limit=0 if wanted.netem else 1)
 
 

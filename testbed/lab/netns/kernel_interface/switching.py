@@ -44,7 +44,8 @@ TC_U32_TERMINAL = 1
 TC_ACT_STOLEN = 4
 TCA_EGRESS_REDIR = 1
 MAC_TAIL_OFFSET = -12
-"""Last four bytes of the destination, from the network header: a 14-byte Ethernet header begins with it."""
+"""Offset of the last four bytes of the destination, from the network header: a 14-byte Ethernet header begins with
+it."""
 
 
 def receive(index: int, what: str) -> Request:

@@ -16,7 +16,7 @@ from testbed.lab.netns.network.blueprint import NodePlan
 
 ROOT = "/proc/sys/net/"
 NAMESPACES_A_ROOT = 64
-"""Another proc file system takes 0.3 ms."""
+"""Namespaces whose settings are found in one proc file system; another takes 0.3 ms."""
 
 QUIET = {
     # No router advertisements, duplicate-address checks or multicast reports among the traffic that is measured.
@@ -40,20 +40,21 @@ EVERYWHERE = {
     "ipv4/tcp_orphan_retries": "2",
 }
 NO_PROBES = {"ipv4/tcp_early_retrans": "0"}
-"""No tail loss probes, where nothing is lost: a probe that seems to have mended a loss cuts a connection's window for
-the rest of the trial."""
+"""Setting that turns tail loss probes off, where nothing is lost: a probe that seems to have mended a loss cuts a
+connection's window for the rest of the trial."""
 ASK_FOR_ECN = {"ipv4/tcp_ecn": "1"}
-"""The kernel's own setting, 2, grants ECN to connections that ask for it, and asks for it on none."""
+"""Setting that asks for ECN. The kernel's own, 2, grants ECN to connections that ask for it, and asks for it on
+none."""
 REPORTED = ("ipv4/tcp_rmem", "ipv4/tcp_wmem", "ipv4/tcp_congestion_control", "core/somaxconn")
 
 
 CONGESTION_CONTROL = "ipv4/tcp_congestion_control"
 ALLOWED_CONGESTION_CONTROL = "ipv4/tcp_allowed_congestion_control"
-"""Of the whole machine, and only read here."""
+"""Setting of the whole machine, which is only read here."""
 
 
 def wanted(node: NodePlan, has_ipv6: bool, settings: LinkSettings) -> dict[str, str]:
-    """What a node's namespace should be set to."""
+    """Settings that a node's namespace should have."""
     congestion_control = settings.congestion_control
     marks = {} if settings.mark_at_bytes is None else ASK_FOR_ECN
     quiet = QUIET if has_ipv6 else {}
@@ -69,8 +70,8 @@ def has_ipv6() -> bool:
 
 
 class Roots:
-    """Where settings are found: in ``/proc`` for the first namespaces, and after that in a file system of their own for
-    as many each, if the kernel lets us have it. It goes with the object."""
+    """Folders in which settings are found: in ``/proc`` for the first namespaces, and after that in a file system of
+    their own for as many each, if the kernel lets us have it. It goes with the object."""
 
     def __init__(self) -> None:
         self._asked = 0
@@ -84,7 +85,7 @@ class Roots:
             os.close(self._proc)
 
     def next(self) -> str:
-        """For the settings of one more namespace; until this is called again."""
+        """Folder for the settings of one more namespace; until this is called again."""
         if self._asked and self._asked % NAMESPACES_A_ROOT == 0:
             before = self._proc
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What to build, as plain data: for each node its ports, addresses, neighbours and routes.
+"""Blueprint of a network, as plain data: for each node its ports, addresses, neighbours and routes.
 
 Made in the caller's process from a topology (whose router may be any function), then sent to the sandbox, which
 needs nothing else. Numbers that the kernel would choose are chosen here, so that nothing has to be looked up:
@@ -27,12 +27,13 @@ from testbed.topologies.model import Link, Topology
 FIRST_INDEX = 1000
 
 MTU_RANGE = (68, 65535)
-"""What IPv4 needs (RFC 791), and what a veth pair can carry."""
+"""The least MTU that IPv4 needs (RFC 791), and the largest that a veth pair can carry."""
 
 Mode = Literal["host", "bridge", "learn", "route", "panel"]
-"""A switch of one link layer has a table of ours (``bridge``), or is the kernel's bridge, which learns (``learn``)."""
+"""Mode of a node. A switch of one link layer has a table of ours (``bridge``), or is the kernel's bridge, which learns
+(``learn``)."""
 Builder = Literal["netns", "mininet"]
-"""Who makes the namespaces and links, and what kind of bridge they have."""
+"""Builder of the namespaces and links, which decides what kind of bridge they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,13 @@ class Port:
 
     @property
     def mac(self) -> bytes:
-        """Six bytes, locally administered."""
+        """MAC address: six bytes, locally administered."""
         return b"\x02\x00" + self.directed_link.to_bytes(4, "big")
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """``address`` is at ``mac`` through the interface ``index``."""
+    """A neighbour's address: ``address`` is at ``mac`` through the interface ``index``."""
 
     index: int
     mac: bytes
@@ -67,7 +68,8 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class StaticRoute:
-    """To ``destination`` (one address) through any of the hops (interface index, gateway or None where on-link)."""
+    """A route to ``destination`` (one address) through any of the hops (interface index, gateway or None where
+    on-link)."""
 
     destination: str
     hops: tuple[tuple[int, str | None], ...]
@@ -75,7 +77,7 @@ class StaticRoute:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One namespace."""
+    """Plan of one namespace."""
 
     index: int
     name: str
@@ -87,28 +89,30 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """The whole network. ``ends[d]`` is (node, position among its ports) that directed link ``d`` leaves from."""
+    """Plan of the whole network. ``ends[d]`` is (node, position among its ports) that directed link ``d`` leaves
+    from."""
 
     nodes: tuple[NodePlan, ...]
     ends: tuple[tuple[int, int], ...]
     settings: LinkSettings
     hosts_file: str
     circuits: Mapping[int, int] = field(default_factory=dict)
-    """For each directed link into a patch panel that is lit, the one that its light leaves by."""
+    """Circuits of patch panels: for each lit directed link into a panel, the link by which its light leaves."""
     impairments: Mapping[int, Impairment] = field(default_factory=dict)
-    """By directed link, of those that have any."""
+    """Impairments by directed link, where a link has one."""
     by_netem: bool = False
-    """Whether netem does this, or else the delay line."""
+    """Whether netem impairs links, or else the delay line."""
     detours: frozenset[int] = frozenset()
     """Directed links into a bridging switch whose frames are to be forwarded by address there."""
     builder: Builder = "netns"
     packet_bytes: int = LARGE_PACKET_BYTES[0]
-    """How much TCP may hand down at once before it is cut (GSO)."""
+    """Bytes that TCP may hand down at once before they are cut into packets (GSO)."""
     first_segments: int = 0
-    """With how many a connection begins; 0 for the kernel's."""
+    """Segments with which a connection begins; 0 for the kernel's number."""
 
     def seed(self, directed_link: int) -> int:
-        """Of what is drawn about a directed link's packets: its own, so that links do not lose the same ones."""
+        """Seed of what is drawn about a directed link's packets: one for each link, so that links do not lose the same
+        ones."""
         return self.settings.seed << 32 | directed_link
 
     def port(self, directed_link: int) -> Port:
@@ -117,7 +121,8 @@ class Blueprint:
         return self.nodes[node].ports[position]
 
     def neighbours(self, node: NodePlan) -> Iterator[Neighbour]:
-        """Who a node that looks at addresses meets without another on the way, on each port."""
+        """Yield the neighbours, on each port, that a node which looks at addresses meets without another node on the
+        way."""
         for port in node.ports if node.mode in ("host", "route") or node.forwards else ():
             met = [self.port(directed_link) for directed_link in self._met(port.directed_link)]
             detour = self.port(port.directed_link ^ 1).mac if port.directed_link in self.detours else None
@@ -134,20 +139,20 @@ class Blueprint:
         return [far_end]
 
     def switch_table(self, node: NodePlan) -> list[tuple[bytes, Port]]:
-        """For a bridging switch, the MAC address that is reached through each of its ports."""
+        """MAC address that is reached through each port of a bridging switch; empty for other nodes."""
         if node.mode != "bridge":
             return []
         return [(self.port(port.directed_link ^ 1).mac, port) for port in node.ports]
 
     def joined(self, node: NodePlan) -> dict[int, int]:
-        """For a panel, the interface that what arrives at an interface leaves by; dark ones are left out."""
+        """Map each interface of a panel to the one by which what arrives there leaves; dark ones are left out."""
         if node.mode != "panel":
             return {}
         out = {port.index: self.circuits.get(port.directed_link ^ 1) for port in node.ports}
         return {index: self.port(link).index for index, link in out.items() if link is not None}
 
     def label(self, directed_link: int) -> str:
-        """The directed link for a reader: ``h0:eth0 -> s0:eth3``."""
+        """Name a directed link for a reader: ``h0:eth0 -> s0:eth3``."""
         (a, _), (b, _) = self.ends[directed_link], self.ends[directed_link ^ 1]
         there, back = self.port(directed_link), self.port(directed_link ^ 1)
         return f"{self.nodes[a].name}:{there.name} -> {self.nodes[b].name}:{back.name}"
@@ -209,7 +214,7 @@ def blueprint(
 
 
 def initial_impairments(topology: Topology, settings: LinkSettings) -> dict[int, Impairment]:
-    """By directed link, what each does to packets from the start; of those that do anything.
+    """Impairment of each directed link that has one from the start.
 
     Raises:
         SpecError: no link can be so impaired.
@@ -246,7 +251,7 @@ def crossing(
 
 
 def _to_own_ports(topology: Topology, ports: Sequence[Port], switch: int) -> list[StaticRoute]:
-    """Routes to the hosts at a switch's ports; they come first, for those to what is beyond go by them."""
+    """Make routes to the hosts at a switch's ports; they come first, for those to what is beyond go by them."""
     return [
         StaticRoute(address, ((ports[directed].index, None),))
         for directed in topology.ports[switch]
@@ -318,7 +323,7 @@ def _forwarders(topology: Topology, ports: list[Port], static: dict[int, list[St
 
 
 def _hosts_file(nodes: Sequence[NodePlan]) -> str:
-    """``/etc/hosts``: each node by name at its first address, each interface as ``<node>-<interface>``."""
+    """Text of ``/etc/hosts``: each node by name at its first address, each interface as ``<node>-<interface>``."""
     lines = ["127.0.0.1 localhost"]
     for node in nodes:
         addressed = [port for port in node.ports if port.address is not None]

@@ -27,7 +27,7 @@ from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, Neighbour, NodePlan, Port, StaticRoute
 
 SPARE_FILES = 64
-"""Open files the sandbox needs besides one per namespace."""
+"""Number of open files that the sandbox needs besides one per namespace."""
 LOOPBACK_INDEX = 1
 OWN_NAMESPACE = "/proc/self/ns/net"
 
@@ -41,15 +41,15 @@ class BuiltNetwork:
         self.blueprint = blueprint
         self.namespaces: list[int] = []
         self.changes: dict[int, LinkChange] = {}
-        """By directed link, what was changed since the network was built."""
+        """Changes of links since the network was built, by directed link."""
         self.netem: dict[int, Netem] = {}
-        """By directed link, what netem does there; others have a plain FIFO."""
+        """Settings of netem, by directed link; others have a plain FIFO."""
         if blueprint.by_netem:
             self.netem = {link: Netem.of(one, blueprint.seed(link)) for link, one in blueprint.impairments.items()}
         self._home = os.open(OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
 
     def build(self) -> None:
-        """Do it all.
+        """Build the whole network.
 
         Raises:
             LabError: the kernel refused something; it is named.
@@ -68,7 +68,7 @@ class BuiltNetwork:
         self.on_nodes(self.blueprint.nodes, action)
 
     def on_nodes(self, nodes: Iterable[NodePlan], action: Callable[[NodePlan, RouteSocket], None]) -> None:
-        """The same for some of them."""
+        """Call ``action`` inside the namespace of each of some nodes, then come back to the sandbox's own."""
         try:
             for node in nodes:
                 kernel.setns(self.namespaces[node.index], kernel.CLONE_NEWNET)
@@ -91,7 +91,7 @@ class BuiltNetwork:
 
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:
-        """Be in a node's network namespace meanwhile; programs that are started are, too."""
+        """Enter a node's network namespace meanwhile; programs that are started are there, too."""
         kernel.setns(self.namespaces[node], kernel.CLONE_NEWNET)
         try:
             yield
@@ -104,7 +104,8 @@ class BuiltNetwork:
         self.blueprint = replace(self.blueprint, impairments=asked)
 
     def forward_by_address(self, switch: int, routes: tuple[StaticRoute, ...]) -> None:
-        """Let a bridging switch forward what is addressed to its own ports, too; nothing is, until :meth:`detour`."""
+        """Let a bridging switch forward what is addressed to its own ports, too; no frame is so addressed until
+        :meth:`detour`."""
         plan = replace(self.blueprint.nodes[switch], forwards=True, routes=routes)
         nodes = (*self.blueprint.nodes[:switch], plan, *self.blueprint.nodes[switch + 1 :])
         self.blueprint = replace(self.blueprint, nodes=nodes)
@@ -127,7 +128,7 @@ class BuiltNetwork:
             netlink.send([_tell(self.blueprint, plan, one, anew=True) for one in changed])
 
     def shape(self, port: Port) -> shaping.Shape:
-        """What a port's egress should look like now."""
+        """Shape that a port's egress should have now."""
         change = self.changes.get(port.directed_link, LinkChange(port.directed_link))
         settings = self.blueprint.settings
         if change.queue_bytes is not None:
@@ -137,7 +138,7 @@ class BuiltNetwork:
         return shaping.blocked(found) if change.blocked else found
 
     def command_line(self) -> int:
-        """Be a command line of the builder's, if it has one; the exit status."""
+        """Run the builder's command line, if it has one; the exit status."""
         raise LabError("this lab has no command line of its own", fix="take testbed exec NODE -- COMMAND")
 
     @property
@@ -146,7 +147,7 @@ class BuiltNetwork:
         return self._home
 
     def close(self) -> None:
-        """Let go; the kernel frees namespaces and interfaces when no process is left in them."""
+        """Let go of the namespaces; the kernel frees them and their interfaces when no process is left in them."""
         for fd in [*self.namespaces, self._home]:
             os.close(fd)
         self.namespaces = []
@@ -165,7 +166,7 @@ class BuiltNetwork:
             kernel.setns(self._home, kernel.CLONE_NEWNET)
 
     def _make(self, node: NodePlan) -> None:
-        """Be in a network namespace for this node, where nothing is yet."""
+        """Enter a network namespace for this node, where nothing is yet."""
         assert node.index == len(self.namespaces)
         _unshare_network(node.index, len(self.blueprint.nodes))
 
@@ -175,11 +176,12 @@ class BuiltNetwork:
             netlink.send(list(_veths(self.blueprint, self.namespaces)))
 
     def _shaper(self, port: Port) -> list[Request]:
-        """What shapes a port that has no shaper yet."""
+        """Requests that shape a port that has no shaper yet."""
         return shaping.install(port.index, self.shape(port), self.blueprint.label(port.directed_link))
 
     def _furnish(self, node: NodePlan) -> Iterator[Request]:
-        """Shapers, interfaces up, addresses, neighbours: all that one node holds but routes."""
+        """Yield requests that make shapers, interfaces up, addresses, neighbours: all that one node holds but
+        routes."""
         blueprint = self.blueprint
         for port in node.ports:
             what = f"{node.name}:{port.name}"
@@ -200,10 +202,10 @@ class BuiltNetwork:
 
 
 class LentNetwork(BuiltNetwork):
-    """The same, with some nodes in network namespaces that somebody else has made: containers'."""
+    """A network some of whose nodes are in network namespaces that somebody else has made: containers'."""
 
     def __init__(self, blueprint: Blueprint, lent: Mapping[int, int]) -> None:
-        """``lent`` are open files of namespaces, by node; they are closed with the network."""
+        """Prepare the network. ``lent`` are open files of namespaces, by node; they are closed with the network."""
         super().__init__(blueprint)
         self._lent = dict(lent)
 

@@ -54,22 +54,23 @@ from testbed.lab.netns.network.lane import AHEAD, CUT, LOST, Lane
 from testbed.lab.requests import Requests, request
 
 EARLY_NS = 10_000
-"""What is due within this time goes now: about what the way from here to the packet takes."""
+"""Nanoseconds within which a packet that is due goes now: about what the way from here to the packet takes."""
 MARGIN_NS, MOST_LEAD_NS = 20_000, 100_000
-"""The timer is set earlier by as much as it was late of late, and this margin, up to this much; the rest is waited for
-awake. An idle core of a virtual machine takes 30 to 100 us to wake up."""
+"""Nanoseconds of the timer's margin, and the largest lead. The timer is set earlier by as much as it was late of late,
+and this margin, up to this lead; the rest is waited for awake. An idle core of a virtual machine takes 30 to 100 us to
+wake up."""
 READS, ALL = 64, 1 << 16
-"""News read from one queue before looking at others and at what is due; and more than come of one packet."""
+"""Messages to read from one queue before looking at others and at what is due; and more than come of one packet."""
 HEADERS_BYTES = 52
-"""Of IP and TCP with timestamps, in each packet of the wire."""
+"""Bytes of the headers of IP, and TCP with timestamps, in each packet of the wire."""
 STALE_NS = 10**9
-"""An arrival that seems longer ago is a stepped clock's doing."""
+"""Nanoseconds beyond which an arrival that seems so long ago is a stepped clock's doing."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """One link's part in a request: where its packets arrive, as which queue, what to do to them, the seed, and how
-    long they are at most."""
+    """Part of a request about one link: where its packets arrive, the number of their queue, what to do to them, the
+    seed, and how long they are at most."""
 
     directed_link: int
     namespace: int
@@ -99,7 +100,7 @@ class Track:
 
 
 class DelayLine:
-    """The process's state, and what can be asked of it (:data:`REQUESTS`); :meth:`serve` is its whole life."""
+    """State of the process, and what can be asked of it (:data:`REQUESTS`); :meth:`serve` is its whole life."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -120,7 +121,7 @@ class DelayLine:
         self._late: list[int] = [0] * 64  # verdicts by the bit length of their lateness in ns
 
     def serve(self) -> None:
-        """Until the channel ends."""
+        """Serve packets and requests until the channel ends."""
         gc.disable()  # nothing here makes cycles, and a collection would take longer than packets may be late
         timer, channel = self._timer.fileno(), self._channel.fileno()
         with suppress(ChannelClosedError):
@@ -151,7 +152,7 @@ class DelayLine:
 
     @request
     def impair(self, orders: Sequence[Order]) -> None:
-        """Treat links so from now on."""
+        """Impair links so from now on."""
         for order in orders:
             track = self._tracks.get(order.directed_link) or self._open(order)
             track.queue.ask_for_lengths(order.impairment.every_packet)
@@ -174,7 +175,8 @@ class DelayLine:
 
     @request
     def report(self) -> dict[str, Any]:
-        """What each link is told to do, what became of packets, how late verdicts were, and what it took of a CPU."""
+        """Report what each link is told to do, what became of packets, how late verdicts were, and CPU time of the
+        process."""
         return {
             "links": {link: track.lane.impairment for link, track in self._tracks.items()},
             "packets": sum(track.packets for track in self._tracks.values()),
@@ -224,7 +226,8 @@ class DelayLine:
             queue.drop(packet)
 
     def _packets(self, track: Track, length: int) -> int:
-        """Of how many packets of the wire the packet of the message in the buffer is; 1 where it was not asked."""
+        """Number of packets of the wire that the packet of the message in the buffer makes; 1 where the length was not
+        asked."""
         if not track.lane.impairment.every_packet:
             return 1
         start = self._length_at
@@ -236,7 +239,7 @@ class DelayLine:
         return max(1, -(-payload // (track.mtu_bytes - HEADERS_BYTES)))
 
     def _arrival_ns(self, length: int, offset_ns: int) -> int:
-        """When the packet of the message in the buffer arrived, on the monotonic clock."""
+        """Moment at which the packet of the message in the buffer arrived, on the monotonic clock (ns)."""
         start, now_ns = self._stamp_at, time.monotonic_ns()
         if self._buffer[start : start + 4] != STAMP_HEADER:
             start = self._stamp_at = attribute_at(bytes(self._buffer[:length]), length, STAMP_HEADER)
@@ -247,7 +250,7 @@ class DelayLine:
         return arrived_ns if now_ns - STALE_NS < arrived_ns <= now_ns else now_ns
 
     def _release(self) -> None:
-        """Let go what is due, and set the timer for what is due next."""
+        """Let packets go that are due, and set the timer for what is due next."""
         heap = self._heap
         while heap:
             first_ns, link = heap[0]
@@ -262,7 +265,7 @@ class DelayLine:
             self._timer.set(self._armed_ns)
 
     def _let_go(self, link: int, now_ns: int) -> None:
-        """Give the verdict for all that are due of the link whose first is due first."""
+        """Give the verdict for all packets that are due of the link whose first packet is due first."""
         track = self._tracks[link]
         waiting = track.waiting
         late_ns = max(0, now_ns - waiting[0][0])
@@ -297,13 +300,14 @@ def late_s(counted: Sequence[int], share: float) -> float:
 
 
 def _check(track: Track, code: int) -> None:
-    """A verdict may come too late for a packet whose interface has gone; nothing else may be refused."""
+    """Raise an error for a refused verdict, unless the packet's interface has gone: for those a verdict may come too
+    late; nothing else may be refused."""
     if code not in (0, errno.ENOENT):
         raise LabError(f"a verdict for directed link {track.directed_link} was refused: {os.strerror(code)}")
 
 
 def main(channel: Channel) -> None:
-    """Be the delay line."""
+    """Run the delay line."""
     with suppress(PermissionError):  # in a user namespace; the description says which it is
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     DelayLine(channel).serve()

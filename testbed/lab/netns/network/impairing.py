@@ -1,4 +1,4 @@
-"""How the links of a network are impaired: by the kernel's netem, or by the delay line. One interface, two ways.
+"""Ways to impair the links of a network: by the kernel's netem, or by the delay line. One interface, two ways.
 
 netem sits below the shaper at the egress of a link's tail, the delay line at the ingress of its head. For the link this
 is the same: a packet that is delayed before it is served or after comes as late.
@@ -39,7 +39,8 @@ NETEM, DELAY_LINE = "netem", "delay line"
 IPTABLES = "iptables"
 QUEUES = "/proc/net/netfilter/nfnetlink_queue"
 QUEUE_DROPPED, USER_DROPPED = 5, 6
-"""Columns of that file: packets refused by a queue that is full, and those that its reader could not be told of."""
+"""Columns of the kernel's table of queues: packets refused by a queue that is full, and those that its reader could not
+be told of."""
 TOOL_TIMEOUT_S = 30.0
 SIGMAS = 6
 SYSTEM_PATHS = ("/usr/sbin", "/sbin")
@@ -49,7 +50,7 @@ class Way(Protocol):
     """A way to impair the links of one network."""
 
     def impair(self, wanted: Mapping[int, Impairment]) -> None:
-        """Have each of these directed links do this from now on.
+        """Impair each of these directed links so from now on.
 
         Raises:
             LabError: the kernel refuses it.
@@ -70,17 +71,17 @@ class Way(Protocol):
         """
 
     def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
-        """What the kernel has counted, with those packets as drops that were dropped without being asked to."""
+        """Return the kernel's counts, with those packets as drops that were dropped without being asked to."""
 
     def report(self) -> dict[str, Any]:
-        """What is worth knowing about how it is done."""
+        """Report how links are impaired, for the run's description."""
 
     def close(self) -> None:
         """Let go of what is held."""
 
 
 class ByNetem:
-    """The kernel's netem, in place of the FIFO below a link's shaper."""
+    """Impairment by the kernel's netem, in place of the FIFO below a link's shaper."""
 
     def __init__(self, network: BuiltNetwork) -> None:
         self._network = network
@@ -101,7 +102,8 @@ class ByNetem:
                 netlink.send([shaping.leaf(port.index, network.shape(port), label, flags)])
 
     def _send_single_packets(self) -> None:
-        """netem decides once about a large packet that is cut later (GSO); so new connections of hosts send none."""
+        """Have new connections of hosts send no large packets: netem decides once about a packet that is cut later
+        (GSO)."""
 
         def limit(node: NodePlan, netlink: RouteSocket) -> None:
             if node.mode == "host":
@@ -111,24 +113,24 @@ class ByNetem:
         self._network.on_every_node(limit)
 
     def check(self) -> None:
-        """The shapers are all there is, and compared by :mod:`readback`."""
+        """Check nothing: the shapers are all there is, and compared by :mod:`readback`."""
 
     def alive(self) -> None:
-        """The kernel is."""
+        """Do nothing: the kernel does not end."""
 
     def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
-        """netem counts what it is told to lose among the drops, so as many as chance may lose are taken off."""
+        """Take as many drops off as chance may lose: netem counts what it is told to lose among the drops."""
         return [replace(one, drops=_beyond(one, self._most_lost.get(one.directed_link, 0.0))) for one in counted]
 
     def report(self) -> dict[str, Any]:
         return {"way": NETEM}
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
 
 class ByLine:
-    """The delay line, a process in the sandbox, which :meth:`impair` starts when it is first needed."""
+    """Impairment by the delay line, a process in the sandbox, which :meth:`impair` starts when it is first needed."""
 
     def __init__(self, network: BuiltNetwork) -> None:
         self._network = network
@@ -179,7 +181,7 @@ class ByLine:
             raise LabError("the delay line has ended, and no delayed link carries anything since", fix="run it again")
 
     def unasked(self, counted: Sequence[Counters]) -> list[Counters]:
-        """Those that a queue refused, or that this process could not be told of, are added."""
+        """Add the packets as drops that a queue refused, or that this process could not be told of."""
         found: dict[int, int] = {}
         for head, links in self._by_head().items():
             with self._network.inside(head):
@@ -200,7 +202,7 @@ class ByLine:
             os.close(self._process)
 
     def _by_head(self) -> Mapping[int, Sequence[tuple[int, int]]]:
-        """By node, the directed links that are stopped there and their queues."""
+        """Group the directed links that are stopped at a node, and their queues, by node."""
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for directed, queue in self._queues.items():
             found[self._network.blueprint.ends[directed ^ 1][0]].append((directed, queue))
@@ -229,7 +231,7 @@ class ByLine:
 
 
 def _become_line(stream: socket.socket, namespaces: Iterable[int]) -> NoReturn:
-    """The rest of a forked child's life."""
+    """Run the delay line in a forked child, to its end."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -247,25 +249,25 @@ def _become_line(stream: socket.socket, namespaces: Iterable[int]) -> NoReturn:
 
 
 def _beyond(counted: Counters, loss: float) -> int:
-    """Drops beyond those that a loss by chance makes, but once in a billion."""
+    """Number of drops beyond those that a loss by chance makes, but once in a billion."""
     mean = loss * (counted.packets + counted.drops)
     return max(0, counted.drops - math.ceil(mean + SIGMAS * math.sqrt(mean)))
 
 
 def rules_text(queues: Mapping[str, int]) -> str:
-    """What iptables-restore is told: stop what arrives at each interface in its queue."""
+    """Text for iptables-restore that stops what arrives at each interface in its queue."""
     rules = [f"-A PREROUTING -i {interface} -j NFQUEUE --queue-num {number}\n" for interface, number in queues.items()]
     return f"*mangle\n{''.join(rules)}COMMIT\n"
 
 
 def read_queues() -> dict[int, int]:
-    """Packets dropped by each netfilter queue of this namespace that somebody listens to."""
+    """Read the packets dropped by each netfilter queue of this namespace that somebody listens to."""
     rows = [line.split() for line in Path(QUEUES).read_text().splitlines()]
     return {int(row[0]): int(row[QUEUE_DROPPED]) + int(row[USER_DROPPED]) for row in rows}
 
 
 def tool(name: str) -> str:
-    """Where a program is, /usr/sbin included, which is not on every user's path.
+    """Path of a program, searched in /usr/sbin as well, which is not on every user's path.
 
     Raises:
         MissingToolError: it is not installed.
@@ -278,7 +280,7 @@ def tool(name: str) -> str:
 
 
 def run_tool(words: Sequence[str], text: str = "") -> str:
-    """Run a program in the network namespace that we are in; what it prints.
+    """Run a program in the network namespace that we are in; return what it prints.
 
     Raises:
         LabError: it failed.

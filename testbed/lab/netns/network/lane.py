@@ -1,4 +1,4 @@
-"""What one directed link does to the packets that it carries: when each of them is due at the far end, if at all."""
+"""Lane of one directed link: when each packet that it carries is due at the far end, if at all."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import random
 from testbed.lab.base import Impairment
 
 LOST, AHEAD, CUT = -1, -2, -3
-"""In place of a time: never; at once, ahead of those that wait; and not before it is cut, for some of it is chosen."""
+"""Decisions in place of a time: never; at once, ahead of those that wait; and not before it is cut, for some of it is
+chosen."""
 
 NEVER = 1e15
-"""More packets than any link carries."""
+"""Number of packets that is more than any link carries."""
 
 
 class Chance:
-    """Chooses a share of packets, each by itself, by drawing how many pass until the next one that is chosen: a large
-    packet of which none is chosen costs no more than a small one."""
+    """Chance that chooses a share of packets, each by itself, by drawing how many pass until the next one that is
+    chosen: a large packet of which none is chosen costs no more than a small one."""
 
     def __init__(self, seed: str) -> None:
         self._draw, self._share = random.Random(seed), 0.0
         self.left = math.inf
-        """How many packets pass before the next one that is chosen."""
+        """Number of packets that pass before the next one that is chosen."""
 
     def set(self, share: float) -> None:
         """Choose this share from now on."""
@@ -43,7 +44,7 @@ class Chance:
 
 
 class Lane:
-    """Packets in the order in which they leave the shaper; the same seed makes the same decisions about them.
+    """Lane of packets in the order in which they leave the shaper; the same seed makes the same decisions about them.
 
     Order is kept: a packet with little jitter waits for the one before it, as it would in a cable. Only those that
     ``reorder`` chooses go ahead, and wait for nobody (netem's rule, too).
@@ -57,7 +58,8 @@ class Lane:
 
     @property
     def impairment(self) -> Impairment:
-        """What is asked of the link; may be set at any time, and holds for the packets that come from then on."""
+        """Impairment that is asked of the link; may be set at any time, and holds for the packets that come from then
+        on."""
         return self._impairment
 
     @impairment.setter
@@ -68,7 +70,7 @@ class Lane:
         self._reorder.set(wanted.reorder)
 
     def due_ns(self, arrived_ns: int, packets: int = 1) -> int:
-        """When a packet is due that has arrived at ``arrived_ns``, or :data:`LOST`, or :data:`AHEAD`.
+        """Decide when a packet is due that has arrived at ``arrived_ns``, or :data:`LOST`, or :data:`AHEAD`.
 
         A large one, of as many ``packets`` of the wire, is due as a whole if none of them is chosen to be lost or to go
         ahead. If one is, it is :data:`CUT`, and nothing is decided before its packets come one by one.

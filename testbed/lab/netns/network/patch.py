@@ -1,4 +1,4 @@
-"""Moving circuits while the network is up, worked out beforehand so that each of three steps is one batch a node.
+"""Moves of circuits while the network is up, worked out beforehand so that each of three steps is one batch a node.
 
 1. The circuits that go are parted: their ports are dark. What stays is not touched.
 2. While it is dark, servers learn their new neighbours, and new routes where the old ones led into the dark.
@@ -16,7 +16,7 @@ from testbed.lab.netns.network import panel
 from testbed.lab.netns.network.blueprint import FIRST_INDEX, Blueprint, NodePlan
 
 Requests = Mapping[int, list[Request]]
-"""By node."""
+"""Requests by node."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Patch:
 
     @property
     def touched(self) -> list[NodePlan]:
-        """The nodes that it changes."""
+        """Nodes that the move changes."""
         return [self.after.nodes[index] for index in sorted({*self.parting, *self.dark, *self.joining})]
 
 
 def plan(before: Blueprint, after: Blueprint) -> Patch:
-    """Work a move out."""
+    """Plan the move from one network to another."""
     way = _Way(before, after)
     steps: tuple[dict[int, list[Request]], ...] = ({}, {}, {})
     for node in sorted(after.nodes, key=lambda node: node.mode != "panel"):
@@ -76,7 +76,7 @@ def _leave(before: Blueprint, after: Blueprint, was: NodePlan) -> Iterator[Reque
 
 
 def _route(after: Blueprint, was: NodePlan, node: NodePlan, destinations: Collection[str]) -> Iterator[Request]:
-    """Change a node's routes to some destinations."""
+    """Yield requests that change a node's routes to some destinations."""
     had, has = ({one.destination: one.hops for one in routes} for routes in (was.routes, node.routes))
     for destination in sorted(destinations):
         if destination not in has:
@@ -91,7 +91,7 @@ def _name(blueprint: Blueprint, index: int) -> str:
 
 
 class _Way:
-    """How servers forward before a move, and what of it leads over a circuit that goes."""
+    """Paths on which servers forward before a move, and what of them leads over a circuit that goes."""
 
     def __init__(self, before: Blueprint, after: Blueprint) -> None:
         self.parted = {link for link, out in before.circuits.items() if after.circuits.get(link) != out}

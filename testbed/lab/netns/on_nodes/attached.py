@@ -24,12 +24,12 @@ class Attached:
     def __init__(self, status: socket.socket, send_signal: Callable[[int], object]) -> None:
         self._status = status
         self.signal = send_signal
-        """Send a signal number to the command and the processes it started."""
+        """Function that sends a signal number to the command and the processes it started."""
         self.ended_s = 0.0
-        """When it ended (``time.monotonic()``), once it was waited for."""
+        """Moment when it ended (``time.monotonic()``), once it was waited for."""
 
     def fileno(self) -> int:
-        """For select()."""
+        """File descriptor for select()."""
         return self._status.fileno()
 
     def wait(self, timeout_s: float | None = None) -> int:
@@ -57,7 +57,7 @@ class Attached:
 
 @contextmanager
 def logged(log: str) -> Iterator[Files]:
-    """Files for a program that has no input and whose output is added to ``log``."""
+    """Open files for a program that has no input and whose output is added to ``log``."""
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:

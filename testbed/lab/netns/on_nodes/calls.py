@@ -1,4 +1,4 @@
-"""What programs on the nodes ask of the lab: to start others on other nodes.
+"""Calls of programs on the nodes, which ask the lab to start others on other nodes.
 
 Problem: these programs are not trusted, and they hand over open files. To close a file can take as long as its owner
 likes: a socket may wait for its last data (SO_LINGER in socket(7)). Chosen: the first process of a node takes the
@@ -22,34 +22,34 @@ from functools import partial
 from testbed.base.errors import LabError, TestbedError
 
 MOST = 256
-"""Calls of a node at a time, with those whose command still runs. ``mpirun`` calls each host once."""
+"""The most calls of a node at a time, with those whose command still runs. ``mpirun`` calls each host once."""
 SILENT_S = 10.0
-"""Until a call that says nothing is dropped. A program says at once what it wants."""
+"""Seconds until a call that says nothing is dropped. A program says at once what it wants."""
 PAUSE_S = 0.1
-"""Before the next call is taken, where the last one could not be: there is no room for open files."""
+"""Seconds before the next call is taken, where the last one could not be: there is no room for open files."""
 LARGEST_BYTES = 128 * 2**10
 FILES = 3
-"""Standard input, output and error."""
+"""Number of files of a call: standard input, output and error."""
 NUMBER = struct.Struct("=I")
-"""Begins all that the first process and the sandbox say to each other: the call that it is about."""
+"""Layout of the number of the call, which begins all that the first process and the sandbox say to each other."""
 MEMORY = 1
 """Major number of /dev/null and the like (devices.txt in the kernel's documentation)."""
 Tell = Callable[[bytes], None]
 Start = Callable[[str, str, list[int], Tell], None]
-"""Starts a command for a shell on the node of that name, and tells how it ended."""
+"""Function that starts a command for a shell on the node of that name, and tells how it ended."""
 
 
 class Calls:
     """The calls of one node, at its first process."""
 
     def __init__(self, listening: socket.socket, lab: socket.socket) -> None:
-        """Calls come by ``listening``; ``lab`` leads to the sandbox."""
+        """Serve calls that come by ``listening``; ``lab`` leads to the sandbox."""
         self._listening, self._lab = listening, lab
         self._silent: dict[int, tuple[socket.socket, float]] = {}  # with the moment at which each is dropped
         self._running: dict[int, socket.socket] = {}
 
     def serve(self) -> None:
-        """Until the sandbox hangs up."""
+        """Serve calls until the sandbox hangs up."""
         while True:
             ready = self._wait()
             if self._lab.fileno() in ready and not self._pass_back():
@@ -64,7 +64,7 @@ class Calls:
                 self._silent.pop(fd)[0].close()
 
     def _wait(self) -> set[int]:
-        """Until something is ready, or a silent call is to be dropped; what is ready."""
+        """Wait until something is ready, or a silent call is to be dropped; what is ready."""
         poll = select.poll()
         room = len(self._silent) + len(self._running) < MOST
         for fd in (self._lab.fileno(), *([self._listening.fileno()] if room else ()), *self._silent):
@@ -133,7 +133,7 @@ def _closes_at_once(fd: int) -> bool:
 
 
 def take(node: socket.socket, start: Start) -> bool:
-    """In the sandbox: do what a node's first process passes on; False when that has ended."""
+    """Do, in the sandbox, what a node's first process passes on; False when that has ended."""
     size = NUMBER.size + LARGEST_BYTES
     said, files, _, _ = socket.recv_fds(node, size, FILES, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
     if not said:

@@ -1,4 +1,4 @@
-"""What a worker sees of the machine, and what it may do there.
+"""Enclosures of workers: what a worker sees of the machine, and what it may do there.
 
 Problem: a worker runs whatever a spec names, in a lab that root may have made. As root it could change the machine's
 files, disks, kernel settings and interfaces, and end other nodes' workers. Chosen: each node on which workers run has a
@@ -44,7 +44,7 @@ KEPT = (
     *(kernel.CAP_CHOWN, kernel.CAP_DAC_OVERRIDE, kernel.CAP_FOWNER, kernel.CAP_KILL, kernel.CAP_SETGID),
     *(kernel.CAP_SETUID, kernel.CAP_NET_BIND_SERVICE, kernel.CAP_NET_RAW),
 )
-"""Of what Docker gives its containers, what programs use."""
+"""Capabilities that a worker keeps: of those that Docker gives its containers, the ones that programs use."""
 EMPTY = ("/tmp", "/var/tmp", "/run")
 """Folders that are the node's own; on the machine, services have their sockets there."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -52,21 +52,21 @@ ACCELERATORS = ("nvidia*", "dri", "kfd")
 """Devices that a worker computes with, where there are any."""
 LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
 READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
-"""Of /proc, what changes the machine."""
+"""Names below /proc that are read-only, for they change the machine."""
 HIDDEN = ("kcore", "keys", "timer_list", "sched_debug")
-"""Of /proc, what tells of others."""
+"""Names below /proc that are hidden, for they tell of others."""
 AGENT = "/run/testbed-agent"
-"""Where programs find the socket through which they start others on other hosts, in trials that need one."""
+"""Path of the socket through which programs start others on other hosts, in trials that need one."""
 SAFE = kernel.MS_NOSUID | kernel.MS_NODEV
 READY = b"+"
 MOST_SAID_BYTES = 4096
 FURNISH_S = 10.0
-"""It takes milliseconds, unless a file system does not answer."""
+"""Seconds that making an enclosure may take. It takes milliseconds, unless a file system does not answer."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What the workers of a node are shown.
+    """View that the workers of a node have of the machine.
 
     Attributes:
         work: the folder that they may read.
@@ -91,7 +91,8 @@ class Enclosure:
     """
 
     line: socket.socket | None = None
-    """Brings the calls of its programs (:func:`testbed.lab.netns.on_nodes.calls.take`), if the view lets them call."""
+    """Socket that brings the calls of its programs (:func:`testbed.lab.netns.on_nodes.calls.take`), if the view lets
+    them call."""
     _root: int | None = None
 
     def __init__(self, name: str, namespace: int, view: View) -> None:
@@ -128,7 +129,7 @@ class Enclosure:
             self._said.close()
 
     def fork(self) -> int:
-        """As :func:`os.fork`, with a child that is among the node's processes; it has to :meth:`enter` the rest.
+        """Fork, as :func:`os.fork`, a child that is among the node's processes; it has to :meth:`enter` the rest.
 
         Raises:
             LabError: the first process has ended, so the kernel has no place for others.
@@ -142,7 +143,7 @@ class Enclosure:
             ) from error
 
     def _fork(self) -> int:
-        """Fork where children go now; later ones are outside again."""
+        """Fork into the node's process namespace; later children are outside again."""
         pid = -1
         try:
             pid = os.fork()
@@ -152,7 +153,7 @@ class Enclosure:
         return pid
 
     def enter(self) -> None:
-        """Be on the node for good. Close what must not be there, such as open files of the lab, before you drop
+        """Enter the node for good. Close what must not be there, such as open files of the lab, before you drop
         capabilities: without them, others on the node may look into this process."""
         folder = Path.cwd()
         kernel.setns(self._there, NAMESPACES | kernel.CLONE_NEWNET)
@@ -195,7 +196,7 @@ def _await(name: str, line: socket.socket) -> None:
 
 
 def _first_process(name: str, namespace: int, view: View, line: socket.socket) -> NoReturn:
-    """The life of a node's first process: make what the others see, say so, and take their calls until the end."""
+    """Run a node's first process: make what the others see, say so, and take their calls until the end."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps orphans
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # of which a first process is spared
@@ -224,7 +225,7 @@ def _first_process(name: str, namespace: int, view: View, line: socket.socket) -
 
 
 def _listen() -> socket.socket:
-    """A socket at :data:`AGENT`."""
+    """Make a socket that listens at :data:`AGENT`."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     found.setblocking(False)
     found.bind(AGENT)
@@ -233,7 +234,7 @@ def _listen() -> socket.socket:
 
 
 def _close_all_but(kept: Collection[int]) -> None:
-    """Of the files above standard error."""
+    """Close all files above standard error but these."""
     first = 3
     for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
         os.closerange(first, fd)
@@ -241,7 +242,8 @@ def _close_all_but(kept: Collection[int]) -> None:
 
 
 def furnish(view: View) -> None:
-    """Make the calling process's mount namespace what a worker sees. Raises OSError, which names what was refused."""
+    """Change the calling process's mount namespace to what a worker sees. Raises OSError, which names what was
+    refused."""
     emptied = _emptied()
     shown = Held(_needed_in(emptied))
     work = Held([one for one in (view.work, view.own) if one is not None])
@@ -266,8 +268,8 @@ def furnish(view: View) -> None:
 
 
 def _needed() -> Iterable[Path]:
-    """What must be readable wherever it is: Python with all that it imports from, programs, and the folder that we are
-    in. A user who is not root may not reach some of it."""
+    """Folders that must be readable wherever they are: Python with all that it imports from, programs, and the folder
+    that we are in. A user who is not root may not reach some of them."""
     python = [Path(one) for one in (sys.prefix, sys.base_prefix, *sys.path) if one]
     programs = [Path(one) for one in os.get_exec_path() if Path(one).is_absolute()]
     found = {*python, *programs, PACKAGE.parent, Path.cwd()}
@@ -275,12 +277,12 @@ def _needed() -> Iterable[Path]:
 
 
 def _emptied() -> list[Path]:
-    """Where the folders of :data:`EMPTY` really are: on some machines, some are links. Outer ones come first."""
+    """Real paths of the folders of :data:`EMPTY`: on some machines, some are links. Outer ones come first."""
     return sorted({Path(folder).resolve() for folder in EMPTY if Path(folder).is_dir()})
 
 
 def _needed_in(emptied: Iterable[Path]) -> list[Path]:
-    """What is needed and would be gone with them, by each name that it has."""
+    """Needed folders that would be gone with the emptied ones, by each name that they have."""
     folders = {*emptied, *map(Path, EMPTY)}
     names = {path for one in _needed() for path in (one, one.resolve())}
     return sorted(path for path in names if folders.intersection(path.parents))
@@ -298,7 +300,7 @@ def _mount_proc() -> None:
 
 
 def _mount_sys() -> None:
-    """The node's interfaces; nothing, where the kernel keeps them from a user who is not root."""
+    """Mount /sys with the node's interfaces; with nothing, where the kernel keeps them from a user who is not root."""
     flags = SAFE | kernel.MS_NOEXEC | kernel.MS_RDONLY
     try:
         kernel.mount("sysfs", "/sys", "sysfs", flags)

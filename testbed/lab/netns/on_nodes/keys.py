@@ -1,4 +1,4 @@
-"""Keeping the kernel's keys of the user from a worker.
+"""Filter that keeps the kernel's keys of the user from a worker.
 
 Problem: keyrings belong to a user, and no namespace keeps root's apart. A session keyring of its own
 (KEYCTL_JOIN_SESSION_KEYRING in keyctl(2)) is not enough: a process can link the user's keyring into it, and then has
@@ -23,18 +23,19 @@ NUMBERS: Final = {
     0xC0000015: 269,  # ppc64le
     0x80000016: 278,  # s390x
 }
-"""By architecture (linux/audit.h), the first of add_key, request_key and keyctl, which follow each other. A process can
-call by the numbers of a second architecture, such as those of 32 bits."""
+"""Number of the first of add_key, request_key and keyctl, which follow each other, by architecture (linux/audit.h). A
+process can call by the numbers of a second architecture, such as those of 32 bits."""
 X32 = 0x40000000
 LOAD, AND, EQUAL, NOT_LESS, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 """Instructions of linux/bpf_common.h: the first reads a word of the call, the others work on it and a constant."""
 NUMBER_AT, ARCHITECTURE_AT = 0, 4
-"""In ``struct seccomp_data``."""
+"""Offsets in ``struct seccomp_data``."""
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
 
 
 def instructions() -> list[tuple[int, int, int, int]]:
-    """Of the filter. On an architecture that is not known here it refuses all: a lab that does not start is noticed."""
+    """Instructions of the filter. On an architecture that is not known here it refuses all: a lab that does not start
+    is noticed."""
     found = [(LOAD, 0, 0, ARCHITECTURE_AT)]
     for architecture, first in NUMBERS.items():
         found += [
@@ -50,5 +51,5 @@ def instructions() -> list[tuple[int, int, int, int]]:
 
 
 def hide() -> None:
-    """From this process and all that it starts, for good. Raises OSError."""
+    """Hide the keys from this process and all that it starts, for good. Raises OSError."""
     kernel.filter_calls(instructions())

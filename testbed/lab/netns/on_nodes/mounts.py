@@ -1,4 +1,4 @@
-"""Rearranging the mounts of the calling process's namespace: read-only, hidden, brought back, copied on write."""
+"""Changes of mounts in the calling process's namespace: read-only, hidden, brought back, copied on write."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SCRATCH = "/tmp/.copies"
 
 
 def mounted() -> list[Path]:
-    """Where every mount is, in the order in which they were made."""
+    """Paths of all mounts, in the order in which they were made."""
     fields = (line.split()[4] for line in Path(TABLE).read_bytes().splitlines())
     # \\040 is a blank
     return [Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), one))) for one in fields]
 
 
 def make_all_read_only() -> None:
-    """Every mount, and without devices. Raises OSError."""
+    """Make every mount read-only, and without devices. Raises OSError."""
     kernel.restrict_mounts("/", kernel.MS_RDONLY | kernel.MS_NODEV)
 
 
@@ -51,14 +51,14 @@ def own_interfaces() -> None:
 
 
 class Held:
-    """Files and folders that are to be where they are also after something was mounted above them."""
+    """Files and folders that stay where they are also after something is mounted above them."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
         self.paths = tuple(self._held)
 
     def put_back(self) -> None:
-        """Make them appear at their paths again. Raises OSError."""
+        """Make the files and folders appear at their paths again. Raises OSError."""
         for path, fd in self._held.items():
             if Path(f"/proc/self/fd/{fd}").is_dir():
                 path.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ class Copy:
         self._inner = Held([path for path in mounted() if folder in path.parents])
 
     def mount(self) -> None:
-        """Put the copy there. Raises OSError."""
+        """Mount the copy above the folder. Raises OSError."""
         scratch = Path(SCRATCH)
         scratch.mkdir()
         tmpfs(SCRATCH, 0o700)

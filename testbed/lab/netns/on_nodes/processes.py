@@ -25,14 +25,14 @@ from testbed.lab.programs import Exit, Launch
 
 COMMAND_NOT_STARTED = 127
 KILLED_S, LOOK_S = 2.0, 0.002
-"""How long killed workers may take to end (64 take 0.2 s), and how often is looked."""
+"""Seconds that killed workers may take to end (64 take 0.2 s), and seconds between two looks."""
 STATUS = struct.Struct("=id")
-"""How an exit status travels: the status, or minus the signal, and when it ended (``time.monotonic()``)."""
+"""Layout of an exit status as it is sent: the status, or minus the signal, and when it ended (``time.monotonic()``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs: a node's name and its network namespace, or None where the caller is on the node.
+    """Place where a process runs: a node's name and its network namespace, or None where the caller is on the node.
 
     What runs in an ``enclosure`` sees no more of the machine than that shows.
     """
@@ -42,11 +42,11 @@ class Place:
     enclosure: Enclosure | None = None
 
     def fork(self) -> int:
-        """As :func:`os.fork`; the child has to :meth:`enter`."""
+        """Fork, as :func:`os.fork`; the child has to :meth:`enter`."""
         return os.fork() if self.enclosure is None else self.enclosure.fork()
 
     def enter(self) -> None:
-        """Be there for good."""
+        """Enter the place for good."""
         if self.enclosure is not None:
             self.enclosure.enter()
         elif self.namespace is not None:
@@ -56,7 +56,7 @@ class Place:
             mounts.own_interfaces()
 
     def let_go(self) -> None:
-        """Of what a process there is not to have; last, once its files are its own."""
+        """Let go of the rights that a process there is not to have; last, once its files are its own."""
         if self.enclosure is not None:
             kernel.leave_no_core()
             kernel.keep_capabilities(KEPT)
@@ -64,7 +64,7 @@ class Place:
 
 
 class Processes:
-    """Every process that was started on a node and has not ended, and how the workers among them ended."""
+    """Processes that were started on a node and have not ended, and how the workers among them ended."""
 
     def __init__(self) -> None:
         self._workers: dict[int, tuple[Launch, float]] = {}  # with its start, by PID
@@ -105,7 +105,7 @@ class Processes:
         return pid
 
     def reap(self) -> None:
-        """Collect every process that has ended, orphans included."""
+        """Reap every process that has ended, orphans included."""
         while True:
             try:
                 pid, raw = os.waitpid(-1, os.WNOHANG)
@@ -166,7 +166,7 @@ class Processes:
         return held
 
     def _forget_workers(self, options: int) -> None:
-        """Reap those that have ended, and do not tell of it."""
+        """Reap workers that have ended, and do not tell of them."""
         for pid in list(self._workers):
             if os.waitpid(pid, options)[0]:
                 del self._workers[pid], self._places[pid]
@@ -191,7 +191,7 @@ class Processes:
 
 
 def by_stream(fd: int) -> Tell:
-    """Tell it on a stream, which is closed then."""
+    """Make a function that tells the status on a stream, which is closed then."""
 
     def tell(said: bytes) -> None:
         with socket.socket(fileno=fd) as stream, suppress(OSError):  # nobody waits
@@ -206,7 +206,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def run_program(launch: Launch) -> NoReturn:
-    """Become a launch's program. Raises OSError, which names it, if it cannot be started."""
+    """Replace this process by a launch's program. Raises OSError, which names it, if it cannot be started."""
     assert launch.program
     words = launch.program.words
     try:
@@ -226,7 +226,7 @@ def signal_group(pid: int, number: int) -> None:
 
 
 def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, keep: bool = False) -> NoReturn:
-    """The rest of a forked child's life: enter the node, put files in place, run ``body`` and exit with its result."""
+    """Run a forked child to its end: enter the node, put files in place, run ``body`` and exit with its result."""
 
     def there() -> int:
         place.enter()
@@ -241,7 +241,7 @@ def _in_child(place: Place, stdio: Sequence[int], body: Callable[[], int], *, ke
 
 
 def exit_with(body: Callable[[], int], prefix: str = "") -> NoReturn:
-    """The rest of a forked child's life: run ``body`` and exit with its result; what it raises is written to standard
+    """Run a forked child to its end: run ``body`` and exit with its result; what it raises is written to standard
     error, an OSError as a line that begins with ``prefix``."""
     status = COMMAND_NOT_STARTED
     try:

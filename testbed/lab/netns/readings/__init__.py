@@ -1,1 +1,1 @@
-"""What the kernel has of a network, read back, held against what was asked for, and counted."""
+"""Readings of what the kernel has of a network: held against what was asked for, and counted."""

@@ -1,4 +1,5 @@
-"""Looks at an idle network: round trips of small packets, and bursts over links that no pair of hosts uses alone.
+"""Measurements of an idle network: round trips of small packets, and bursts over links that no pair of hosts uses
+alone.
 
 The lab's first process forks a process for it. A socket stays in the namespace in which it was made, so this one
 process holds both ends of every way. That makes a round trip one of packets, with no other process to be woken on the
@@ -22,26 +23,26 @@ from testbed.workloads.bursts.probe import finish, receive, send
 from testbed.workloads.job import Probe
 
 PINGS = 11
-"""Round trips a way, of which the median counts. Their packets fit the bucket of the slowest link."""
+"""Number of round trips of each way, of which the median counts. Their packets fit the bucket of the slowest link."""
 GAP_S = 0.001
-"""The longest time between two packets of all ways together. The next one leaves as soon as all are back, which takes a
-tenth of that where links have no delay, so none waits for another."""
+"""The longest time between two packets of all ways together (s). The next one leaves as soon as all are back, which
+takes a tenth of that where links have no delay, so none waits for another."""
 PATIENCE_S = 1.0
-"""How long after the last packet its echo is waited for, beyond twice the longest round trip so far."""
+"""Seconds to wait for an echo after the last packet, beyond twice the longest round trip so far."""
 SMALL = struct.Struct("=I60x")
-"""A ping's number, in 64 bytes."""
+"""Layout of a ping: its number, in 64 bytes."""
 TOGETHER_BPS = 2_000_000_000
-"""Bursts at once, by their rates added up: half of what one core moves."""
+"""Sum of the rates of bursts that are sent at once (bit/s): half of what one core moves."""
 PORT = 9_000
 
 
 def request(pings: Sequence[Way], bursts: Sequence[Burst]) -> str:
-    """What :func:`main` reads."""
+    """Text that :func:`main` reads."""
     return json.dumps({"pings": [asdict(one) for one in pings], "bursts": [asdict(one) for one in bursts]})
 
 
 def answer(text: str) -> Calibration:
-    """What :func:`main` wrote."""
+    """Parse the text that :func:`main` wrote."""
     found = json.loads(text)
     return Calibration(PINGS, tuple(map(tuple, found["round_trips_s"])), tuple(found["rates_bps"]))
 
@@ -53,12 +54,13 @@ class Namespaces:
         self._files = [os.open(f"{kernel.OWNER}/{number}", os.O_RDONLY | os.O_CLOEXEC) for number in descriptors]
 
     def enter(self, node: int) -> None:
-        """Sockets that are made from now on are this node's."""
+        """Enter a node's namespace: sockets that are made from now on are this node's."""
         kernel.setns(self._files[node], kernel.CLONE_NEWNET)
 
 
 def round_trips(ways: Sequence[Way], enter: Callable[[int], None]) -> list[list[float]]:
-    """By way, the times (s) of :data:`PINGS` packets there and back; those that did not come back are missing."""
+    """Measure, for each way, the times (s) of :data:`PINGS` packets there and back; those that did not come back are
+    missing."""
     selector = selectors.DefaultSelector()
     ends = [_udp_pair(way, enter) for way in ways]
     for number, (near, far) in enumerate(ends):
@@ -94,7 +96,7 @@ def round_trips(ways: Sequence[Way], enter: Callable[[int], None]) -> list[list[
 
 
 def _udp_pair(way: Way, enter: Callable[[int], None]) -> tuple[socket.socket, socket.socket]:
-    """Sockets at both ends, each of which sends to the other."""
+    """Make sockets at both ends of a way, each of which sends to the other."""
     ends = []
     for node, address in ((way.src, way.local), (way.dst, way.remote)):
         enter(node)
@@ -108,7 +110,7 @@ def _udp_pair(way: Way, enter: Callable[[int], None]) -> tuple[socket.socket, so
 
 
 def rates(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[float]:
-    """Payload (bit/s) that arrives of each burst, a few at a time."""
+    """Send bursts, a few at a time; the payload (bit/s) that arrives of each."""
     found = [0.0] * len(bursts)
     for batch in batches(bursts):
         for number, rate_bps in zip(batch, _at_once([bursts[number] for number in batch], enter), strict=True):
@@ -117,7 +119,8 @@ def rates(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[float]:
 
 
 def batches(bursts: Sequence[Burst]) -> Iterator[list[int]]:
-    """Numbers of bursts that run at once: at least one, and more as long as they stay within :data:`TOGETHER_BPS`.
+    """Yield the numbers of bursts that run at once: at least one, and more as long as they stay within
+    :data:`TOGETHER_BPS`.
 
     No two go to and fro between the same nodes: acknowledgements would queue behind the other's data and come in
     clumps, and at 10 Mbit/s a burst of 0.5 s then seemed to run at 0.6 to 1.2 of its rate.
@@ -155,7 +158,7 @@ def _at_once(bursts: Sequence[Burst], enter: Callable[[int], None]) -> list[floa
 
 
 def _probe(local: str, remote: str, port: int, burst: Burst) -> Probe:
-    """One end of a burst."""
+    """Make one end of a burst."""
     return Probe(
         local, remote, remote, port, port, burst.rate_bps, burst.duration_s, datagram_bytes=burst.datagram_bytes
     )

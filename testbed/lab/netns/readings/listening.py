@@ -1,4 +1,4 @@
-"""What the kernel says about a network namespace, not decoded: for another decoder than ours (:mod:`second_reading`).
+"""Messages of the kernel about a network namespace, not decoded: for another decoder than ours (:mod:`second_reading`).
 
 Apart from that module, which imports pyroute2, so that a sandbox and an agent on a host need not have it.
 """
@@ -14,7 +14,7 @@ from testbed.lab.netns.kernel_interface.netlink import RouteSocket
 
 @dataclass(frozen=True)
 class Said:
-    """What the kernel said about one node: its messages as they came."""
+    """Messages of the kernel about one node, as they came."""
 
     qdiscs: bytes
     classes: bytes
@@ -23,8 +23,8 @@ class Said:
 
 
 def listen(netlink: RouteSocket, indices: Sequence[int], root_handle: int, *, routes: bool) -> Said:
-    """What the kernel says about the namespace of a socket: of these interfaces, which have shapers of ours with this
-    handle, the qdisc at the root, the class and the queue below it; all addresses, and the routes that were stated.
+    """Ask the kernel about the namespace of a socket: of these interfaces, which have shapers of ours with this handle,
+    the qdisc at the root, the class and the queue below it; all addresses, and the routes that were stated.
 
     Raises:
         NetlinkError: it refuses, or there is no such shaper.

@@ -32,25 +32,25 @@ from testbed.lab.netns.network.build import SPARE_FILES, BuiltNetwork, allow_fil
 from testbed.lab.netns.readings.windows import Found, Windows
 
 LEAST_S, MOST_S = 0.02, 2.0
-"""The time between readings is within."""
+"""Bounds of the time between two readings (s)."""
 PERIODS = 100
 """The time between readings, as a multiple of the CPU time of one: readings take 1 % of a core. 36 directed links are
 read every 20 ms on an idle machine, where that takes 0.1 ms, and every 35 ms where all cores are busy; 1,000 every
 0.4 s and more."""
 FULL = 0.9
-"""A queue is called full from this share of its limit on."""
+"""Share of its limit from which a queue is called full."""
 
 _COUNTS = struct.Struct("=III")  # the start of struct gnet_stats_queue: packets, bytes, drops
 _LIMIT = struct.Struct("=I")
 _MARKS = struct.Struct("=I")
 _NETEM_LIMIT = 4
-"""Where struct tc_netem_qopt has its limit."""
+"""Offset of the limit in struct tc_netem_qopt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Where answers of one form have their numbers; ``counts_packets`` if the limit is one of packets, and ``marks`` is
-    None for a queue that does not mark."""
+    """Offsets of the numbers in answers of one form; ``counts_packets`` if the limit is one of packets, and ``marks``
+    is None for a queue that does not mark."""
 
     counts: int
     limit: int
@@ -68,7 +68,7 @@ class _Asked:
 
 
 def form_of(answer: bytes | bytearray, end: int) -> Form:
-    """Where an answer about a queue, which begins with its header and ends at ``end``, has its numbers."""
+    """Find the numbers in an answer about a queue, which begins with its header and ends at ``end``."""
     outer = places(answer, HEADER.size + shaping.TCMSG.size, end)
     inner = places(answer, *outer[shaping.TCA_STATS2])
     kind, limit, marks = answer[slice(*outer[shaping.TCA_KIND])], outer[shaping.TCA_OPTIONS][0], None
@@ -81,13 +81,13 @@ def form_of(answer: bytes | bytearray, end: int) -> Form:
 
 
 def period_s(cost_s: float) -> float:
-    """The time between readings that take so long of a CPU."""
+    """Seconds between readings that take so much CPU time each."""
     return min(MOST_S, max(LEAST_S, PERIODS * cost_s))
 
 
 class Sampler:
-    """Reads the queues of a network that is up and shaped, whenever it is time (:meth:`sample`). A failure ends the
-    readings, and :meth:`close` tells of it."""
+    """Sampler that reads the queues of a network that is up and shaped, whenever it is time (:meth:`sample`). A failure
+    ends the readings, and :meth:`close` tells of it."""
 
     def __init__(self, network: BuiltNetwork) -> None:
         self._sockets: list[RouteSocket] = []
@@ -116,7 +116,7 @@ class Sampler:
             self._asked.append(_Asked(netlink, packed(asked), tuple(port.directed_link for port in ports)))
 
     def sample(self) -> float | None:
-        """Read all queues if it is time; in how many seconds it is time again, None for never."""
+        """Read all queues if it is time; return in how many seconds it is time again, None for never."""
         if self._problem is not None:
             return None
         now_s = time.monotonic()
@@ -132,7 +132,7 @@ class Sampler:
         return max(0.0, self._next_s - time.monotonic())
 
     def close(self) -> Queues:
-        """End it; what was read."""
+        """Stop reading; return what was read."""
         self._let_go()
         windows = self._windows
         return Queues(tuple(windows.all(time.monotonic())), windows.readings, self._cost_s, self._problem)
@@ -141,7 +141,7 @@ class Sampler:
         return [one for asked in self._asked for one in self._answers(asked)]
 
     def _answers(self, asked: _Asked) -> Iterator[Found]:
-        """Queues in which something waits, or that dropped or marked something."""
+        """Yield queues in which something waits, or that dropped or marked something."""
         buffer, begins, known = self._buffer, HEADER.size + shaping.TCMSG.size, self._lost
         lengths = asked.netlink.ask_packed(asked.packed, len(asked.links), buffer)
         for link, length in zip(asked.links, lengths, strict=True):

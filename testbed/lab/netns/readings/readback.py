@@ -31,9 +31,9 @@ CARRIER_TIMEOUT_S = 5.0
 CARRIER_POLL_S = 0.002
 FIX = "take the lab down and up again; if it happens again, the kernel lacks what the link needs (testbed doctor)"
 SPOT_CHECK_S, SPOT_CHECK_PORTS = 0.004, 32
-"""CPU time after which a reading in mid-run begins with no other node, and how many ports of one it reads. 36 directed
-links take 1 to 3 ms; of many more a part is read, drawn anew each time. With a reading a second, the mean for large
-networks, this is 0.4 to 0.5 % of a core."""
+"""CPU time (s) after which a reading in mid-run begins with no other node, and how many ports of one it reads. 36
+directed links take 1 to 3 ms; of many more a part is read, drawn anew each time. With a reading a second, the mean for
+large networks, this is 0.4 to 0.5 % of a core."""
 QUEUE_UNIT = {"bfifo": "bytes", "netem": "packets", "red": "bytes"}
 
 
@@ -99,7 +99,7 @@ def spot_check(network: BuiltNetwork, way: Way) -> Reading:
 
 
 def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
-    """What the kernel says about some nodes, not decoded.
+    """Ask the kernel about some nodes; its messages, not decoded.
 
     Raises:
         LabError: it cannot be asked.
@@ -121,7 +121,7 @@ def said(network: BuiltNetwork, chosen: Sample) -> dict[int, Said]:
 
 
 class _Summary:
-    """Checks node after node and keeps what was seen."""
+    """Summary of what was read back: checks node after node and keeps what was seen."""
 
     def __init__(self, network: BuiltNetwork, way: Way) -> None:
         self.network, self.way = network, way
@@ -169,7 +169,7 @@ class _Summary:
             self._check_large_packets(link, found[port.index].packet_bytes)
 
     def _check_large_packets(self, link: str, found_bytes: int | None) -> None:
-        """Kernels before 6.3 have none that are larger than usual."""
+        """Check the size of large packets. Kernels before 6.3 have none that are larger than usual."""
         if found_bytes is not None:
             _compare(link, "large packets (bytes)", self.blueprint.packet_bytes, found_bytes)
         self.packet_bytes = found_bytes or LARGE_PACKET_BYTES[0]
@@ -216,7 +216,7 @@ class _Summary:
         self.routes += len(node.routes)
 
     def _check_neighbours(self, node: NodePlan, netlink: RouteSocket) -> None:
-        """One by one: listing one namespace's walks through those of the whole machine."""
+        """Check neighbours one by one: listing one namespace's walks through those of the whole machine."""
         wanted = list(self.blueprint.neighbours(node))
         asked = [rtnetlink.ask_neighbour(n.index, n.address, node.name) for n in wanted]
         for neighbour, answer in zip(wanted, netlink.ask(asked), strict=True):
@@ -329,13 +329,13 @@ def _differs(where: str, what: str, asked: object, found: object) -> NoReturn:
 
 
 def impairments(blueprint: Blueprint) -> list[dict[str, Any]]:
-    """Every distinct impairment with the number of directed links that have it."""
+    """List every distinct impairment with the number of directed links that have it."""
     counted = Counter(blueprint.impairments.values())
     return [{"directed_links": count, **asdict(one)} for one, count in counted.items()]
 
 
 def counters(network: BuiltNetwork, way: Way) -> list[Counters]:
-    """What left through each directed link, in order.
+    """Counters of each directed link, of what left through it, in order.
 
     Bytes include Ethernet headers; packets are those on the wire, after segmentation. Drops are those of the queue
     plus those of the veth pair, whose far end refused a packet, and of the delay line; packets that a link is to lose

@@ -1,4 +1,4 @@
-"""What the kernel has, read by a decoder that is not ours, pyroute2's, and held against what was asked for.
+"""Comparison of the kernel with what was asked for, read by a decoder that is not ours, pyroute2's.
 
 :mod:`readback` decodes with the modules that also encode. A mistake that both make alike, such as a rate in the wrong
 unit, makes every number wrong and no reading differ. So the sandbox hands the kernel's messages over as they came, and
@@ -34,19 +34,20 @@ from testbed.lab.netns.readings.listening import Said
 from testbed.lab.netns.readings.readback import Sample
 
 MOST_MESSAGES = 3750
-"""0.2 s. Those of a fat-tree of k=8 (128 hosts, 768 ports, routes for a ring) are 3,728."""
+"""The most messages that pyroute2 reads, in 0.2 s. A fat-tree of k=8 (128 hosts, 768 ports, routes for a ring) has
+3,728."""
 MESSAGES_A_PORT = 4
-"""Two queueing disciplines, a class and an address."""
+"""Messages about each port: two queueing disciplines, a class and an address."""
 DECODER = f"pyroute2 {pyroute2.__version__}"
 MAIN_TABLE = 254
-"""``ip route``'s table main (rt_tables)."""
+"""Number of the table main of ``ip route`` (rt_tables)."""
 BURST_S, BURST_FRAMES, ETHERNET_BYTES = 0.001, 2, 14
-"""How deep a bucket is to be: this time at the link's rate, and so many full frames at least."""
+"""Depth that a bucket is to have: this time at the link's rate, and so many full frames at least."""
 FIX = "take the lab down and up again; if it happens again, our encoder or pyroute2 misunderstands this kernel: tell us"
 
 
 def sample(blueprint: Blueprint, most: int = MOST_MESSAGES) -> Sample:
-    """As many nodes as give ``most`` messages, in an order drawn by the links' seed; at least one."""
+    """Choose as many nodes as give ``most`` messages, in an order drawn by the links' seed; at least one."""
     order = list(range(len(blueprint.nodes)))
     random.Random(blueprint.settings.seed).shuffle(order)
     nodes, room = _fitting(order, [MESSAGES_A_PORT * len(node.ports) for node in blueprint.nodes], most)
@@ -55,7 +56,7 @@ def sample(blueprint: Blueprint, most: int = MOST_MESSAGES) -> Sample:
 
 
 def _fitting(order: Sequence[int], messages: Sequence[int], room: int) -> tuple[list[int], int]:
-    """The first of some nodes, and those after it while there is room; what room is left."""
+    """Choose the first of some nodes, and those after it while there is room; return the room that is left, too."""
     found: list[int] = []
     for node in order:
         if found and messages[node] > room:
@@ -68,7 +69,8 @@ def _fitting(order: Sequence[int], messages: Sequence[int], room: int) -> tuple[
 def check(
     blueprint: Blueprint, changes: Mapping[int, LinkChange], chosen: Sample, said: Mapping[int, Said]
 ) -> dict[str, Any]:
-    """Compare; how much was read, for the lab's description. ``changes`` are those since the network was built.
+    """Compare the kernel with the blueprint; return how much was read, for the lab's description. ``changes`` are those
+    since the network was built.
 
     Raises:
         LabError: pyroute2 reads something else than was asked for.
@@ -84,8 +86,8 @@ def check(
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """pyroute2's messages and their attributes refer to each other; to look for such cycles all along takes a sixth of
-    the time."""
+    """Put garbage collection off meanwhile: pyroute2's messages and their attributes refer to each other, and to look
+    for such cycles all along takes a sixth of the time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -118,11 +120,11 @@ def _compare_all(
 
 @dataclass(frozen=True)
 class Egress:
-    """What the egress of an interface should do; ``netem`` is None where the lab has no part for it."""
+    """Egress of an interface as it should be; ``netem`` is None where the lab has no part for it."""
 
     where: str
     rate_bps: int | None
-    """None leaves it unshaped."""
+    """Rate of the link; None leaves it unshaped."""
     mtu: int
     queue_bytes: int
     blocked: bool
@@ -131,7 +133,7 @@ class Egress:
 
 
 def _egress(blueprint: Blueprint, port: Port, changes: Mapping[int, LinkChange]) -> Egress:
-    """What was asked of a port, changes included."""
+    """Egress that was asked of a port, changes included."""
     link, settings = port.directed_link, blueprint.settings
     change = changes.get(link, LinkChange(link))
     return Egress(
@@ -146,7 +148,7 @@ def _egress(blueprint: Blueprint, port: Port, changes: Mapping[int, LinkChange])
 
 
 class Kernel:
-    """What one node's kernel has, as pyroute2 decodes it. Every method raises LabError for what differs."""
+    """One node's kernel, as pyroute2 decodes what it says. Every method raises LabError for what differs."""
 
     def __init__(self, said: Said) -> None:
         self._said = said
@@ -157,7 +159,7 @@ class Kernel:
         }
 
     def check_egress(self, index: int, asked: Egress) -> None:
-        """An HTB with a class for everything and a queue below it, or nothing where it is not shaped."""
+        """Check an HTB with a class for everything and a queue below it, or nothing where it is not shaped."""
         root = self._qdiscs.get((index, TC_H_ROOT))
         kind = root and root.get_attr("TCA_KIND")
         compare(asked.where, "shaper", "noqueue" if asked.rate_bps is None else "htb", kind)
@@ -171,14 +173,14 @@ class Kernel:
         _check_queue(asked, self._qdiscs.get((index, default)))
 
     def check_address(self, where: str, index: int, address: str, prefix: int | None) -> None:
-        """That an interface has an address, with a prefix of this length, or of any (None)."""
+        """Check that an interface has an address, with a prefix of this length, or of any (None)."""
         have = {(one, length) for other, one, length in self._addresses if other == index}
         if not any(one == address and prefix in (None, length) for one, length in have):
             asked = address if prefix is None else f"{address}/{prefix}"
             _differs(where, "address", asked, [f"{one}/{length}" for one, length in have])
 
     def routes(self) -> dict[str, list[tuple[int, str | None]]]:
-        """By destination, the (interface, gateway) of each hop of the routes that a program has stated."""
+        """Hops (interface, gateway) of each route that a program has stated, by destination."""
         found = {}
         for to, one in self._stated():
             several = one.get_attr("RTA_MULTIPATH")
@@ -187,8 +189,8 @@ class Kernel:
         return found
 
     def first_segments(self) -> dict[str, tuple[int, int]]:
-        """By destination of these routes, with how many segments a connection begins to send, and to receive; 0 for
-        the kernel's own."""
+        """Segments with which connections of each stated route begin to send, and to receive, by destination; 0 for the
+        kernel's own."""
         found = {}
         for to, one in self._stated():
             metrics = one.get_attr("RTA_METRICS")
@@ -203,7 +205,7 @@ class Kernel:
 
 
 def _messages(data: bytes) -> Iterator[Any]:
-    """pyroute2's messages."""
+    """Yield messages, decoded by pyroute2."""
     for message in MarshalRtnl().parse(data):
         if message["header"]["error"] is not None:
             raise LabError(f"the kernel refused to be read: {message['header']['error']}", fix=FIX)
@@ -212,7 +214,8 @@ def _messages(data: bytes) -> Iterator[Any]:
 
 
 def _check_class(asked: Egress, rate_bps: int, found: Mapping[str, int]) -> None:
-    """``found`` has bytes per second and ticks of the packet scheduler, of which pyroute2 knows the length."""
+    """Check a class. ``found`` has bytes per second and ticks of the packet scheduler, of which pyroute2 knows the
+    length."""
     depth_s = max(BURST_S, BURST_FRAMES * 8 * (asked.mtu + ETHERNET_BYTES) / rate_bps)
     for what, rate, depth in (("rate", "rate", "buffer"), ("ceiling", "ceil", "cbuffer")):
         if not rate_bps - 8 < 8 * found[rate] <= rate_bps:
@@ -264,7 +267,7 @@ def check_red(asked: Egress, found: str) -> None:
 
 
 def _with_header(options: bytes) -> bytes:
-    """The attribute that they came in, with its length."""
+    """Add the header of the attribute that the options came in, with its length."""
     return struct.pack("=HH", 4 + len(options), 2) + options
 
 

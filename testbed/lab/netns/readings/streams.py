@@ -1,4 +1,4 @@
-"""What links carry, and what of it TCP connections have sent and received that use certain ports.
+"""Readings of the bytes that links carry, and of those that TCP connections with certain ports have sent and received.
 
 Problem: this is read ten times a second on the cores that a trial needs, and to list a namespace's connections takes
 0.25 ms, for the kernel looks through the table of all namespaces. Chosen: sockets stay open in each namespace, as those
@@ -27,22 +27,23 @@ from testbed.lab.netns.network.build import SPARE_FILES, BuiltNetwork, allow_fil
 from testbed.workloads.sync.tcp_info import read
 
 LIST_S = 1.0
-"""How often connections are listed where none seems to be new."""
+"""Seconds between two listings of connections where none seems to be new."""
 COUNT = Path("/proc/thread-self/net/sockstat")
-"""Where the kernel counts the sockets of the namespace of a thread; one that connects counts already."""
+"""File in which the kernel counts the sockets of the namespace of a thread; one that connects counts already."""
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 INET_DIAG_INFO = 2
 SPEAKING = sum(1 << state for state in (1, 2, 4, 5, 8))
-"""States of a connection (include/net/tcp_states.h): established, about to be, and those in which one end has no more
-to say."""
+"""Bits of the states of a connection (include/net/tcp_states.h): established, about to be, and those in which one end
+has no more to say."""
 _ASKED = struct.Struct("=BBBxI48s")
-"""``struct inet_diag_req_v2``: family, protocol, wanted attributes, states, and which connection (zeros for all)."""
+"""Layout of ``struct inet_diag_req_v2``: family, protocol, wanted attributes, states, and which connection (zeros for
+all)."""
 _WHICH = slice(4, 52)
-"""Where ``struct inet_diag_msg`` says which connection it is."""
+"""Bytes of ``struct inet_diag_msg`` that say which connection it is."""
 _ENDS = struct.Struct(">4xHH4s12x4s")
-"""The start of that struct for IPv4: ports and addresses of both ends."""
+"""Layout of the start of ``struct inet_diag_msg`` for IPv4: ports and addresses of both ends."""
 _TOLD_BYTES = 72
-"""Of that struct; attributes follow."""
+"""Bytes of that struct; attributes follow."""
 
 
 def listing(which: bytes = b"") -> Request:
@@ -66,7 +67,7 @@ class Streams:
         self._counts.close()
 
     def read(self) -> list[Stream]:
-        """As they are now.
+        """Read the connections as they are now.
 
         Raises:
             MissingToolError: the kernel tells nothing of connections.
@@ -89,7 +90,7 @@ class Streams:
         return self._counts.read().partition(b"TCP: inuse ")[2].split(maxsplit=1)[0]
 
     def _again(self) -> list[bytes] | None:
-        """Of those that are known; None if one of them has ended."""
+        """Ask again for those connections that are known; None if one of them has ended."""
         try:
             return self._netlink.ask(self._asked)
         except NetlinkError as error:
@@ -110,7 +111,7 @@ class Streams:
 
 
 def _streams(body: bytes) -> Iterator[Stream]:
-    """What an answer tells; nothing of a connection that is about to end."""
+    """Yield the connection that an answer tells of; nothing if it is about to end."""
     info = attributes(body, _TOLD_BYTES).get(INET_DIAG_INFO)
     if info is not None:
         (here, there, local, remote), (sent, received_bytes) = _ENDS.unpack_from(body), read(info)
@@ -126,7 +127,7 @@ class _Node:
 
 
 class Meter:
-    """Reads what links of a shaped network carry, and connections with these ports.
+    """Meter of the bytes that links of a shaped network carry, and of connections with these ports.
 
     Attributes:
         ports: of the connections.
@@ -145,11 +146,11 @@ class Meter:
         self._open.callback(one.streams.close)
 
     def close(self) -> None:
-        """End it."""
+        """Close the meter's sockets."""
         self._open.close()
 
     def read(self) -> Traffic:
-        """As they are now.
+        """Read links and connections as they are now.
 
         Raises:
             MissingToolError: the kernel tells nothing of connections.

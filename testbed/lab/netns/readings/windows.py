@@ -1,4 +1,4 @@
-"""What waits at egresses, summed up in windows of time, so that a long trial leaves no more than a short one.
+"""Windows of time with what waits at egresses, summed up so that a long trial leaves no more than a short one.
 
 A window is a number of readings. When there are too many windows, or too many rows in them, each two become one.
 """
@@ -11,22 +11,24 @@ from itertools import pairwise
 from testbed.lab.measurements import Waited
 
 MOST_WINDOWS = 2000
-"""Of a trial: more than a screen has pixels across."""
+"""The most windows of a trial: more than a screen has pixels across."""
 MOST_ROWS = 2**17
-"""Of a trial, a row for each window and link at which something waited: a file of 1 to 2 MB."""
+"""The most rows of a trial, one for each window and link at which something waited: a file of 1 to 2 MB."""
 
 Found = tuple[int, int, bool, int, int]
-"""At one egress: the directed link, bytes that wait, whether the queue is full, and drops and marks since the last
-reading."""
+"""Reading of one egress: the directed link, bytes that wait, whether the queue is full, and drops and marks since the
+last reading."""
 _Row = tuple[int, int, int, int, int]
-"""In one window: the most bytes, their sum over the readings, readings with a full queue, drops, marks."""
+"""Sums of one link in one window: the most bytes, their sum over the readings, readings with a full queue, drops,
+marks."""
 
 
 class Windows:
-    """Readings of all links, in their order. A link that a reading does not find has an empty queue without drops."""
+    """Windows of readings of all links, in their order. A link that a reading does not find has an empty queue without
+    drops."""
 
     def __init__(self, most_windows: int = MOST_WINDOWS, most_rows: int = MOST_ROWS) -> None:
-        """``most_windows`` is an even number."""
+        """Prepare windows. ``most_windows`` is an even number."""
         self._most_windows, self._most_rows = most_windows, most_rows
         self._size = 1  # readings in a window
         self._starts_s: list[float] = []
@@ -35,7 +37,7 @@ class Windows:
         self.readings = 0
 
     def add(self, at_s: float, found: Iterable[Found]) -> None:
-        """A reading, later than all before it."""
+        """Add a reading, later than all before it."""
         if self.readings % self._size == 0:
             if len(self._rows) == self._most_windows:
                 self._halve()
@@ -52,7 +54,7 @@ class Windows:
             self._halve()
 
     def all(self, end_s: float) -> list[Waited]:
-        """Every row, by time and link; the last window ends at ``end_s``."""
+        """Make all rows, by time and link; the last window ends at ``end_s``."""
         ends = [*self._starts_s[1:], end_s]
         found = []
         for i, (start_s, window_end_s, rows) in enumerate(zip(self._starts_s, ends, self._rows, strict=True)):
@@ -64,7 +66,7 @@ class Windows:
         return found
 
     def _halve(self) -> None:
-        """Make one window of each two; all are whole, and their number is even."""
+        """Halve the number of windows: make one of each two; all are whole, and their number is even."""
         self._starts_s = self._starts_s[::2]
         self._rows = [_merged(*two) for two in list(pairwise(self._rows))[::2]]
         self._size *= 2
