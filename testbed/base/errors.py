@@ -45,7 +45,7 @@ class TestbedError(Exception):
 
 
 class SpecError(TestbedError):
-    """A spec, or a part of it, makes no sense."""
+    """A request that makes no sense: a spec, a topology or a scheme."""
 
 
 class TopologyError(SpecError):

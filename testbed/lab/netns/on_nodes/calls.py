@@ -43,7 +43,7 @@ class Calls:
     """The calls of one node, at its first process."""
 
     def __init__(self, listening: socket.socket, lab: socket.socket) -> None:
-        """Serve calls that come by ``listening``; ``lab`` leads to the sandbox."""
+        """Prepare to serve calls that come by ``listening``; ``lab`` leads to the sandbox."""
         self._listening, self._lab = listening, lab
         self._silent: dict[int, tuple[socket.socket, float]] = {}  # with the moment at which each is dropped
         self._running: dict[int, socket.socket] = {}
