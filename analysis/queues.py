@@ -26,9 +26,18 @@ def read(run_dir: Path, trial: str) -> pd.DataFrame | None:
     Raises:
         OutputError: it is damaged, or larger than a table may be.
     """
-    path = run_dir / "queues" / f"{trial}.parquet"
-    found = parquet.of_trial(path, run_dir, COLUMNS, _check_values, MOST_BYTES)
+    found = parquet.of_trial(_path(run_dir, trial), run_dir, COLUMNS, _check_values, MOST_BYTES)
     return None if found is None else found.sort_values(["start_s", "link"], ignore_index=True)
+
+
+def is_there(run_dir: Path, trial: str) -> bool:
+    """Whether there is such a table, which this does not read."""
+    path = _path(run_dir, trial)
+    return path.is_file() and not path.is_symlink()
+
+
+def _path(run_dir: Path, trial: str) -> Path:
+    return run_dir / "queues" / f"{trial}.parquet"
 
 
 def _check_values(table: pd.DataFrame) -> None:

@@ -7,24 +7,35 @@ one numeric part of it, the axis.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import inf, isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from testbed.analysis import ratios, repeats, statistics
 from testbed.analysis.recorded import Place, Run, Setting, Trial
 from testbed.analysis.repeats import JCT
 from testbed.analysis.statistics import Interval
 from testbed.base.errors import SpecError
-from testbed.base.units import RATE, SIZE, TIME, Unit, rate_bps, size_bytes, time_s
+from testbed.base.listing import counted, shortened
+from testbed.base.units import RATE, SIZE, TIME, Unit, rate_bps, rate_text, size_bytes, time_s
 
 BATCH = "batch"
 _QUANTITIES: tuple[tuple[Unit, Callable[[object], float]], ...] = ((RATE, rate_bps), (TIME, time_s), (SIZE, size_bytes))
 LEAST_BATCHES = 3
 """From so many batch sizes on they are an axis; two stand beside each other."""
+
+
+class Network(NamedTuple):
+    """What a cell ran on: cells that differ in it are not ranked against each other. ``rates_bps`` are the different
+    rates of its links, as far as they were recorded."""
+
+    topology: str
+    rates_bps: tuple[int, ...]
+    workers: int
 
 
 @dataclass(frozen=True)
@@ -82,10 +93,10 @@ class MeasuredCell:
     def world(self) -> int:
         return self.trials[0].world
 
-    @property
-    def network(self) -> tuple[str, int]:
-        """Its topology and how many workers it has: cells that differ in it are not ranked against each other."""
-        return self.trials[0].topology, self.world
+    @cached_property
+    def network(self) -> Network:
+        trial = next((one for one in self.finished if one.links), self.trials[0])
+        return Network(trial.topology, tuple(sorted({int(link.rate_bps) for link in trial.links})), self.world)
 
     @cached_property
     def verdict(self) -> str:
@@ -178,6 +189,41 @@ class Study:
     @cached_property
     def _by_place(self) -> dict[Place | None, MeasuredCell]:
         return {cell.place: cell for cell in self.cells}
+
+
+def believed(cells: Sequence[MeasuredCell], number: str) -> tuple[tuple[MeasuredCell, ...], tuple[MeasuredCell, ...]]:
+    """The cells that a sentence about a number speaks of, and those that it leaves out: the VALID ones, or, if none is,
+    all."""
+    told = tuple(cell for cell in cells if cell.valid_in(number)) or tuple(cells)
+    return told, tuple(cell for cell in cells if cell not in told)
+
+
+def by_network(cells: Sequence[MeasuredCell]) -> dict[str, list[MeasuredCell]]:
+    """Cells of arms that are compared with each other, by the name of their network; by ``""``, all of them, if at each
+    setting all are on the same network."""
+    at: dict[Setting, set[Network]] = {}
+    for cell in cells:
+        at.setdefault(cell.setting, set()).add(cell.network)
+    if all(len(networks) == 1 for networks in at.values()):
+        return {"": list(cells)} if cells else {}
+    named = names_of_networks(cells)
+    found: dict[str, list[MeasuredCell]] = {}
+    for cell in cells:
+        found.setdefault(named[cell.network], []).append(cell)
+    return found
+
+
+def names_of_networks(cells: Iterable[MeasuredCell]) -> dict[Network, str]:
+    """``star(hosts=9) with 9 workers``; with the links' rates where only these tell networks apart."""
+    known = list(dict.fromkeys(cell.network for cell in cells))
+    alike = Counter((one.topology, one.workers) for one in known)
+    return {one: _network_text(one, alike[one.topology, one.workers] > 1) for one in known}
+
+
+def _network_text(network: Network, with_rates: bool) -> str:
+    rates = shortened([rate_text(rate_bps) for rate_bps in network.rates_bps], 2)
+    at = f" at {rates}" if with_rates and rates else ""
+    return f"{network.topology}{at} with {counted(network.workers, 'worker')}"
 
 
 def _having(groups: Iterable[Group], wanted: Callable[[MeasuredCell], object]) -> list[Group]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import tables, words
+from testbed.analysis.report import headline, tables, words
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -85,7 +85,7 @@ def _caption(run: Run) -> str:
     doubt = words.doubts(run)
     failed = sum(not trial.done for trial in run.trials)
     lost = [f"{failed} of {len(run.trials)} trials failed."] if failed else []
-    told = [one for one in (words.unlike(run), doubt) if one]
+    told = [one for one in (headline.unlike(run), doubt) if one]
     return " ".join([f"{run.name}: medians.", *intervals, *told, *lost, *words.missing(run)])
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import differences, tables, words
+from testbed.analysis.report import differences, headline, tables, words
 from testbed.analysis.report.questions import answered
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&@])")
@@ -16,8 +16,8 @@ _LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")
 
 def render(run: Run) -> str:
     """The text; whatever comes from the run is escaped."""
-    parts = [f"# {escape(run.name)}", *_doubts(run), f"**{escape(words.finding(run))}** {escape(words.counts(run))}"]
-    parts += [escape(told) for told in (words.unlike(run), words.scale(run)) if told]
+    parts = [f"# {escape(run.name)}", *_doubts(run), f"**{escape(headline.finding(run))}** {escape(words.counts(run))}"]
+    parts += [escape(told) for told in (headline.unlike(run), words.scale(run)) if told]
     parts += _differences(run)
     parts.append(_table(tables.summary(run)))
     if any(number.error is not None for trial in run.finished for number in trial.numbers.values()):
@@ -39,7 +39,7 @@ def escape(text: str) -> str:
 def _doubts(run: Run) -> list[str]:
     troubles = tables.troubles(run)
     lead = [words.doubts(run)] if words.doubts(run) else []
-    lead += [words.unreliable(run)] if words.unreliable(run) else []
+    lead += [headline.unreliable(run)] if headline.unreliable(run) else []
     lead += [f"Warning: {words.unstruck(run)}"] if words.unstruck(run) else []
     said = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(said)] if said else []

@@ -9,7 +9,7 @@ from testbed.analysis.figures import plotly
 from testbed.analysis.packed import packed
 from testbed.analysis.pages import source, template
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import differences, plot, settings, tables, words
+from testbed.analysis.report import differences, headline, plot, settings, tables, words
 from testbed.analysis.report.questions import answered
 
 
@@ -18,15 +18,15 @@ def render(run: Run) -> str:
     questions = answered(run)
     return template("testbed.analysis.report", "report.html").render(
         run=run,
-        finding=words.lead(run),
-        left_out=words.left_out(run),
+        finding=headline.lead(run),
+        left_out=headline.left_out(run),
         against=words.against(run) if run.labels else "",
-        unreliable=words.unreliable(run),
+        unreliable=headline.unreliable(run),
         doubts=words.doubts(run),
         counts=words.counts(run),
         pill=tables.verdict(run),
         unstruck=words.unstruck(run),
-        unlike=words.unlike(run),
+        unlike=headline.unlike(run),
         scale=words.scale(run),
         colours={label: plot.colour(run, label) for label in run.labels},
         spec_differences=differences.of_specs(run.parts),

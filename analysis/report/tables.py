@@ -12,7 +12,7 @@ from testbed.analysis import ratios, repeats
 from testbed.analysis.goal import ACCURACY, LIKELIHOOD, Quality
 from testbed.analysis.recorded import Attempt, Place, RecordedCheck, Run, Trial
 from testbed.analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
-from testbed.analysis.report import words
+from testbed.analysis.report import headline, words
 from testbed.analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
 from testbed.analysis.statistics import Interval
 from testbed.analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, joint_verdict, percent
@@ -25,6 +25,7 @@ NOT_WATCHED = "not watched"
 _RANK = {"bad": 0.0, "mixed": 0.5, "good": 1.0}
 """What states are sorted by."""
 RATIO = "GST / bound"
+OTHER_NETWORK = "on another network"
 CHECKS = (
     "The limit of each check and the numbers that it threatens are in brackets. A number is INVALID if a check that "
     "threatens it fails, and UNWATCHED if nobody saw whether processes stood still or waited for a core. There is one "
@@ -88,7 +89,7 @@ def verdict(run: Run) -> Value | None:
         return None
     valid = sum(trial.valid for trial in run.trials)
     partly = any(trial.valid_in(name) for trial in run.trials for name in trial.numbers)
-    is_mixed = valid or (partly and words.is_believable(run))
+    is_mixed = valid or (partly and headline.is_believable(run))
     state = "good" if valid == len(run.trials) else "mixed" if is_mixed else "bad"
     return Value(f"{valid} of {len(run.trials)} VALID", state=state)
 
@@ -167,7 +168,7 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
         if first is None or speed is None:
             return Value(NONE)
         by = faster_by(first, cell)
-        note = "by samples/s" if by == ratios.THROUGHPUT else ""
+        note = "by samples/s" if by == ratios.THROUGHPUT else "" if first.network == cell.network else OTHER_NETWORK
         return _marked(Value(words.ratio(speed.value), speed.value, note), by, first, cell)
 
     return [
@@ -302,7 +303,7 @@ def _over_theory(cell: MeasuredCell) -> Value:
 
 def verdicts(run: Run) -> Table:
     """The verdict and the error of each number: a row for each arm at each setting."""
-    found = [cell for cell in cells(run) if cell.finished]
+    found = cells(run)
     names = [name for name in NUMBERS if any(name in trial.numbers for trial in run.finished)]
     makers = [*_settings(found), *(_judged(name) for name in names)]
     rows = [Row(c.label, c.label, tuple(m.of(c) for m in makers), state=_state(c)) for c in found]

@@ -161,20 +161,20 @@ class Run:
         return report.write(self.path, Path(out) if out is not None else None, form)
 
     def _repr_html_(self) -> str:
-        from testbed.analysis.report import words
+        from testbed.analysis.report import headline, words
         from testbed.analysis.report.points import apart
         from testbed.analysis.report.tables import summary
 
         run = apart(self.recorded)
         found = summary(run)
-        doubt = "" if words.is_believable(run) else "Not reliable: "
-        told = [words.counts(run), words.doubts(run) or "", str(self.path)]
+        doubt = "" if headline.is_believable(run) else "Not reliable: "
+        told = [words.counts(run), words.doubts(run) or "", headline.unlike(run), str(self.path)]
         rows = [
             [one.name, *(f"{value.text} ({value.note})" if value.note else value.text for value in one.values)]
             for one in found.rows
         ]
-        headline = html.paragraph(doubt + words.finding(run), strong=True)
-        return headline + html.table(found.columns, rows) + html.listed(text for text in told if text)
+        lead = html.paragraph(doubt + headline.finding(run), strong=True)
+        return lead + html.table(found.columns, rows) + html.listed(text for text in told if text)
 
 
 def _row(trial: RecordedTrial) -> dict[str, Any]:

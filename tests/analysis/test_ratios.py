@@ -16,7 +16,7 @@ from testbed.analysis.load import load
 from testbed.analysis.measured import Side, read, write_baseline
 from testbed.analysis.ratios import GST, JCT, THROUGHPUT, Numbers, over, speed_by, speed_up
 from testbed.analysis.recorded import Run
-from testbed.analysis.report import tables, words
+from testbed.analysis.report import headline, tables, words
 from testbed.analysis.report.beside import beside
 from testbed.base.errors import IncomparableError
 from testbed.comparison import closing_table
@@ -145,7 +145,7 @@ def test_every_place_has_the_same_ratio(told: Path) -> None:
     assert summary.rows[1].values[summary.columns.index("Speed-up") - 1].text == by_speed
     assert speed.seen[0].startswith(f"{RING} is {by_speed} (")
     assert f", {by_time} of {PS}." in answer(run, "jct").seen[0]
-    assert words.finding(run) == (
+    assert headline.finding(run) == (
         f"{RING} took {by_time} the synchronisation time of {PS}, and {by_time} its job completion time."
     )
 
@@ -207,11 +207,13 @@ def test_the_report_compares_samples_a_second_where_workers_differ(grown: Run) -
 
 def test_headlines_compare_samples_a_second_where_workers_differ(grown: Run) -> None:
     assert (
-        words.finding(grown) == f"{RING} trained 1.96× as many samples a second as {PS}, with 18 workers in place of 9."
+        headline.finding(grown)
+        == f"{RING} trained 1.96× as many samples a second as {PS}, with 18 workers in place of 9."
     )
-    assert words.is_believable(grown)
-    assert words.unlike(grown) == (
-        f"Networks differ: {PS} ran on star(hosts=9); {RING} ran on star(hosts=18). "
+    assert headline.is_believable(grown)
+    assert headline.unlike(grown) == (
+        f"Networks differ, so arms are ranked only within each: {PS} ran on star(hosts=9) with 9 workers; {RING} "
+        "ran on star(hosts=18) with 18 workers. "
         "Arms with different numbers of workers are compared only by samples per second."
     )
 
@@ -219,11 +221,12 @@ def test_headlines_compare_samples_a_second_where_workers_differ(grown: Run) -> 
 def test_headlines_rank_arms_with_as_many_workers_first(run_dir: Path) -> None:
     run = load(run_dir)
     trials = tuple(replace(one, world=18) if one.label.startswith("BML") else one for one in run.trials)
-    finding, _, left = words.finding(replace(run, trials=trials)).partition(" Left out: ")
+    finding, _, left = headline.finding(replace(run, trials=trials)).partition(" Left out: ")
     assert "BML" not in finding
     assert "BML on BCube at 1 of 2 settings (another number of workers)" in left
-    assert words.unlike(run) == (
-        f"Networks differ: {PS} and {RING} ran on star(hosts=9); BML on BCube ran on bcube(n=3,k=2)."
+    assert headline.unlike(run) == (
+        f"Networks differ, so arms are ranked only within each: {PS} and {RING} ran on star(hosts=9) with 9 "
+        "workers; BML on BCube ran on bcube(n=3,k=2) with 9 workers."
     )
 
 
@@ -261,7 +264,7 @@ def test_no_place_compares_scripts_that_did_other_work(told: Path, tmp_path: Pat
         record |= {"iterations": 12, "gradient_sums": 12 if record["label"] == RING else 24}
         file.write_text(json.dumps(record))
     run = load(path)
-    assert words.unlike(run) == (
+    assert headline.unlike(run) == (
         f"Not compared, because they did other work: {RING} did 12 iterations with 12 sums of gradients, {PS} 12 "
         "iterations with 24 sums of gradients."
     )

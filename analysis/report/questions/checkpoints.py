@@ -10,7 +10,7 @@ import pandas as pd
 
 from testbed.analysis.recorded import Checkpoints, Trial
 from testbed.analysis.repeats import JCT
-from testbed.analysis.report import plot, words
+from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
 from testbed.analysis.report.question import Question
 
@@ -32,18 +32,22 @@ def cost(study: Study) -> Question | None:
     if not groups:
         return None
     shown = groups[:MOST_PANELS]
-    cells = [cell for group in shown for cell in group.cells]
+    cells = [cell for group in groups for cell in group.cells]
     more = f" Drawn are the first {len(shown)} of {len(groups)} settings." if len(groups) > len(shown) else ""
     return Question(
         "checkpoints",
         "What did checkpoints cost?",
         pd.DataFrame(plot.identity(cell, study.along, JCT) | _columns(cell) for cell in cells),
         plot.panels("checkpoints", shown, lambda group, first: _bars(study, group, first)),
-        (),
+        room.rest(cells, _label),
         f"{DEFINED}{more}",
         (),
-        tuple(_row(cell) for cell in cells[: words.MOST_ROWS]),
+        tuple(_row(cell) for cell in room.chosen(cells, _label)),
     )
+
+
+def _label(cell: MeasuredCell) -> str:
+    return cell.label
 
 
 def _written(cell: MeasuredCell) -> Writing | None:
@@ -92,7 +96,7 @@ def tick_format(most: float) -> str:
 def _row(cell: MeasuredCell) -> Mapping[str, str]:
     _, wrote = _known(cell)
     return {
-        "Arm": words.in_cell(cell),
+        "Arm": words.row_name(cell, JCT),
         "Processes that wrote": f"{wrote.processes:,}",
         "Checkpoints of each": f"{wrote.count:,}",
         "Written in all": words.amount(wrote.bytes),

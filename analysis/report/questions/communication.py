@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from testbed.analysis.recorded import Collective, Trial
-from testbed.analysis.repeats import GST
-from testbed.analysis.report import plot, words
+from testbed.analysis.repeats import GST, JCT
+from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
 from testbed.analysis.report.question import Key, Question, column
 from testbed.base.units import rate_text
@@ -52,11 +52,15 @@ def exposed(study: Study) -> Question | None:
         "How long did scripts wait for communication?",
         frame,
         plot.panels("exposed", groups, lambda group, start: _figure(study, group, start, frame)) if groups else (),
-        _left_out(cells),
+        (*room.rest(cells, _label, where="results.csv"), *_left_out(cells)),
         EXPOSED_DEFINED,
         (*plot.legend(study.run, study.along), Key("hidden", plot.COMPUTE)),
-        tuple(_row(study, cell) for cell in cells[: words.MOST_ROWS]),
+        tuple(_row(study, cell) for cell in room.chosen(cells, _label)),
     )
+
+
+def _label(cell: MeasuredCell) -> str:
+    return cell.label
 
 
 def _typical(cell: MeasuredCell) -> Trial | None:
@@ -99,7 +103,7 @@ def _row(study: Study, cell: MeasuredCell) -> dict[str, str]:
     times = ("iteration_median_s", "exposed_s", "hidden_s", "setup_s", "connect_s")
     values = {name: cell.middle(name) for name in (*times, "throughput_sps")}
     return {
-        "Arm": cell.label,
+        "Arm": words.row_name(cell, GST),
         "Iteration": _seconds(values["iteration_median_s"]),
         "Exposed": _seconds(values["exposed_s"]),
         "Hidden": _seconds(values["hidden_s"]),
@@ -170,7 +174,7 @@ def collectives(study: Study) -> Question | None:
 
 
 def _in_table(found: Sequence[Named]) -> Sequence[Named]:
-    return found[:MOST_CELLS]
+    return room.chosen(found, lambda one: one[0].label, MOST_CELLS)
 
 
 def _more(found: Sequence[Named]) -> Sequence[str]:
@@ -184,7 +188,7 @@ def _more(found: Sequence[Named]) -> Sequence[str]:
             "the trials' JSON."
         )
     if len(found) > MOST_CELLS:
-        told.append(f"{len(found) - MOST_CELLS} more arms at other settings are in the CSV.")
+        told += room.rest(found, lambda one: one[0].label, MOST_CELLS)
     return told
 
 
@@ -200,7 +204,7 @@ def _columns(cell: MeasuredCell, one: Collective) -> dict[str, Any]:
 
 def _told(study: Study, cell: MeasuredCell, trial: Trial, one: Collective) -> dict[str, str]:
     return {
-        "Arm": words.in_cell(cell),
+        "Arm": words.row_name(cell, JCT),
         "Collective": f"{one.op} of {words.amount(one.bytes)}{_by(study, trial, one)}",
         "Count": f"{one.count:,}",
         "Time": words.seconds(one.median_s),

@@ -9,19 +9,23 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis import ratios
-from testbed.analysis.report import plot, words
+from testbed.analysis.report import headline, plot, words
 from testbed.analysis.report.cells import (
     Group,
     MeasuredCell,
     Study,
     are_paired,
+    believed,
+    by_network,
     did_alike,
     faster,
     faster_by,
     is_known,
+    names_of_networks,
     notes,
     over,
 )
+from testbed.analysis.report.cells import cells as every_cell
 from testbed.analysis.report.question import Key, Panel, Question, column
 from testbed.analysis.statistics import Interval
 from testbed.analysis.verdicts import CALLED
@@ -111,12 +115,14 @@ class Ranking:
     Attributes:
         cells: those that are ranked: the VALID ones, or all where none is.
         others: those that are not, because they are not VALID.
-        has_network: whether the setting has cells on other networks, so that this one must be named.
+        unlike: those that are not, because they did other work.
+        network: what it is called, where the setting has cells on other networks, too; else nothing.
     """
 
     cells: tuple[MeasuredCell, ...]
     others: tuple[MeasuredCell, ...]
-    has_network: bool
+    unlike: tuple[MeasuredCell, ...]
+    network: str
 
     @property
     def number(self) -> str:
@@ -129,53 +135,67 @@ class Ranking:
         by_time = self.number == ratios.JCT
         return min(self.cells, key=_jct_of) if by_time else max(self.cells, key=_throughput_of)
 
-    @property
-    def network(self) -> str:
-        topology, workers = self.cells[0].network
-        return f"{topology} with {workers} workers"
-
 
 def _jct_seen(study: Study) -> list[str]:
     """Which arm of each network was the fastest, of the VALID ones if any is, and how much of each arm's time is
     synchronisation."""
     rankings = _rankings(study)
     if len(study.settings) == 1:
-        return [_first_of(study, ranking) for ranking in rankings]
+        return [*(_first_of(study, ranking) for ranking in rankings), *_failed(study)]
     contests: dict[str, list[Ranking]] = {}
     for ranking in rankings:
         if len(ranking.cells) > 1:
-            contests.setdefault(ranking.network if ranking.has_network else "", []).append(ranking)
+            contests.setdefault(ranking.network, []).append(ranking)
     told = [_contests(network, of) for network, of in contests.items()]
     more = [f"{len(told) - words.MOST_NAMED} more networks are in the table of all arms."]
-    unranked = sum(bool(ranking.others) for ranking in rankings)
-    where = "settings on a network" if any(one.has_network for one in rankings) else "settings"
-    left = [f"At {unranked} of {len(rankings)} {where}, arms that are not VALID are not ranked."] if unranked else []
-    return [*told[: words.MOST_NAMED], *(more if len(told) > words.MOST_NAMED else []), *left]
+    where = "settings on a network" if any(one.network for one in rankings) else "settings"
+    left = [
+        f"At {count} of {len(rankings)} {where}, {what}."
+        for count, what in (
+            (sum(bool(one.others) for one in rankings), "arms that are not VALID are not ranked"),
+            (sum(bool(one.unlike) for one in rankings), "arms that did other work are not ranked"),
+            (sum(not one.best.valid_in(one.number) for one in rankings), "no arm is VALID"),
+        )
+        if count
+    ]
+    return [
+        *told[: words.MOST_NAMED],
+        *(more if len(told) > words.MOST_NAMED else []),
+        *left,
+        *_failed(study),
+    ]
+
+
+def _failed(study: Study) -> list[str]:
+    """Which arms are not there because all their trials failed."""
+    failed = [cell for cell in every_cell(study.run) if not cell.finished]
+    names = shortened([words.in_cell(cell) for cell in failed], words.MOST_NAMED)
+    return [f"Not there, because {'it' if len(failed) == 1 else 'they'} failed: {names}."] if failed else []
 
 
 def _contests(network: str, rankings: Sequence[Ranking]) -> str:
     """Who was first how often, where several arms are ranked."""
     did = "finished first in" if all(one.number == ratios.JCT for one in rankings) else "was fastest in"
     counts = words.counted([one.best.label for one in rankings], did)
-    settings = counted(len(rankings), "setting")
+    settings = f"{counted(len(rankings), 'setting')} with several arms"
     return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
 
 
 def _rankings(study: Study) -> list[Ranking]:
     """The cells of each setting that have a JCT, by network; of each network those that did the same work as the first
     of them."""
+    named = names_of_networks(study.cells)
     found = []
     for members in study.settings:
-        networks: dict[tuple[str, int], list[MeasuredCell]] = {}
+        networks: dict[str, list[MeasuredCell]] = {}
         for cell in members:
             if cell.middle("jct_s"):
-                networks.setdefault(cell.network, []).append(cell)
-        for cells in networks.values():
-            alike = tuple(cell for cell in cells if did_alike(cells[0], cell))
-            by = Ranking(alike, (), False).number
-            able = tuple(cell for cell in alike if cell.valid_in(by)) or alike
-            others = tuple(cell for cell in alike if cell not in able)
-            found.append(Ranking(able, others, len(networks) > 1))
+                networks.setdefault(named[cell.network], []).append(cell)
+        for network, cells in networks.items():
+            alike = [cell for cell in cells if did_alike(cells[0], cell)]
+            by = Ranking(tuple(alike), (), (), "").number
+            unlike = tuple(cell for cell in cells if not did_alike(cells[0], cell))
+            found.append(Ranking(*believed(alike, by), unlike, network if len(networks) > 1 else ""))
     return found
 
 
@@ -184,15 +204,16 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
     rankings = _rankings(study)
     if len(study.settings) == 1 or not 1 < len(rankings) <= words.MOST_ROWS:
         return ()
-    has_network = any(one.has_network for one in rankings)
+    names = names_of_networks(study.cells)
+    has_network = any(one.network for one in rankings)
     return tuple(
         {
             "Setting": words.setting(one.best),
-            **({"Network": one.network} if has_network else {}),
+            **({"Network": one.network or names[one.best.network]} if has_network else {}),
             "Fastest arm": _fastest(one),
             "Its JCT": words.seconds(_jct_of(one.best)) + words.between(one.best.median("jct_s"), words.seconds),
             f"Relative to {words.against(study.run)}": _against(study, one),
-            "Synchronisation's share of JCT": _shares(one.cells) or words.UNKNOWN,
+            "Synchronisation's share of JCT": _shares(one) or words.UNKNOWN,
         }
         for one in rankings
     )
@@ -201,7 +222,8 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
 def _fastest(ranking: Ranking) -> str:
     """Its label, with a mark if it is the only one that could be, or is not VALID."""
     doubt = ranking.best.doubt_in(ranking.number)
-    marks = [f"the only {'VALID ' if ranking.others else ''}one"] if len(ranking.cells) == 1 else []
+    only = "VALID " if ranking.others else "comparable " if ranking.unlike else ""
+    marks = [f"the only {only}one"] if len(ranking.cells) == 1 else []
     marks += [doubt] if doubt else []
     return f"{ranking.best.label} ({', '.join(marks)})" if marks else ranking.best.label
 
@@ -218,10 +240,10 @@ def _against(study: Study, ranking: Ranking) -> str:
     return f"{words.ratio(found.value)} the {what}" if found else words.UNKNOWN
 
 
-def _shares(cells: Sequence[MeasuredCell], form: str = "{:.0%}") -> str:
+def _shares(ranking: Ranking, form: str = "{:.0%}") -> str:
     """How much of each arm's JCT is synchronisation; nothing where that is not known."""
-    shares = [(sync / _jct_of(cell), cell) for cell in cells if (sync := cell.middle("sync_s")) is not None]
-    return words.each(shares, form.format) if shares else ""
+    shares = [(sync / _jct_of(cell), cell) for cell in ranking.cells if (sync := cell.middle("sync_s")) is not None]
+    return words.each(shares, form.format, ratios.JCT) if shares else ""
 
 
 def _jct_of(cell: MeasuredCell) -> float:
@@ -242,25 +264,27 @@ def _first_of(study: Study, ranking: Ranking) -> str:
     is_compared = first in ranking.cells and first is not best
     compared = over(first, best, ranking.number) if first and is_compared else None
     against = f", {words.ratio(compared.value)} of {first.label}" if first and compared else ""
-    shares = _shares(ranking.cells, "{:.0%} of JCT")
+    shares = _shares(ranking, "{:.0%} of JCT")
     share = f" Synchronisation is {shares}." if shares else ""
     time = words.seconds(_jct_of(best)) + words.between(found, words.seconds)
     is_contest = len(ranking.cells) > 1
     lead = f"{best.label} finished first, in {time}{against}" if is_contest else f"{best.label}: JCT is {time}"
     if is_contest and not by_time:
         lead = f"{best.label} trained the most samples a second, {_throughput_of(best):,.0f}{against}"
-    places = [*filter(None, [words.setting(best)]), *([f"on {ranking.network}"] if ranking.has_network else [])]
+    places = [*filter(None, [words.setting(best)]), *([f"on {ranking.network}"] if ranking.network else [])]
     place = f"{', '.join(places)}: " if places else ""
     return f"{place[:1].upper()}{place[1:]}{lead}.{share}{_unranked(ranking)}"
 
 
 def _unranked(ranking: Ranking) -> str:
     """Which arms are not ranked, or that none of the ranked ones is VALID."""
-    called = CALLED[ranking.number]
-    if ranking.others:
-        labels = shortened([cell.label for cell in ranking.others], words.MOST_NAMED)
-        return f" Not ranked, because not VALID in {called}: {labels}."
-    return "" if ranking.best.valid_in(ranking.number) else f" None of this is VALID in {called}."
+    called, told = CALLED[ranking.number], []
+    for cells, why in ((ranking.others, f"not VALID in {called}"), (ranking.unlike, "they did other work")):
+        labels = shortened([cell.label for cell in cells], words.MOST_NAMED)
+        told += [f" Not ranked, because {why}: {labels}."] if cells else []
+    if not ranking.best.valid_in(ranking.number):
+        told.append(f" None of this is VALID in {called}.")
+    return "".join(told)
 
 
 def speed_up(study: Study) -> Question | None:
@@ -288,6 +312,7 @@ def speed_up(study: Study) -> Question | None:
         (
             *_speed_seen(study, [cell for cell in compared if _is_as_valid(study, cell)]),
             *_speed_doubts(study, compared),
+            *_without_speed(study),
             *words.about_intervals(compared, ratios.JCT),
         ),
         f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
@@ -331,6 +356,21 @@ def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
         for what, cells in told
         if cells
     ]
+
+
+def _without_speed(study: Study) -> list[str]:
+    """Which cells have no speed-up at all, and why."""
+    every = {cell.place: cell for cell in every_cell(study.run)}
+    causes: dict[str, list[str]] = {}
+    for cell in every.values():
+        place = study.run.reference_of(*cell.place)
+        if place is None or place == cell.place or (cell.finished and _speed(study, cell)):
+            continue
+        first = every.get(place)
+        number = faster_by(first, cell) if first and first.finished and cell.finished else ratios.JCT
+        causes.setdefault(headline.cause(first, cell, number), []).append(words.in_cell(cell))
+    told = [f"{shortened(names, words.MOST_NAMED)} ({cause})" for cause, names in causes.items()]
+    return [f"No speed-up of {'; '.join(told)}."] if told else []
 
 
 def _by(study: Study, cell: MeasuredCell) -> str:
@@ -390,15 +430,18 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     if _speed_told(study, compared):
         sentences = []
     elif len(by_label) > words.MOST_NAMED:
-        every = [one for found_in in by_label.values() for one in found_in]
-        best, most = max(every, key=lambda one: one[1].value)
-        sentences = [f"The largest speed-up is that of {words.in_cell(best)}: {_times(most)}."]
+        sentences = [_largest(study, network, cells) for network, cells in by_network(compared).items()]
+        more = len(sentences) - words.MOST_NAMED
+        sentences = [*sentences[: words.MOST_NAMED], *([f"{more} more networks are in the CSV."] if more > 0 else [])]
     else:
         sentences = [_speeds(study, label, found_in) for label, found_in in by_label.items()]
-    unlike = [_workers(study, cells[0][0]) for cells in by_label.values() if not _is_by_time(study, cells[0][0])]
-    if unlike:
-        named = words.listed(unlike[: words.MOST_NAMED])
-        sentences.append(f"Compared by samples per second, because numbers of workers differ: {named}.")
+    for what, is_so in (
+        ("Compared by samples per second, because numbers of workers differ", _has_other_workers),
+        (f"On another network than {words.against(study.run)}", _is_elsewhere),
+    ):
+        told = [_beside(study, cells) for cells in by_label.values() if is_so(study, cells[0][0])]
+        if told:
+            sentences.append(f"{what}: {shortened(told, words.MOST_NAMED, rest='more arms')}.")
     same = [
         cell for cells in by_label.values() for cell, found in cells if is_known(found) and found.low <= 1 <= found.high
     ]
@@ -410,10 +453,32 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     return [*sentences, f"The interval of {whose} includes 1×, so no difference is shown."]
 
 
-def _workers(study: Study, cell: MeasuredCell) -> str:
+def _largest(study: Study, network: str, cells: Sequence[MeasuredCell]) -> str:
+    """The arm of a network that is fastest beside the first."""
+    speeds = [(found, cell) for cell in cells if (found := _speed(study, cell))]
+    most, best = max(speeds, key=lambda one: one[0].value)
+    of = f"Of {counted(len(speeds), 'arm')} on {network}, the" if network else "The"
+    return f"{of} largest speed-up is that of {words.in_cell(best)}: {_times(most)}."
+
+
+def _has_other_workers(study: Study, cell: MeasuredCell) -> bool:
+    return not _is_by_time(study, cell)
+
+
+def _is_elsewhere(study: Study, cell: MeasuredCell) -> bool:
+    """Whether it has as many workers as the first arm, on another network."""
+    first = study.first(cell)
+    return _is_by_time(study, cell) and first is not None and first.network != cell.network
+
+
+def _beside(study: Study, found_in: Sequence[tuple[MeasuredCell, Interval]]) -> str:
+    """An arm and its network or workers, with those of the first arm at the same setting."""
+    cell = found_in[0][0]
     first = study.first(cell)
     assert first is not None  # or it has no speed-up
-    return f"{cell.label} ({ratios.workers(cell.numbers)}, {first.label} {ratios.workers(first.numbers)})"
+    if not _is_by_time(study, cell):
+        return f"{cell.label} ({ratios.workers(cell.numbers)}, {first.label} {ratios.workers(first.numbers)})"
+    return cell.label
 
 
 def _speeds(study: Study, label: str, found_in: list[tuple[MeasuredCell, Interval]]) -> str:

@@ -183,8 +183,15 @@ def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
         "Waited for hosts": _time(waited_s),
         "Circuits dark": _time(slot.dark_s),
         "Gap before it": _time(_gap_s(jobs, job)),
-        "JCT": _time(job.metrics.jct_s) if job.done else "failed",
+        "JCT": _marked(job) if job.done else "failed",
     }
+
+
+def _marked(job: Trial) -> str:
+    """Its JCT, with its verdict if that is not VALID."""
+    judged = job.numbers.get(JCT)
+    doubt = f" ({judged.verdict})" if judged and not job.valid_in(JCT) else ""
+    return f"{_time(job.metrics.jct_s)}{doubt}"
 
 
 def _gap_s(jobs: Jobs, job: Trial) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,16 +12,25 @@ from testbed.analysis.goal import Quality, goal, quality, reached_s
 from testbed.analysis.recorded import Trial
 from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study, interval, notes
+from testbed.analysis.report.cells import (
+    Group,
+    MeasuredCell,
+    Study,
+    believed,
+    by_network,
+    interval,
+    notes,
+)
+from testbed.analysis.report.cells import cells as every_cell
 from testbed.analysis.report.question import Panel, Question, column
+from testbed.base.listing import counted, shortened
 
 SAME_LOSS = 1e-3
 """Losses of two arms that differ by less than this, relatively, are called the same."""
 MOST_POINTS = 200
 """Points of a line; of more iterations they are evenly spaced."""
 MOST_PANELS = 12
-SAME, DIFFERENT = "every arm had the same losses; ", "the arms had different losses; "
-ELSEWHERE = "the arms had losses in different iterations; "
+SAME, DIFFERENT, ELSEWHERE = "had the same losses; ", "had different losses; ", "had losses in different iterations; "
 _ALIKE = {SAME: "the same", DIFFERENT: "different", ELSEWHERE: "in different iterations", "": words.UNKNOWN}
 
 GOAL_DEFINED = (
@@ -133,15 +142,32 @@ def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, sp
 
 
 def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:
+    """When each arm reached the goal, or, of several settings, which arm of each network did so first how often."""
     by_setting = _by_setting(cells, rows)
     if len(by_setting) > 1:
-        first = [min(found, key=lambda one: one[0])[1].label for found in by_setting.values()]
-        return [f"Of {len(by_setting)} settings {words.counted(first, 'reached the goal first in')}."]
+        return [*_firsts(by_setting), *words.not_told(cells, JCT, "Not ranked")]
     return [
         f"{words.where(found[0][1])}{quality_of(cells).text(found[0][2])} was reached after "
-        f"{words.each([(time, cell) for time, cell, _ in found], words.seconds)}."
+        f"{words.each([(time, cell) for time, cell, _ in found], words.seconds, JCT)}."
         for found in by_setting.values()
     ]
+
+
+def _firsts(by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]]) -> list[str]:
+    first: dict[str, list[str]] = {}
+    for found in by_setting.values():
+        told, _ = believed([cell for _, cell, _ in found], JCT)
+        for network, members in by_network(told).items():
+            if len(members) > 1:
+                times = [(time, cell.label) for time, cell, _ in found if cell in members]
+                first.setdefault(network, []).append(min(times, key=lambda one: one[0])[1])
+    sentences = [
+        f"{f'On {network}, of' if network else 'Of'} {counted(len(labels), 'setting')} with several arms "
+        f"{words.counted(labels, 'reached the goal first in')}."
+        for network, labels in first.items()
+    ]
+    more = len(sentences) - words.MOST_NAMED
+    return [*sentences[: words.MOST_NAMED], *([f"{more} more networks are in the CSV."] if more > 0 else [])]
 
 
 def _by_setting(
@@ -163,7 +189,7 @@ def _accuracy_told(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
         {
             "Setting": words.setting(found[0][1]),
             good.noun.capitalize(): good.text(found[0][2]),
-            "Reached after": words.each([(time, cell) for time, cell, _ in found], words.seconds),
+            "Reached after": words.each([(time, cell) for time, cell, _ in found], words.seconds, JCT),
         }
         for found in by_setting.values()
     )
@@ -209,7 +235,7 @@ def loss(study: Study) -> Question | None:
         "How did the loss fall?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
-        tuple(_loss_seen(shown)),
+        tuple(_loss_seen(study, shown)),
         f"{LOSS_DEFINED.format(loss=quality_of(cells).loss)}{_about_rounds(cells)}{more}",
         plot.dashes(study.run),
         tuple(map(_loss_row, shown)) if 1 < len(shown) <= words.MOST_ROWS else (),
@@ -242,15 +268,25 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace
     }
 
 
-def _loss_seen(shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:
+def _loss_seen(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:
     """At each setting whether the arms went through the same losses, and when each reached what all reached.
 
     Without computing time there are no steps either, and too few iterations do not help: then nothing was reached.
     """
+    without = _without_loss(study, shown)
     if len(shown) == 1:
-        return [_fallen(shown[0])]
+        return [_fallen(shown[0], "every arm" if not without else "the arms that have losses"), *without]
     same = sum(_same_losses([curve["loss"] for _, curve in curves]) == SAME for curves in shown)
-    return [f"Every arm had the same losses in {same} of {len(shown)} settings."] if same else []
+    which = "Every arm" if not without else "The arms that have losses"
+    return [*([f"{which} had the same losses in {same} of {len(shown)} settings."] if same else []), *without]
+
+
+def _without_loss(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:
+    """The sentence that names the cells which have no losses, if any has some."""
+    known = {cell.place for curves in shown for cell, _ in curves}
+    without = [cell for cell in every_cell(study.run) if cell.place not in known]
+    names = shortened([words.in_cell(cell) for cell in without], words.MOST_NAMED)
+    return [f"Without losses: {names}."] if without else []
 
 
 def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, str]:
@@ -262,7 +298,7 @@ def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, 
         return row | {"Loss": f"did not fall for {words.listed(stuck)}", "Took": words.UNKNOWN}
     goal, times = _goal(curves)
     begin = float(curves[0][1]["loss"].iloc[0])
-    return row | {"Loss": f"{begin:#.3g} to {goal:#.3g}", "Took": words.each(times, words.seconds)}
+    return row | {"Loss": f"{begin:#.3g} to {goal:#.3g}", "Took": words.each(times, words.seconds, JCT)}
 
 
 def _goal(
@@ -273,16 +309,17 @@ def _goal(
     return goal, [(float(curve.loc[curve["loss"] <= goal, "time_s"].iloc[0]), cell) for cell, curve in curves]
 
 
-def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> str:
+def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]], who: str) -> str:
     where = words.where(curves[0][0])
     same = _same_losses([curve["loss"] for _, curve in curves])
+    same = f"{who if same == SAME else who.replace('every arm', 'the arms')} {same}" if same else ""
     stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]
     if stuck:
         whose = f" of {words.listed(stuck)}" if len(stuck) < min(len(curves), words.MOST_NAMED) else ""
         return f"{where}{same}the loss{whose} did not fall."
     goal, times = _goal(curves)
     begin = float(curves[0][1]["loss"].iloc[0])
-    return f"{where}{same}the loss fell from {begin:#.3g} to {goal:#.3g} in {words.each(times, words.seconds)}."
+    return f"{where}{same}the loss fell from {begin:#.3g} to {goal:#.3g} in {words.each(times, words.seconds, JCT)}."
 
 
 def _falls(losses: pd.Series[float]) -> bool:

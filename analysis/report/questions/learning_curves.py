@@ -11,7 +11,7 @@ from testbed.analysis import metrics
 from testbed.analysis.goal import Quality
 from testbed.analysis.recorded import Trial
 from testbed.analysis.repeats import JCT
-from testbed.analysis.report import plot, words
+from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.question import Panel, Question, column
 from testbed.analysis.report.questions.learning import accuracy_curve, quality_of, thinned
@@ -35,7 +35,8 @@ def by_iteration_and_time(study: Study) -> Question | None:
     shown = [curves for curves in shown if curves]
     if not shown:
         return None
-    good = quality_of([cell for curves in shown for cell, _ in curves])
+    every = [one for curves in shown for one in curves]
+    good = quality_of([cell for cell, _ in every])
     tables, panels, start = [], [], 0
     for i, curves in enumerate(shown[:MOST_SETTINGS]):
         rows = []
@@ -55,10 +56,10 @@ def by_iteration_and_time(study: Study) -> Question | None:
         f"How did the {good.noun} rise?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
-        (),
+        room.rest(every, _label, where="the trials' JSON"),
         DEFINED.format(defined=good.defined) + more,
         plot.dashes(study.run),
-        tuple(_row(cell, curve, good) for curves in shown for cell, curve in curves)[: words.MOST_ROWS],
+        tuple(_row(cell, curve, good) for cell, curve in room.chosen(every, _label)),
     )
 
 
@@ -105,11 +106,15 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int], axis: str, go
     }
 
 
+def _label(one: tuple[MeasuredCell, pd.DataFrame]) -> str:
+    return one[0].label
+
+
 def _row(cell: MeasuredCell, curve: pd.DataFrame, good: Quality) -> dict[str, str]:
     """Where an arm ended."""
     last = curve.iloc[-1]
     return {
-        "Arm": words.in_cell(cell),
+        "Arm": words.row_name(cell, JCT),
         f"{good.noun.capitalize()} in the end": good.text(float(last["quality"])),
         "Mini-batches of a worker": f"{last[BATCHES]:.3g}",
         "Time": words.seconds(float(last[TIME])),

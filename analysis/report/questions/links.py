@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis.recorded import LinkCount, Trial
-from testbed.analysis.report import words
-from testbed.analysis.report.cells import Study
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import room, words
+from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.networks import network
 from testbed.analysis.report.question import Panel, Question
 from testbed.base.errors import TestbedError
@@ -22,30 +23,43 @@ MOST_LINKS = 6000
 """Directed links in all drawings together: a drawing of a link takes 300 bytes of the page."""
 DEFINED = (
     "Bytes are those that the kernel counted at the egress of each direction of each link while the trial trained, "
-    "headers included. There is one drawing for each network and scheme: the trial with the median JCT at the first "
-    "setting. All drawings have the same scale of colours."
+    "headers included. A row of the table is an arm: its trial with the median JCT at its first setting. There is one "
+    "drawing for each network and scheme. All drawings have the same scale of colours."
 )
 
 
 def bytes_per_link(study: Study) -> Question | None:
     """One drawing for each network and scheme, all on one scale of colours."""
     found: dict[tuple[str, str], Trial] = {}
+    arms: dict[str, tuple[MeasuredCell, Trial]] = {}
     for cell in study.apart(study.cells):
         if cell.typical and cell.typical.links:
             trial = study.run.whole(cell.typical)
             found.setdefault((trial.topology, trial.scheme), trial)
+            arms.setdefault(trial.label, (cell, trial))
     if not found:
         return None
+    every = [*arms.values()]
     shown = _fitting(list(found.values()))
     highest = max(link.bytes or 0 for trial in shown for link in trial.links)
-    has_silent = any(link.bytes is None for trial in shown for link in trial.links)
-    told = tuple(_row(trial, has_silent) for trial in shown) if len(shown) > 1 else ()
+    has_silent = any(link.bytes is None for _, trial in every for link in trial.links)
+    told = tuple(_row(*one, has_silent) for one in room.chosen(every, _label)) if len(every) > 1 else ()
     panels = [_panel(i, trial, highest, said=not told) for i, trial in enumerate(shown)]
     left = len(found) - len(shown)
     more = f" Drawn are the first {len(shown)} of {len(found)}." if left else ""
     return Question(
-        "links", "Which links carried how much?", _table(shown), tuple(panels), (), DEFINED + more, told=told
+        "links",
+        "Which links carried how much?",
+        _table(shown),
+        tuple(panels),
+        room.rest(every, _label, where="the trials' JSON"),
+        DEFINED + more,
+        told=told,
     )
+
+
+def _label(one: tuple[MeasuredCell, Trial]) -> str:
+    return one[1].label
 
 
 def _fitting(trials: Sequence[Trial]) -> list[Trial]:
@@ -131,12 +145,12 @@ def seen(links: Sequence[LinkCount]) -> str:
     )
 
 
-def _row(trial: Trial, has_silent: bool) -> dict[str, str]:
+def _row(cell: MeasuredCell, trial: Trial, has_silent: bool) -> dict[str, str]:
     """The same as a row of a table, with a column for links that are not counted if any trial has some."""
     load = _load(trial.links)
     silent = sum(link.bytes is None for link in trial.links)
     row = {
-        "Trial": words.name(trial),
+        "Trial": words.marked(words.name(trial), cell, JCT),
         "Busiest link": f"{load.busiest.source} to {load.busiest.target}" if load else words.UNKNOWN,
         "It carried": words.amount(load.most) if load else words.UNKNOWN,
         "Carried / theory": (load.over_theory if load else "") or words.UNKNOWN,

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis.recorded import Trial
+from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Study
+from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.question import Panel, Question, column, rounded
 from testbed.analysis.report.questions.queues import SCALE
 
@@ -20,7 +21,7 @@ DEFINED = (
     "Bytes that each server sent each other server in an iteration, without headers, as the sender counted them. "
     "Predicted bytes are those of the strategy: batch x floats of an output x 4 bytes for each edge between operators, "
     "forward and backward, and the gradients that groups of servers sum along their rings. Blank pairs sent nothing. "
-    "Drawn is one trial of each arm: the one with the median JCT at the first setting. All have the same scale "
+    "Drawn is one trial of each arm: the one with the median JCT at its first setting. All have the same scale "
     "of colours. The predicted iteration is played, pass by pass and transfer by transfer, on links that nothing "
     "disturbs. MP wait is the time for which a server had nothing to compute because outputs of operators, or their "
     "gradients, had not come: its mean over servers, the median over iterations."
@@ -29,13 +30,13 @@ DEFINED = (
 
 def exchanged(study: Study) -> Question | None:
     """Heat maps of servers by servers, measured beside predicted."""
-    found: dict[str, Trial] = {}
+    found: dict[str, tuple[MeasuredCell, Trial]] = {}
     for cell in study.cells:
         if cell.typical and cell.typical.pairs:
-            found.setdefault(cell.label, cell.typical)
+            found.setdefault(cell.label, (cell, cell.typical))
     if not found:
         return None
-    trials = list(found.values())
+    trials = [trial for _, trial in found.values()]
     shown = [trial for trial in trials if trial.world <= MOST_SERVERS][:MOST_PANELS]
     tables, panels, start = [], [], 0
     highest = max((float(_table(trial)["bytes"].max()) for trial in shown), default=0.0)
@@ -49,7 +50,9 @@ def exchanged(study: Study) -> Question | None:
     more = f" Drawn are {len(shown)} of {len(trials)} arms." if left else ""
     frame = pd.concat(tables or [_table(trial) for trial in trials], ignore_index=True)
     asked = "What did servers send each other, and was it what the strategy predicts?"
-    return Question("pairs", asked, frame, tuple(panels), (), DEFINED + more, told=tuple(map(_row, trials)))
+    return Question(
+        "pairs", asked, frame, tuple(panels), (), DEFINED + more, told=tuple(_row(*one) for one in found.values())
+    )
 
 
 def _table(trial: Trial) -> pd.DataFrame:
@@ -109,13 +112,13 @@ def _servers(trial: Trial) -> Sequence[str]:
     return [plot.text(name) for name in dict.fromkeys([one.source for one in trial.pairs])]
 
 
-def _row(trial: Trial) -> dict[str, str]:
+def _row(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
     known, count = trial.metrics, trial.iterations
     measured, predicted = (sum(getattr(one, name) for one in trial.pairs) for name in ("bytes", "theory_bytes"))
     messages = sum(one.mp_bytes for one in trial.pairs)
     beside = known.iteration_median_s and known.iteration_predicted_s
     return {
-        "Trial": words.name(trial),
+        "Trial": words.marked(words.name(trial), cell, JCT),
         "Sent in an iteration": words.amount(measured / count),
         "Measured / predicted": words.ratio(measured / predicted) if predicted else words.UNKNOWN,
         "Outputs and their gradients": words.amount(messages / count),

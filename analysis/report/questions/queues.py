@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from testbed.analysis.queues import is_there
 from testbed.analysis.recorded import LinkCount, Trial
+from testbed.analysis.repeats import GST
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import MeasuredCell, Study
+from testbed.analysis.report.cells import MeasuredCell, Study, by_network
 from testbed.analysis.report.question import Panel, Question, column, rounded
+from testbed.base.listing import counted
 
 MOST_PANELS = 3
 MOST_LINKS = 16
@@ -75,6 +78,8 @@ def waiting(study: Study) -> Question | None:
             break
     if not shown:
         return None
+    others = sum(_has_queues(cell) for cell in study.apart(cells)) - len(shown)
+    left = [f"Not shown: {counted(others, 'more trial')}; queues/ has the tables of all."] if others > 0 else []
     tables, panels, start = [], [], 0
     highest = max(link.ms(link.most_bytes) for one in shown for link in one.links[:MOST_LINKS])
     for i, one in enumerate(shown):
@@ -88,7 +93,7 @@ def waiting(study: Study) -> Question | None:
         "Where did bytes wait?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
-        (_sentence(shown),),
+        (*_sentences(shown), *left),
         DEFINED,
         told=_rows(shown),
     )
@@ -112,6 +117,12 @@ def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
         links = [_link(known[int(str(link))], rows, end_s) for link, rows in table.groupby("link")]
         links.sort(key=lambda link: (-link.ms(link.mean_bytes), link.count.link))
         yield _Shown(cell, study.run.whole(trial), links, table)
+
+
+def _has_queues(cell: MeasuredCell) -> bool:
+    """Whether there is a table; that of a large run is not read for this."""
+    stored = None if cell.typical is None else cell.typical.stored
+    return stored is not None and is_there(*stored)
 
 
 def _end_s(trial: Trial, table: pd.DataFrame) -> float:
@@ -204,16 +215,29 @@ def _end_of_iteration(end_s: float) -> dict[str, Any]:
 
 def _caption(one: _Shown) -> str:
     left = len(one.links) - MOST_LINKS
-    return words.name(one.trial) + (f", {MOST_LINKS} of {len(one.links)} links at which bytes waited" * (left > 0))
+    return _name(one) + (f", {MOST_LINKS} of {len(one.links)} links at which bytes waited" * (left > 0))
 
 
-def _sentence(shown: list[_Shown]) -> str:
+def _sentences(shown: list[_Shown]) -> list[str]:
+    """Where most waited, of the trials that are shown, on each network by itself."""
+    of_cell = {one.cell.place: one for one in shown}
+    networks = by_network([one.cell for one in shown])
+    return [_worst(network, [of_cell[cell.place] for cell in cells]) for network, cells in networks.items()]
+
+
+def _worst(network: str, shown: Sequence[_Shown]) -> str:
     one, link = max(((one, one.links[0]) for one in shown), key=lambda both: both[1].ms(both[1].mean_bytes))
+    of = f"On {network}, most" if network else "Most"
+    which = f" of the {len(shown)} trials that are shown" if len(shown) > 1 else ""
     return (
-        f"In {words.name(one.trial)}, most waited at {link.name}: {words.amount(link.mean_bytes)} on average and "
+        f"{of} waited at {link.name} in {_name(one)}{which}: {words.amount(link.mean_bytes)} on average and "
         f"{words.amount(link.most_bytes)} at most, which take {words.seconds(link.ms(link.mean_bytes) / 1e3)} and "
         f"{words.seconds(link.ms(link.most_bytes) / 1e3)} at the link's rate."
     )
+
+
+def _name(one: _Shown) -> str:
+    return words.marked(words.name(one.trial), one.cell, GST)
 
 
 def _rows(shown: list[_Shown]) -> tuple[dict[str, str], ...]:
@@ -225,7 +249,7 @@ def _rows(shown: list[_Shown]) -> tuple[dict[str, str], ...]:
 
 def _row(one: _Shown, link: _Link) -> dict[str, str]:
     return {
-        "Trial": words.name(one.trial),
+        "Trial": _name(one),
         "Link": link.name,
         "Most": f"{words.amount(link.most_bytes)}, {words.seconds(link.ms(link.most_bytes) / 1e3)}",
         "Mean": f"{words.amount(link.mean_bytes)}, {words.seconds(link.ms(link.mean_bytes) / 1e3)}",

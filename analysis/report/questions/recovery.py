@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import pandas as pd
 
 from testbed.analysis.recorded import Loss, Trial
 from testbed.analysis.repeats import JCT
-from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import MeasuredCell, Study
+from testbed.analysis.report import plot, room, words
+from testbed.analysis.report.cells import MeasuredCell, Study, believed, by_network
 from testbed.analysis.report.question import Key, Panel, Question
 
 Lost: TypeAlias = tuple[MeasuredCell, Trial, Loss]
 
-MOST_ROWS = 24
 UNNOTICED = "#5b6673"
 """The colour of the time until a loss was noticed; that of the time until the next commit is the arm's."""
 DEFINED = (
     "A bar begins when a process was hit. Its first part, in grey, ends when the others noticed that they had lost it, "
     "the second when weights were changed next. Of each arm at each setting, the trial with the median JCT is drawn; "
-    "the longest times are those of all repeats. Lost updates were decided by a server that was lost, and are in no "
-    "weights. When a replica took over, the distance is that of its weights from the lost server's, beside what "
-    "MLfabric's equation 11 gives for what it lacked, and the arm's bound. Roundings add to it: server and replica sum "
-    "other updates together."
+    "the longest times are those of all repeats that JCT is from. Lost updates were decided by a server that was "
+    "lost, and are in no weights. When a replica took over, the distance is that of its weights from the lost "
+    "server's, beside what MLfabric's equation 11 gives for what it lacked, and the arm's bound. Roundings add to it: "
+    "server and replica sum other updates together."
 )
 
 
@@ -34,15 +34,16 @@ def from_losses(study: Study) -> Question | None:
     ]
     if not found:
         return None
-    shown = found[:MOST_ROWS]
-    frame = pd.DataFrame(_columns(study, *one) for one in found)
-    more = f" Drawn are the first {MOST_ROWS} of {len(found)} losses." if len(found) > MOST_ROWS else ""
+    shown = room.chosen(found, lambda one: one[0].label)
+    others = [one for one in found if not any(one is other for other in shown)]
+    frame = pd.DataFrame(_columns(study, *one) for one in (*shown, *others))
+    more = f" Drawn are {len(shown)} of {len(found)} losses." if others else ""
     return Question(
         "recovery",
         "How did trials go on after losses?",
         frame,
         (Panel("recovery", "From the hit to the next commit", _figure(study, shown, frame)),),
-        _seen(study),
+        (*room.rest(found, lambda one: one[0].label), *_seen(study)),
         DEFINED + more,
         (Key("hit, not noticed yet", UNNOTICED), *plot.legend(study.run, None)),
         tuple(_row(*one) for one in shown),
@@ -95,7 +96,7 @@ def _figure(study: Study, shown: list[Lost], frame: pd.DataFrame) -> plot.Figure
 
 def _row(cell: MeasuredCell, trial: Trial, loss: Loss) -> dict[str, str]:
     return {
-        "Arm": words.in_cell(cell),
+        "Arm": words.row_name(cell, JCT),
         "Lost": f"{_role(loss)} ({loss.node})",
         **_moments(loss),
         "Lost updates": f"{_lost(trial, loss):,}",
@@ -124,19 +125,30 @@ def _distance(trial: Trial) -> str:
     return "; ".join([f"{found.takeover_apart:.3g}", *told])
 
 
-def _seen(study: Study) -> tuple[str, ...]:
-    """The longest time of all repeats."""
-    times = [
-        (loss.recovered_s, cell, loss)
-        for cell in study.cells
-        for trial in cell.finished
-        for loss in trial.losses
-        if loss.recovered_s is not None
+def _seen(study: Study) -> list[str]:
+    """The longest time of all repeats, of each network by itself."""
+    cells = [cell for cell in study.cells if _times(cell)]
+    told, _ = believed(cells, JCT)
+    sentences = [_longest(network, of) for network, of in by_network(told).items()]
+    more = len(sentences) - words.MOST_NAMED
+    return [
+        *sentences[: words.MOST_NAMED],
+        *([f"{more} more networks are in the CSV."] if more > 0 else []),
+        *words.not_told(cells, JCT),
     ]
-    if not times:
-        return ()
+
+
+def _times(cell: MeasuredCell) -> list[tuple[float, Loss]]:
+    """How long (s) it took until weights changed after each loss, in all repeats that JCT is from."""
+    losses = [loss for trial in cell.counted(JCT) for loss in trial.losses]
+    return [(loss.recovered_s, loss) for loss in losses if loss.recovered_s is not None]
+
+
+def _longest(network: str, cells: Sequence[MeasuredCell]) -> str:
+    times = [(time_s, cell, loss) for cell in cells for time_s, loss in _times(cell)]
     longest_s, cell, loss = max(times, key=lambda one: one[0])
+    on = f"On {network}, from" if network else "From"
     return (
-        f"From notice to the next commit it took {words.seconds(longest_s)} at most, when {words.in_cell(cell)} had "
-        f"lost a {_role(loss)}.",
+        f"{on} notice to the next commit it took {words.seconds(longest_s)} at most, when {words.in_cell(cell)} had "
+        f"lost a {_role(loss)}."
     )

@@ -9,7 +9,7 @@ import pandas as pd
 
 from testbed.analysis.recorded import Trial
 from testbed.analysis.repeats import JCT
-from testbed.analysis.report import plot, words
+from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
 from testbed.analysis.report.question import Question, column, rounded
 from testbed.base.units import size_text
@@ -66,11 +66,15 @@ def behind(study: Study) -> Question | None:
         "How far was the replica behind?",
         pd.concat(tables, ignore_index=True),
         panels,
-        (),
+        room.rest(cells, _label, where="results.csv"),
         DEFINED,
         tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
-        tuple(_row(cell, takes_over) for cell in cells[: words.MOST_ROWS]),
+        tuple(_row(cell, takes_over) for cell in room.chosen(cells, _label)),
     )
+
+
+def _label(cell: MeasuredCell) -> str:
+    return cell.label
 
 
 def _course(cell: MeasuredCell) -> pd.DataFrame | None:
@@ -127,7 +131,7 @@ def _row(cell: MeasuredCell, with_takeover: bool) -> dict[str, str]:
     assert trial is not None
     assert course is not None
     row = {
-        "Arm": words.in_cell(cell),
+        "Arm": words.row_name(cell, JCT),
         "Behind at most": f"{course['behind'].max():.0f} updates",
         "Behind on average": f"{rounded(float(course['behind'].mean())):.3g} updates",
         "Divergence at most": f"{course['divergence'].max():.3g}",

@@ -10,7 +10,7 @@ import pandas as pd
 
 from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network
 from testbed.analysis.report.question import Panel, Question, column
 
 BYTES = "replica_bytes"
@@ -51,7 +51,7 @@ def by_bound(study: Study) -> Question | None:
         "How many bytes did the replica get?",
         frame,
         tuple(panels),
-        tuple(_seen(bound, group) for bound, group in groups),
+        tuple(told for bound, group in groups for told in _seen(bound, group)),
         f"{DEFINED} {words.INTERVALS}",
         tuple(key for key in plot.dashes(study.run) if key.label in shown),
     )
@@ -111,16 +111,23 @@ def _line(
     }
 
 
-def _seen(bound: str, group: Group) -> str:
-    """The fewest bytes and the most."""
-    most, fewest = (take(group.cells, key=lambda cell: cell.middle(BYTES) or 0.0) for take in (max, min))
-    ratio = (most.middle(BYTES) or 0.0) / (fewest.middle(BYTES) or 1.0)
-    told = [
-        f"{words.amount(cell.middle(BYTES) or 0.0)} with a bound of {_text(bound, cell)}" for cell in (fewest, most)
-    ]
-    where = words.where(group.cells[0])
-    told_of = f"{where}the replica got {told[0]}, and {told[1]}: {ratio:.3g} times as many."
-    return told_of[0].upper() + told_of[1:]
+def _seen(bound: str, group: Group) -> list[str]:
+    """The fewest bytes and the most, of each network by itself."""
+    cells, _ = believed(group.cells, JCT)
+    told = []
+    for network, of in by_network(cells).items():
+        most, fewest = (take(of, key=lambda cell: cell.middle(BYTES) or 0.0) for take in (max, min))
+        if most is fewest:
+            continue
+        got = [
+            f"{words.amount(cell.middle(BYTES) or 0.0)} with a bound of {_text(bound, cell)} ({words.in_cell(cell)})"
+            for cell in (fewest, most)
+        ]
+        ratio = (most.middle(BYTES) or 0.0) / (fewest.middle(BYTES) or 1.0)
+        on = f"On {network}, the" if network else "The"
+        told.append(f"{on} replica got from {got[0]} to {got[1]}: {ratio:.3g} times as many.")
+    more = [f"{len(told) - words.MOST_NAMED} more networks are in the CSV."] if len(told) > words.MOST_NAMED else []
+    return [*told[: words.MOST_NAMED], *more, *words.not_told(group.cells, JCT)]
 
 
 def _text(bound: str, cell: MeasuredCell) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network
 from testbed.analysis.report.question import Panel, Question, column
 
 Counts: TypeAlias = "pd.Series[int]"
@@ -121,17 +121,31 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace
 
 
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
-    """Medians, and which arm has the most stale update."""
+    """Medians, and which arm has the most stale update, by network."""
+    told, _ = believed(cells, JCT)
+    networks = by_network(told)
+    sentences = [one for network, of in [*networks.items()][: words.MOST_NAMED] for one in _seen_on(network, of)]
+    more = len(networks) - words.MOST_NAMED
+    return [
+        *sentences,
+        *([f"{more} more networks are in the CSV."] if more > 0 else []),
+        *words.not_told(cells, JCT),
+    ]
+
+
+def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:
     middles = [(_quantile(cell, 0.5), cell) for cell in cells]
     told = [f"{value:g} for {words.in_cell(cell)}" for value, cell in middles]
     if len(told) > words.MOST_NAMED:
         (least, few), *_, (most, many) = sorted(middles, key=lambda one: one[0])
         told = [f"{least:g} for {words.in_cell(few)} to {most:g} for {words.in_cell(many)}"]
     worst = max(cells, key=lambda cell: int(_known(cell).index.max()))
+    on = f"On {network}, half" if network else "Half"
+    latest = f"It missed {_known(worst).index.max()} others; 95 % of this arm's updates missed at most"
+    which = "The most stale update" + (f" on {network}" if network else "")
     return [
-        f"Half of the updates missed at most {words.listed(told)}.",
-        f"The most stale update is one of {words.in_cell(worst)}: it missed {_known(worst).index.max()} others; "
-        f"95 % of this arm's updates missed at most {_quantile(worst, 0.95):g}.",
+        f"{on} of the updates missed at most {words.listed(told)}.",
+        f"{which} is one of {words.in_cell(worst)}. {latest} {_quantile(worst, 0.95):g}.",
     ]
 
 

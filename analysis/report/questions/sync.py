@@ -10,7 +10,7 @@ import pandas as pd
 
 from testbed.analysis.repeats import GST
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, notes
 from testbed.analysis.report.question import Key, Panel, Question, column
 from testbed.analysis.verdicts import GST_P95
 from testbed.base.listing import shortened
@@ -65,7 +65,7 @@ def against_theory(study: Study) -> Question | None:
         "How close is synchronisation to the limit of the links?",
         frame,
         tuple(panels),
-        (*_seen(cells), *_below_theory(cells)),
+        (*_seen(cells), *_below_theory(believed(cells, GST)[0])),
         f"{DEFINED}{about_updates(cells)} {how}{left_out}{_about_excused(cells)}",
         (*plot.legend(study.run, study.along), *theory),
     )
@@ -216,20 +216,48 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 
 
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
-    """How near the medians are to their bounds, and which cell spreads most."""
+    """How near the medians are to their bounds, and which cell spreads most; of each network by itself."""
+    told, _ = believed(cells, GST)
+    networks = by_network(told)
+    sentences = [one for network, of in [*networks.items()][: words.MOST_NAMED] for one in _seen_on(network, of)]
+    more = len(networks) - words.MOST_NAMED
+    return [
+        *sentences,
+        *([f"{more} more networks are in the table of all arms."] if more > 0 else []),
+        *words.not_told(cells, GST),
+    ]
+
+
+def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:
     near = [(found, cell) for cell in cells if (found := cell.middle("gst_ratio")) is not None]
     wide = [(spread, cell) for cell in cells if (spread := _p95_over_median(cell)) is not None]
+    on = f"On {network}, " if network else ""
     sentences = []
     if near:
         low, high = min(near, key=lambda row: row[0]), max(near, key=lambda row: row[0])
         span = words.span(value for value, _ in near)
         farthest = high[1] if high[0] * low[0] >= 1 else low[1]
         far = f"; {words.in_cell(farthest)} is farthest from it" if " to " in span else ""
-        sentences.append(f"The median GST is {span} its lower bound{far}.")
-    if wide:
+        of = "" if len(near) == len(cells) else f" (known of {len(near)} of {len(cells)})"
+        sentences.append(f"{on or 'The '}{'the ' if on else ''}median GST is {span} its lower bound{of}{far}.")
+    if len(wide) == 1 < len(cells):
+        spread, cell = wide[0]
+        which = f"{on}only one of {len(cells)} 95th percentiles is VALID"
+        sentences.append(f"{_capital(which)}: that of {words.in_cell(cell)} is {words.ratio(spread)} its median.")
+    elif len(wide) == 1:
+        ((spread, cell),) = wide
+        which = f"{on}the 95th percentile of {words.in_cell(cell)}"
+        sentences.append(f"{_capital(which)} is {words.ratio(spread)} its median.")
+    elif wide:
         spread, cell = max(wide, key=lambda row: row[0])
-        sentences.append(f"{words.in_cell(cell)} varies most: its 95th percentile is {words.ratio(spread)} its median.")
+        of = on if len(wide) == len(cells) else f"{on}of the {len(wide)} whose 95th percentile is VALID, "
+        name, told = words.in_cell(cell), f"its 95th percentile is {words.ratio(spread)} its median"
+        sentences.append(f"{_capital(of)}{name} varies most: {told}.")
     return sentences
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _below_theory(cells: Sequence[MeasuredCell]) -> list[str]:

@@ -10,9 +10,11 @@ import pandas as pd
 from testbed.analysis import metrics
 from testbed.analysis.recorded import Trial
 from testbed.analysis.repeats import ITERATIONS as ITERATION_TIMES
-from testbed.analysis.report import plot, words
+from testbed.analysis.repeats import WAITING
+from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study, notes
 from testbed.analysis.report.question import Key, Panel, Question, column, rounded
+from testbed.base.listing import counted
 
 MOST_PANELS = 12
 MOST_WORKERS = 32
@@ -45,12 +47,13 @@ GANTT_DEFINED = (
 
 def iterations(study: Study) -> Question | None:
     """Iterations over the time of each cell to which something was done."""
-    shown = [(cell, cell.typical) for cell in study.cells if cell.typical and _happened(cell.typical)]
-    shown = [(cell, trial) for cell, trial in shown if trial.samples is not None]
-    if not shown:
+    known_of = [(cell, cell.typical) for cell in study.cells if cell.typical and _happened(cell.typical)]
+    every = [(cell, trial) for cell, trial in known_of if trial.samples is not None]
+    if not every:
         return None
+    shown = room.chosen(every, _label, MOST_PANELS)
     tables, panels, start = [], [], 0
-    for i, (cell, trial) in enumerate(shown[:MOST_PANELS]):
+    for i, (cell, trial) in enumerate(shown):
         table, events = _course(trial), _events_table(trial)
         rows = [start, start + len(table), start + len(table) + len(events)]
         start = rows[2]
@@ -64,19 +67,23 @@ def iterations(study: Study) -> Question | None:
         panels.append(Panel(f"events-{i}", words.name(trial), figure))
     frame = pd.concat(tables, ignore_index=True)
     first = [name for name in frame if name not in _COURSE]
-    more = f" Drawn are the first {MOST_PANELS} of {len(shown)}." if len(shown) > MOST_PANELS else ""
+    more = f" Drawn are {len(shown)} of {len(every)}." if len(every) > len(shown) else ""
     lines = (Key("iteration, in its arm's colour", "", ""), Key("its GST", "", "4 3"), Key("perturbation", EVENT))
-    told = [_effects(cell, trial) for cell, trial in shown[:MOST_PANELS]] if len(shown) > 1 else []
+    told = [_effects(cell, trial) for cell, trial in room.chosen(every, _label)] if len(every) > 1 else []
     return Question(
         "events",
         "What did the perturbations do?",
         frame[[*first, *_COURSE]],
         tuple(panels),
-        () if told else (_effect(*shown[0]),),
-        EVENTS_DEFINED + notes([cell for cell, _ in shown], "timeline") + more,
+        room.rest(every, _label, where="the trials' JSON") if told else (_effect(*shown[0]),),
+        EVENTS_DEFINED + notes([cell for cell, _ in every], "timeline") + more,
         (*plot.legend(study.run, None), *lines),
         tuple(told),
     )
+
+
+def _label(one: tuple[MeasuredCell, Trial]) -> str:
+    return one[0].label
 
 
 _COURSE = ("iteration", "time_s", "iteration_s", "gst_s", "event")
@@ -159,9 +166,8 @@ def _effect(cell: MeasuredCell, trial: Trial) -> str:
     table, first = _course(trial), _happened(trial)[0][0]
     before, after = (table.loc[chosen, "iteration_s"] for chosen in (table["time_s"] < first, table["time_s"] >= first))
     count = len(_happened(trial))
-    events = (
-        f"{words.in_cell(cell)}: {count} {'event' if count == 1 else 'events'}, the first at {words.seconds(first)}."
-    )
+    name = words.row_name(cell, ITERATION_TIMES)
+    events = f"{name}: {counted(count, 'event')}, the first at {words.seconds(first)}."
     if before.empty or after.empty:
         return f"{events} The median iteration took {words.seconds(float(table['iteration_s'].median()))}."
     slowest = int(table["iteration"].to_numpy()[table["time_s"] >= first][int(after.to_numpy().argmax())])
@@ -180,7 +186,7 @@ def _effects(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
     slowest = {} if after.empty else after.to_dict("records")[int(after["iteration_s"].to_numpy().argmax())]
     longest = f"{words.seconds(slowest['iteration_s'])} (iteration {slowest['iteration']})" if slowest else ""
     return {
-        "Trial": words.in_cell(cell),
+        "Trial": words.row_name(cell, ITERATION_TIMES),
         "Events": f"{len(happened)}, the first at {words.seconds(happened[0][0])}",
         "Median iteration before": words.UNKNOWN if before.empty else words.seconds(float(before.median())),
         "Median from then on": words.UNKNOWN if after.empty else words.seconds(float(after["iteration_s"].median())),
@@ -189,9 +195,12 @@ def _effects(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
 
 
 def gantt(study: Study) -> Question | None:
-    """What each worker did in a few iterations, of each arm at the first setting."""
-    shown = [(cell, cell.typical) for cell in (study.settings[0] if study.settings else ()) if cell.typical]
-    shown = [(cell, trial) for cell, trial in shown if trial.samples is not None]
+    """What each worker did in a few iterations, of each arm at its first setting."""
+    first: dict[str, tuple[MeasuredCell, Trial]] = {}
+    for cell in study.cells:
+        if cell.typical and cell.typical.samples is not None:
+            first.setdefault(cell.label, (cell, cell.typical))
+    shown = list(first.values())
     if not shown:
         return None
     tables, panels, start = [], [], 0
@@ -203,16 +212,15 @@ def gantt(study: Study) -> Question | None:
         panels.append(Panel(f"gantt-{i}", caption, _gantt_figure(study, trial, table, start)))
         start += len(table)
     more = f" Drawn are the first {MOST_PANELS} of {len(shown)} arms." if len(shown) > MOST_PANELS else ""
-    where = words.setting(shown[0][0])
     labels = dict.fromkeys(cell.label for cell, _ in shown[:MOST_PANELS])
-    here = f" Drawn at {where}." if len(study.settings) > 1 else ""
+    here = " Each arm is drawn at the first setting at which it has a trial." if len(study.settings) > 1 else ""
     marks = (Key("perturbation", EVENT),) if any(_happened(trial) for _, trial in shown) else ()
     return Question(
         "gantt",
         "What did each worker do at which time?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
-        (_shares(shown),),
+        (_shares(study, shown),),
         f"{GANTT_DEFINED}{notes([cell for cell, _ in shown], 'workers')}{here}{more}",
         (
             *(Key(name, shade) for name, _, _, shade in PHASES if shade),
@@ -317,13 +325,17 @@ def _happenings(events: Sequence[tuple[float, str]], y: float) -> plot.Trace:
     }
 
 
-def _shares(shown: Sequence[tuple[MeasuredCell, Trial]]) -> str:
+def _shares(study: Study, shown: Sequence[tuple[MeasuredCell, Trial]]) -> str:
     """How much of a worker's time is waiting for others' gradients, over the whole trial."""
     shares = []
     for cell, trial in shown:
         samples, waited = trial.samples, trial.waits_s
         assert samples is not None
         assert waited is not None
-        counted = samples[samples["iteration"] >= trial.warmup]
-        shares.append((float(waited.sum().sum() / (counted["end_s"] - counted["start_s"]).sum()), cell))
-    return f"Share of workers' time spent waiting for others' gradients: {words.each(shares, '{:.1%}'.format)}."
+        judged = samples[samples["iteration"] >= trial.warmup]
+        shares.append((float(waited.sum().sum() / (judged["end_s"] - judged["start_s"]).sum()), cell))
+    is_alike = len({cell.setting for cell, _ in shown}) == 1
+    at = f" at {words.setting(shown[0][0])}" if is_alike else " at the first setting of each arm"
+    where = at if len(study.settings) > 1 else ""
+    told = words.each(shares, "{:.1%}".format, WAITING)
+    return f"Share of workers' time spent waiting for others' gradients{where}: {told}."

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import pandas as pd
 
 from testbed.analysis import metrics
 from testbed.analysis.recorded import Trial
-from testbed.analysis.report import plot, words
+from testbed.analysis.repeats import JCT
+from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.networks import names
 from testbed.analysis.report.question import Key, Panel, Question, column, rounded
@@ -30,7 +30,7 @@ DEFINED = (
     "was later than planned is told as a share of the time that was planned for it; a negative share is earlier. An "
     "update or a sum is overtaking if it was there before another that was to be at the same node earlier. Of each arm"
     f" at each setting, the trial in the middle by JCT is considered. Drawn are {MOST_BARS} transfers after the warm-up"
-    f" of the first {MOST_PANELS} of these trials; numbers are of whole trials. Predicted is what the same scheduler "
+    f" of at most {MOST_PANELS} of these trials; numbers are of whole trials. Predicted is what the same scheduler "
     "comes to, by discrete events, if computing and transfers take as long as planned and nothing else takes time. It "
     "is not told of trials whose links were disturbed, of trials with more than 4,000 updates, nor if computing takes "
     "an unknown time."
@@ -48,11 +48,12 @@ class _Shown:
 
 def as_planned(study: Study) -> Question | None:
     """Plan and reality of a few transfers of a few trials, and numbers of more."""
-    told = list(islice(_having(study), words.MOST_ROWS))
+    told = list(_having(study))
     if not told:
         return None
+    drawn_of = room.chosen(told, _label, MOST_PANELS)
     tables, panels, start = [], [], 0
-    for i, one in enumerate(told[:MOST_PANELS]):
+    for i, one in enumerate(drawn_of):
         table = _window(one)
         known: dict[str, Any] = {"arm": one.cell.label, **one.cell.point, "repeat": one.trial.repeat + 1}
         tables.append(table.assign(**known)[[*known, *table]])
@@ -65,10 +66,10 @@ def as_planned(study: Study) -> Question | None:
         "Did transfers go as planned?",
         drawn,
         tuple(panels),
-        (),
+        room.rest(told, _label, where="the folder transfers/"),
         DEFINED,
-        _legend(study, told[:MOST_PANELS], drawn),
-        tuple(map(_row, told)),
+        _legend(study, drawn_of, drawn),
+        tuple(map(_row, room.chosen(told, _label))),
     )
 
 
@@ -78,6 +79,10 @@ def _having(study: Study) -> Iterator[_Shown]:
         table = None if trial is None else trial.transfers
         if trial is not None and table is not None and len(table):
             yield _Shown(cell, trial, table)
+
+
+def _label(one: _Shown) -> str:
+    return one.cell.label
 
 
 def _window(one: _Shown) -> pd.DataFrame:
@@ -175,7 +180,7 @@ def _row(one: _Shown) -> Mapping[str, str]:
     known = one.trial.metrics
     plan = _beside(known.scheduler_median_s, known.scheduler_p99_s)
     return {
-        "Trial": words.name(one.trial),
+        "Trial": words.marked(words.name(one.trial), one.cell, JCT),
         "Transfers": f"{len(one.table):,}",
         **(dict.fromkeys(kept, words.UNKNOWN) if late.empty else kept),
         "Overtaking": f"{overtaken(one.table):,}",

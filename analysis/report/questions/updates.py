@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from testbed.analysis.recorded import Trial
 from testbed.analysis.repeats import JCT
-from testbed.analysis.report import plot, words
+from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
 from testbed.analysis.report.networks import course, numbered
 from testbed.analysis.report.question import Key, Panel, Question, column, rounded
@@ -41,18 +41,23 @@ def fates(study: Study) -> Question | None:
         return None
     shown = groups[:MOST_PANELS]
     cells = [cell for group in shown for cell in group.cells]
-    named = _fates(cells)
+    every = [cell for group in groups for cell in group.cells]
+    named = _fates(every)
     more = f" Drawn are the first {len(shown)} of {len(groups)} settings." if len(groups) > len(shown) else ""
     return Question(
         "fates",
         "What became of the updates?",
-        pd.DataFrame(plot.identity(cell, study.along, JCT) | _columns(cell, named) for cell in cells),
+        pd.DataFrame(plot.identity(cell, study.along, JCT) | _columns(cell, named) for cell in every),
         plot.panels("fates", shown, lambda group, first: _bars(group, first, named)),
-        (),
+        room.rest(every, _label),
         f"{DEFINED}{notes(cells, 'fates')}{more}",
         tuple(Key(name, shade) for name, shade in named.items()),
-        tuple(_row(cell, named) for cell in cells[: words.MOST_ROWS]),
+        tuple(_row(cell, named) for cell in room.chosen(every, _label)),
     )
+
+
+def _label(cell: MeasuredCell) -> str:
+    return cell.label
 
 
 def _told(cell: MeasuredCell) -> list[pd.Series[Any]]:
@@ -113,7 +118,7 @@ def _row(cell: MeasuredCell, named: Mapping[str, str]) -> dict[str, str]:
         name.capitalize(): f"{counts[name]:,} ({counts[name] / total:.1%})" if counts.get(name) else "none"
         for name in named
     }
-    return {"Arm": words.in_cell(cell), "Updates": f"{total:,}", **told}
+    return {"Arm": words.row_name(cell, JCT), "Updates": f"{total:,}", **told}
 
 
 def by_rate(study: Study) -> Question | None:
@@ -121,8 +126,8 @@ def by_rate(study: Study) -> Question | None:
     found = [(cell, table) for cell in study.cells if (table := _by_rate(cell)) is not None]
     if not found:
         return None
-    shown = found[:MOST_PANELS]
-    cells = [cell for cell, _ in shown]
+    shown = room.chosen(found, _first_label, MOST_PANELS)
+    cells = [cell for cell, _ in found]
     named = _fates(cells)
     frames, panels, start = [], [], 0
     for i, (cell, table) in enumerate(shown):
@@ -130,15 +135,17 @@ def by_rate(study: Study) -> Question | None:
         frames.append(table.assign(**known)[[*known, *table]])
         panels.append(Panel(f"update-rates-{i}", words.in_cell(cell), _rates_figure(table, start, named)))
         start += len(table)
-    more = f" Drawn are the first {len(shown)} of {len(found)} cells." if len(found) > len(shown) else ""
+    more = f" Drawn are {len(shown)} of {len(found)} arms at settings." if len(found) > len(shown) else ""
+    is_short = len(found) <= words.MOST_NAMED
     return Question(
         "update-rates",
         "From links of which rate did the updates come?",
         pd.concat(frames, ignore_index=True),
         tuple(panels),
-        tuple(_slowest(cell, table) for cell, table in shown[: words.MOST_NAMED]),
+        tuple(_slowest(*one) for one in found) if is_short else room.rest(found, _first_label, where="results.csv"),
         f"{RATES_DEFINED}{notes(cells, 'fates')}{more}",
         tuple(Key(name, shade) for name, shade in named.items()),
+        () if is_short else tuple(_slowest_row(*one, named) for one in room.chosen(found, _first_label)),
     )
 
 
@@ -225,6 +232,22 @@ def _slowest(cell: MeasuredCell, table: pd.DataFrame) -> str:
     total, every = int(slowest["updates"].sum()), int(table["updates"].sum())
     each = (f"{count:,} {fate}" for count, fate in zip(slowest["updates"], slowest["fate"], strict=True))
     return (
-        f"{words.in_cell(cell)}: {total:,} of {every:,} updates came from the slowest links "
+        f"{words.row_name(cell, JCT)}: {total:,} of {every:,} updates came from the slowest links "
         f"({words.unbroken(str(table['rate'][0]))}): {words.listed(each)}."
     )
+
+
+def _slowest_row(cell: MeasuredCell, table: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str]:
+    """The same as a row."""
+    slowest = table[table["rate"] == table["rate"][0]]
+    by_fate = dict(zip(slowest["fate"], slowest["updates"], strict=True))
+    return {
+        "Arm": words.row_name(cell, JCT),
+        "Slowest links": words.unbroken(str(table["rate"][0])),
+        "Updates from them": f"{int(slowest['updates'].sum()):,} of {int(table['updates'].sum()):,}",
+        **{name.capitalize(): f"{by_fate.get(name, 0):,}" for name in named},
+    }
+
+
+def _first_label(one: tuple[MeasuredCell, pd.DataFrame]) -> str:
+    return one[0].label

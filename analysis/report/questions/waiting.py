@@ -9,7 +9,7 @@ import pandas as pd
 
 from testbed.analysis.repeats import WAITING
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, notes
 from testbed.analysis.report.question import Key, Question
 
 DEFINED = (
@@ -88,12 +88,28 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
 
 
 def _seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:
-    most = max(range(len(rows)), key=lambda i: rows[i]["wait_s"])
-    found = rows[most]
+    """In which cell of each network workers waited longest."""
+    row_of = {cell.place: row for cell, row in zip(cells, rows, strict=True)}
+    told, _ = believed(cells, WAITING)
+    networks = by_network(told)
+    sentences = [_longest(network, [(cell, row_of[cell.place]) for cell in of]) for network, of in networks.items()]
+    more = len(networks) - words.MOST_NAMED
+    return [
+        *sentences[: words.MOST_NAMED],
+        *([f"{more} more networks are in the CSV."] if more > 0 else []),
+        *words.not_told(cells, WAITING),
+    ]
+
+
+def _longest(network: str, waited: Sequence[tuple[MeasuredCell, dict[str, Any]]]) -> str:
+    cell, most = max(waited, key=lambda one: one[1]["wait_s"])
     where = (
-        f", where {found['slowest_most_often']} was the slowest in {found['slowest_in_share']:.0%} of the iterations"
-        if found["slowest_most_often"]
+        f", where {most['slowest_most_often']} was the slowest in {most['slowest_in_share']:.0%} of the iterations"
+        if most["slowest_most_often"]
         else ""
     )
-    waited = words.seconds(found["wait_s"])
-    return [f"Workers waited longest in {words.in_cell(cells[most])}: {waited} on average{where}."]
+    on = f"On {network}, workers" if network else "Workers"
+    took, name = f"{words.seconds(most['wait_s'])} on average", words.in_cell(cell)
+    if len(waited) == 1:
+        return f"{on} waited {took} in {name}{where}."
+    return f"{on} waited longest in {name}: {took}{where}."

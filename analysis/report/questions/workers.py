@@ -37,7 +37,7 @@ def against_workers(study: Study) -> Question | None:
     frame = pd.DataFrame(rows)
     figure = plot.lines_figure(traces, "workers (N)", "GST (s)")
     figure["layout"]["xaxis"] |= plot.ticks(map(float, frame["workers"]))
-    told = [(name, members, grown) for name, members in series.items() if (grown := _grown(members))]
+    told = [(name, members, _grown(members)) for name, members in series.items()]
     keys = tuple(Key(name, *_look(i)) for i, name in enumerate(series))
     return Question(
         "gst-workers",
@@ -142,16 +142,24 @@ def _theory(members: Sequence[MeasuredCell]) -> str:
     return words.ratio(most / least) if least and most else ""
 
 
-def _growth(name: str, members: Sequence[MeasuredCell], grown: float) -> str:
-    theory = f"; by theory {_theory(members)}" if _theory(members) else ""
+def _growth(name: str, members: Sequence[MeasuredCell], grown: float | None) -> str:
     few, many = members[0].world, members[-1].world
-    return f"{name}: GST with {many} workers is {words.ratio(grown)} that with {few}{theory}."
+    if grown is None:
+        return f"{name}: GST with {many} workers cannot be compared with that with {few}{_doubt(members)}."
+    theory = f"; by theory {_theory(members)}" if _theory(members) else ""
+    return f"{name}: GST with {many} workers is {words.ratio(grown)} that with {few}{theory}{_doubt(members)}."
 
 
-def _growth_row(name: str, members: Sequence[MeasuredCell], grown: float) -> dict[str, str]:
+def _doubt(members: Sequence[MeasuredCell]) -> str:
+    """Which of the two ends are not VALID."""
+    doubts = [f"{cell.doubt_in(GST)} with {cell.world}" for cell in (members[0], members[-1]) if cell.doubt_in(GST)]
+    return f" ({' and '.join(doubts)})" if doubts else ""
+
+
+def _growth_row(name: str, members: Sequence[MeasuredCell], grown: float | None) -> dict[str, str]:
     return {
         "Scheme": name,
         "Workers": f"{members[0].world} to {members[-1].world}",
-        "GST grows": words.ratio(grown),
+        "GST grows": (words.UNKNOWN if grown is None else words.ratio(grown)) + _doubt(members),
         "By theory": _theory(members) or words.UNKNOWN,
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.analysis.recorded import Loss, Run
-from testbed.analysis.report import page
+from testbed.analysis.report import page, room
 from testbed.analysis.report.cells import study
 from testbed.analysis.report.questions import recovery
 
@@ -61,8 +61,9 @@ def test_a_loss_that_nobody_noticed_has_no_bar_and_no_sentence(run: Run) -> None
 
 
 def test_many_losses_are_cut_and_told_of(run: Run) -> None:
-    many = [replace(SERVER, node=f"h{i}") for i in range(recovery.MOST_ROWS + 1)]
+    many = [replace(SERVER, node=f"h{i}") for i in range(room.MOST_ROWS + 1)]
     question = answer(hit(run, *many), "recovery")
-    assert len(question.told) == recovery.MOST_ROWS
-    assert len(question.frame) == recovery.MOST_ROWS + 1
-    assert f"Drawn are the first {recovery.MOST_ROWS} of {recovery.MOST_ROWS + 1} losses." in question.defined
+    assert len(question.told) == room.MOST_ROWS
+    assert len(question.frame) == room.MOST_ROWS + 1
+    assert f"Drawn are {room.MOST_ROWS} of {room.MOST_ROWS + 1} losses." in question.defined
+    assert question.seen[0] == "The table has 24 of 25 rows, at least one of each arm. All are in the CSV."

@@ -44,7 +44,8 @@ def test_bytes_are_drawn_over_the_bound_with_all_arms(run: Run) -> None:
         assert row["replica_bytes"] == {30.0: 56 * 2**20, 600.0: 10 * 2**20}[row["bound"]]
     text = question.seen[0].replace("\N{NO-BREAK SPACE}", " ")
     assert text.endswith(
-        "got 10 MiB with a bound of 600 updates, and 56 MiB with a bound of 30 updates: 5.6 times as many."
+        "got from 10 MiB with a bound of 600 updates (PS on fat-tree at batch 16) to 56 MiB with a bound of 30 updates "
+        "(Ring on fat-tree at batch 16): 5.6 times as many."
     )
     assert "How many bytes did the replica get?" in page.render(bounded(run, *UPDATES))
 

@@ -66,7 +66,7 @@ def test_a_curve_of_each_arm_with_updates(stale: Run) -> None:
     assert trace["rows"] == [9, 18]
     assert question.seen == (
         "Half of the updates missed at most 4 for BML on BCube at batch 16 and 4 for BML on BCube at batch 64.",
-        "The most stale update is one of BML on BCube at batch 16: it missed 8 others; 95 % of this arm's updates "
+        "The most stale update is one of BML on BCube at batch 16. It missed 8 others; 95 % of this arm's updates "
         "missed at most 8.",
     )
     assert question.defined.endswith("Each worker's updates during the warm-up (1) are left out.")

@@ -9,17 +9,31 @@ import pytest
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.questions import answered, sync
 
-from ..helpers import answer, only, with_metrics
+from ..helpers import answer, judged, only, with_metrics
 
 
 def test_gst_tells_the_span_and_the_widest(run: Run) -> None:
-    run = only(run, "ps-b16", "bml-b16")
+    run = only(run, "ps-b16", "ring-b16", "bml-b16")
     run = with_metrics(run, "ps-b16", gst_ratio=1.01, gst_median_s=0.2, gst_p95_s=0.21)
-    run = with_metrics(run, "bml-b16", gst_ratio=1.04, gst_median_s=0.1, gst_p95_s=0.15)
+    run = with_metrics(run, "ring-b16", gst_ratio=1.04, gst_median_s=0.1, gst_p95_s=0.15)
+    run = with_metrics(run, "bml-b16", gst_ratio=1.07, gst_median_s=0.1, gst_p95_s=0.2)
+    on_star, on_bcube = "On star(hosts=9) with 9 workers, ", "On bcube(n=3,k=2) with 9 workers, "
     assert answer(run, "gst").seen == (
-        "The median GST is 1.01× to 1.04× its lower bound; BML on BCube at batch 16 is farthest from it.",
-        "BML on BCube at batch 16 varies most: its 95th percentile is 1.50× its median.",
+        f"{on_star}the median GST is 1.01× to 1.04× its lower bound; Ring on fat-tree at batch 16 is farthest from it.",
+        f"{on_star}Ring on fat-tree at batch 16 varies most: its 95th percentile is 1.50× its median.",
+        f"{on_bcube}the median GST is 1.07× its lower bound.",
+        f"{on_bcube}the 95th percentile of BML on BCube at batch 16 is 2.00× its median.",
     )
+
+
+def test_what_is_not_valid_is_neither_farthest_nor_widest(run: Run) -> None:
+    run = with_metrics(only(run, "ps-b16", "ring-b16"), "ring-b16", gst_ratio=9.0)
+    doubtful = replace(run, trials=(run.trials[0], judged(run.trials[1], "INVALID")))
+    seen = answer(doubtful, "gst").seen
+    assert "farthest" not in " ".join(seen)
+    assert seen[-1] == "Not counted here, because not VALID in GST: Ring on fat-tree at batch 16."
+    none = replace(run, trials=tuple(judged(trial, "INVALID") for trial in run.trials))
+    assert answer(none, "gst").seen[-1] == "None of this is VALID in GST."
 
 
 def test_gst_below_theory_gets_a_word(run: Run) -> None:

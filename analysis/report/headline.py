@@ -1,0 +1,386 @@
+"""The sentences at the head of a report: what arms took beside the first, and of which trials that is said.
+
+Arms are ranked only on the network of the first arm, with as many workers. What arms took on another network is said as
+such, and ranks nobody. ``docs/decisions/ranked-on-one-network.md`` says why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+from statistics import median
+from typing import TypeAlias
+
+from testbed.analysis import ratios
+from testbed.analysis.recorded import Place, Run
+from testbed.analysis.report import words
+from testbed.analysis.report.cells import (
+    MeasuredCell,
+    believed,
+    cells,
+    did_alike,
+    faster_by,
+    names_of_networks,
+    over,
+)
+from testbed.analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
+from testbed.base.listing import shortened
+
+SAME_AS_FIRST = 0.995
+"""From this ratio on an arm is not called faster than the first: it would be written as 1.00×, or more."""
+TIMES = {ratios.GST: "synchronisation time", ratios.JCT: "job completion time"}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A cell, and the first arm's that its ratios are relative to; both have a finished trial."""
+
+    first: MeasuredCell
+    cell: MeasuredCell
+
+    def over(self, number: str) -> float | None:
+        found = over(self.first, self.cell, number)
+        return None if found is None else found.value
+
+    def is_valid(self, number: str) -> bool:
+        return self.first.valid_in(number) and self.cell.valid_in(number)
+
+    @property
+    def is_on_one_network(self) -> bool:
+        return self.first.network == self.cell.network
+
+    @property
+    def is_by_samples(self) -> bool:
+        """Whether the two had other numbers of workers, so that only samples per second can be compared."""
+        return faster_by(self.first, self.cell) == ratios.THROUGHPUT
+
+
+Pairs: TypeAlias = Sequence[Pair]
+
+
+def pairs(run: Run) -> Pairs:
+    """Every cell that has another one to be compared with."""
+    finished = {cell.place: cell for cell in cells(run) if cell.finished}
+    both = [(_place_of_first(run, cell, finished), cell) for cell in finished.values()]
+    return [Pair(finished[place], cell) for place, cell in both if place and place != cell.place]
+
+
+def _place_of_first(run: Run, cell: MeasuredCell, finished: Iterable[Place]) -> Place | None:
+    place = run.reference_of(*cell.place)
+    return place if place in finished else None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the headline of a run is from.
+
+    Attributes:
+        number: what arms are compared by: GST, of commands JCT, and samples per second where only numbers of workers
+            that differ are left.
+        ranked: pairs on one network with as many workers.
+        apart: pairs whose ratio is said, but which are not ranked: on another network, or with other workers.
+        alone: without any pair, the cells of the arm that is told by itself.
+    """
+
+    run: Run
+    number: str
+    ranked: tuple[Pair, ...] = ()
+    apart: tuple[Pair, ...] = ()
+    alone: tuple[MeasuredCell, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        return (*self.ranked, *self.apart)
+
+    @cached_property
+    def used(self) -> tuple[MeasuredCell, ...]:
+        """The cells that it speaks of, those of the first arm among them."""
+        both = [cell for pair in self.pairs for cell in (pair.first, pair.cell)]
+        return tuple({cell.place: cell for cell in (*both, *self.alone)}.values())
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether any of it is VALID: of what is compared, both sides."""
+        told = [pair.is_valid(self.number) for pair in self.pairs]
+        return any(told or [cell.valid_in(self.number) for cell in self.alone])
+
+
+def found(run: Run) -> Finding:
+    """The cells that the headline is from: the VALID ones, or all where none are."""
+    every = pairs(run)
+    for number in (ratios.GST, ratios.JCT, ratios.THROUGHPUT):
+        by_samples = number == ratios.THROUGHPUT
+        known = [pair for pair in every if pair.is_by_samples == by_samples and pair.over(number) is not None]
+        known = [pair for pair in known if pair.is_valid(number)] or known
+        if known:
+            is_ranked = [not by_samples and pair.is_on_one_network for pair in known]
+            ranked, apart = (tuple(compress(known, mask)) for mask in (is_ranked, [not one for one in is_ranked]))
+            return Finding(run, number, ranked, apart)
+    return _alone(run)
+
+
+def finding(run: Run) -> str:
+    """The run in short (:func:`lead`), and what that leaves out."""
+    return " ".join(filter(None, [lead(run), left_out(run)]))
+
+
+def lead(run: Run) -> str:
+    """The arm of the first arm's network that synchronised fastest, beside the first; then what the arms of other
+    networks took beside it, each by itself. Where arms have other numbers of workers, the samples per second of each.
+    Of jobs that shared a network, each beside the job of its name. Where no two can be compared, one arm by itself."""
+    if not run.finished:
+        return "No trial finished, so there is nothing to compare."
+    told = found(run)
+    if told.number == ratios.THROUGHPUT:
+        return _samples(told)
+    return " ".join(filter(None, [_fastest(told), _elsewhere(told)])) or _by_itself(told)
+
+
+def left_out(run: Run) -> str:
+    """The sentence that names the arms and settings that the finding leaves out, and why; empty where there are
+    none."""
+    if not run.finished:
+        return ""
+    told = found(run)
+    every = {cell.place: cell for cell in cells(run)}
+    used = {cell.place for cell in told.used}
+    left: dict[str, Counter[str]] = {}
+    for cell in every.values():
+        place = run.reference_of(*cell.place)
+        has_own = place is not None and place != cell.place
+        if cell.place in used or not (has_own or told.alone):
+            continue
+        first = every.get(place) if place is not None else None
+        why = cause(first, cell, told.number) if has_own else _cause_alone(cell, told.number)
+        left.setdefault(why, Counter())[cell.label] += 1
+    settings = _settings(run, with_first=bool(told.alone))
+    said = []
+    for why, counts in left.items():
+        labels = [f"{label}{_share(count, settings[label])}" for label, count in counts.items()]
+        said.append(f"{shortened(labels, words.MOST_NAMED, rest='more arms')} ({why})")
+    return f"Left out: {'; '.join(said)}." if said else ""
+
+
+def _settings(run: Run, *, with_first: bool = False) -> Counter[str]:
+    """At how many settings each arm has trials; of the first arm none, unless it is asked for."""
+    places = [cell.place for cell in cells(run)]
+    firsts = {place for place in places if run.reference_of(*place) in (place, None)}
+    return Counter(label for label, setting in places if with_first or (label, setting) not in firsts)
+
+
+def _share(count: int, settings: int) -> str:
+    return f" at {count} of {settings} settings" if settings > 1 else ""
+
+
+def cause(first: MeasuredCell | None, cell: MeasuredCell, number: str) -> str:
+    """Why nothing is said of a number of a cell beside ``first``, the cell that its ratios are relative to."""
+    if not cell.finished:
+        return "failed"
+    if first is None or not first.finished:
+        return f"{first.label} failed" if first else "nothing to compare with"
+    if (faster_by(first, cell) == ratios.THROUGHPUT) != (number == ratios.THROUGHPUT):
+        return "another number of workers"
+    if not did_alike(first, cell):
+        return "other work"
+    doubtful = next((one for one in (cell, first) if not one.valid_in(number)), None)
+    if doubtful is None:
+        return "no pair of trials"
+    whose = "" if doubtful is cell else f"{doubtful.label} "
+    return f"{whose}{doubtful.doubt_in(number)} in {CALLED[number]}"
+
+
+def _cause_alone(cell: MeasuredCell, number: str) -> str:
+    """The same of a cell that nothing is beside."""
+    if not cell.finished:
+        return "failed"
+    return "nothing to compare with" if cell.valid_in(number) else f"{cell.doubt_in(number)} in {CALLED[number]}"
+
+
+def _fastest(told: Finding) -> str:
+    """The arm that took least on the first arm's network; empty where there are none."""
+    if not told.ranked:
+        return ""
+    by_label = _by_label(told.ranked)
+    took = {label: [_ratio(pair, told.number) for pair in of] for label, of in by_label.items()}
+    label = min(took, key=lambda name: median(took[name]))
+    if median(took[label]) < SAME_AS_FIRST:
+        return f"{_took(told, by_label[label])}."
+    first = _first_of(told.run, by_label[label])
+    span, at = words.span(took[label]), _at(told, by_label[label])
+    did = "synchronised faster" if told.number == ratios.GST else "finished faster"
+    if told.run.has_jobs:
+        return f"No job {did} than in the first arm; {label} took {span} the time of {first}{at}."
+    is_whole = len(told.ranked) == sum(_settings(told.run).values())
+    whose = "No arm" if is_whole else "None of the arms that are compared here"
+    if not is_whole and told.apart:
+        whose = "On its network, none of the arms that are compared"
+    return f"{whose} {did} than {first}; {label} came closest with {span} its time{at}."
+
+
+def _elsewhere(told: Finding) -> str:
+    """What each arm of another network took, which ranks nobody; empty where there are none."""
+    if not told.apart:
+        return ""
+    by_label = _by_label(told.apart)
+    took = [_took(told, of) for of in by_label.values()]
+    networks = {pair.cell.network[:2] for pair in told.apart} - {pair.first.network[:2] for pair in told.apart}
+    where = "On another network" if len(networks) == 1 else "On other networks"
+    if not networks:
+        where = "With another number of workers"
+    return f"{where}, {shortened(took, words.MOST_NAMED, '; ', 'more arms')}."
+
+
+def _took(told: Finding, of: Pairs) -> str:
+    """``BML took 0.50× the synchronisation time of PS, and 0.85× its job completion time``."""
+    label, first = of[0].cell.label, _first_of(told.run, of)
+    span = words.span(_ratio(pair, told.number) for pair in of)
+    took = f"{label} took {span} the {TIMES[told.number]} of {first}{_at(told, of)}"
+    if told.number == ratios.JCT:
+        return took
+    jct = [_ratio(pair, ratios.JCT) for pair in of if _has_jct_too(pair)]
+    if not jct:
+        return f"{took} (their job completion times cannot be compared)"
+    at = f" at {len(jct)} of these {len(of)} settings" if len(jct) < len(of) else ""
+    return f"{took}, and {words.span(jct)} its job completion time{at}"
+
+
+def _has_jct_too(pair: Pair) -> bool:
+    """Whether it is VALID in JCT as well, if it is in GST: a sentence has no mark at one of two numbers."""
+    known = pair.over(ratios.JCT) is not None
+    return known and (pair.is_valid(ratios.JCT) or not pair.is_valid(ratios.GST))
+
+
+def _at(told: Finding, of: Pairs) -> str:
+    """`` at 2 of 6 settings``, where it is not all at which the arm has trials."""
+    settings = _settings(told.run)[of[0].cell.label]
+    return _share(len(of), settings) if len(of) < settings else ""
+
+
+def _ratio(pair: Pair, number: str) -> float:
+    value = pair.over(number)
+    assert value is not None  # others are not compared
+    return value
+
+
+def _by_label(of: Pairs) -> dict[str, list[Pair]]:
+    told: dict[str, list[Pair]] = {}
+    for pair in of:
+        told.setdefault(pair.cell.label, []).append(pair)
+    return told
+
+
+def _first_of(run: Run, of: Pairs) -> str:
+    """What an arm's or a job's ratios are relative to, by name."""
+    return of[0].first.label if run.has_jobs else run.first
+
+
+def _samples(told: Finding) -> str:
+    """Samples per second of each arm; which is the most says nothing where numbers of workers differ."""
+    said = [
+        f"{label} trained {words.span(_ratio(pair, told.number) for pair in of)} as many samples a second as "
+        f"{_first_of(told.run, of)}, with {ratios.workers(of[0].cell.numbers)} workers in place of "
+        f"{ratios.workers(of[0].first.numbers)}{_at(told, of)}"
+        for label, of in _by_label(told.apart).items()
+    ]
+    return f"{shortened(said, words.MOST_NAMED, '; ', 'more arms')}."
+
+
+def _alone(run: Run) -> Finding:
+    """The arm that is told where no two can be compared: the first that has anything VALID."""
+    every = [cell for cell in cells(run) if cell.finished]
+    if not every:
+        return Finding(run, ratios.GST)
+    label = next((cell.label for cell in every if cell.valid_in(_number_of(cell))), every[0].label)
+    own = [cell for cell in every if cell.label == label]
+    number = _number_of(own[0])
+    return Finding(run, number, alone=believed([cell for cell in own if _number_of(cell) == number], number)[0])
+
+
+def _number_of(cell: MeasuredCell) -> str:
+    """What is told of a cell by itself: of a command it is JCT."""
+    return ratios.JCT if cell.middle("gst_median_s") is None else ratios.GST
+
+
+def _by_itself(told: Finding) -> str:
+    """An arm alone: its time, and how far it is from its lower bound."""
+    own = told.alone
+    who = words.in_cell(own[0]) if len(own) == 1 else own[0].label
+    where = f", at {len(own)} settings" if len(own) > 1 else ""
+    metric = "gst_median_s" if told.number == ratios.GST else "jct_s"
+    times_s = [value for cell in own if (value := cell.middle(metric)) is not None]
+    if not times_s:
+        return f"{who} finished{where}; there is nothing to compare it with."
+    took, medians = words.reach(times_s, words.seconds), "medians" if len(own) > 1 else "median"
+    if told.number == ratios.JCT:
+        return f"{who} took {took}{where}."
+    over_bound = [value for cell in own if (value := cell.middle("gst_ratio")) is not None]
+    at_most = f", {words.span(over_bound)} its lower bound" if over_bound else ""
+    return f"{who} synchronised in {took} ({medians}){at_most}{where}."
+
+
+def is_believable(run: Run) -> bool:
+    """Whether the finding rests on a VALID trial, or on two where it compares."""
+    return not run.finished or found(run).is_valid
+
+
+def unreliable(run: Run) -> str:
+    """``Not reliable: GST is INVALID in 2 of these 3 trials (failed checks: CPU steal).``, or, if none is INVALID,
+    ``Not reliable: JCT is UNWATCHED (checks not made: stalls).``; empty if the finding can be relied on."""
+    if is_believable(run):
+        return ""
+    told = found(run)
+    number = told.number
+    judged = [trial for cell in told.used for trial in cell.finished if number in trial.numbers]
+    bad = [trial for trial in judged if not trial.valid_in(number)]
+    numbers = [trial.numbers[number] for trial in bad]
+    is_unwatched = joint_verdict(one.verdict for one in numbers) == UNWATCHED
+    why = Counter(check for one in numbers for check in (one.unwatched if is_unwatched else one.spoilt_by))
+    names = shortened([check for check, _ in why.most_common()], words.MOST_NAMED)
+    where = f" in {len(bad)} of these {len(judged)} trials" if len(bad) < len(judged) else ""
+    verdict, checks = (UNWATCHED, "checks not made") if is_unwatched else (INVALID, "failed checks")
+    return f"Not reliable: {CALLED[number]} is {verdict}{where}{f' ({checks}: {names})' if names else ''}."
+
+
+def unlike(run: Run) -> str:
+    """That arms ran on another network than what they are compared with, or did other work, and what follows for
+    ratios; empty where all are alike. Of an arm that did so at several settings, the first is told."""
+    every = pairs(run)
+    return " ".join(filter(None, [_other_networks(every), _other_work(run, every)]))
+
+
+def _other_work(run: Run, every: Pairs) -> str:
+    first_of = {pair.cell.label: pair for pair in reversed(every) if not did_alike(pair.first, pair.cell)}
+    if not first_of:
+        return ""
+    each = [
+        f"{label} did {ratios.work_text(ratios.works(first_of[label].cell.numbers))}, "
+        f"{first_of[label].first.label} {ratios.work_text(ratios.works(first_of[label].first.numbers))}"
+        for label in run.labels
+        if label in first_of
+    ]
+    return f"Not compared, because they did other work: {shortened(each, words.MOST_NAMED, '; ', 'more arms')}."
+
+
+def _other_networks(every: Pairs) -> str:
+    differing = [pair for pair in every if not pair.is_on_one_network]
+    if not differing:
+        return ""
+    both = [cell for pair in every for cell in (pair.first, pair.cell)]
+    named = names_of_networks(both)
+    ran: dict[str, dict[str, None]] = {}
+    for cell in both:
+        ran.setdefault(named[cell.network], {})[cell.label] = None
+    each = [
+        f"{words.listed(labels) if len(labels) <= words.MOST_NAMED else f'{len(labels)} arms'} ran on {network}"
+        for network, labels in ran.items()
+    ]
+    what = (
+        " Arms with different numbers of workers are compared only by samples per second."
+        if any(pair.is_by_samples for pair in differing)
+        else ""
+    )
+    told = shortened(each, words.MOST_NAMED, "; ", "more networks")
+    return f"Networks differ, so arms are ranked only within each: {told}.{what}"

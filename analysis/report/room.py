@@ -1,0 +1,37 @@
+"""Tables that have no room for every cell: each arm keeps a row as long as there is room, and the rest is counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from testbed.base.listing import counted
+
+MOST_ROWS = 24
+"""Of a table with a row for each arm at each setting."""
+T = TypeVar("T")
+
+
+def chosen(every: Sequence[T], label_of: Callable[[T], str], most: int = MOST_ROWS) -> list[T]:
+    """As many as there is room for, in their order: the first of each arm, then the second of each, and so on."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for place, item in enumerate(every):
+        turns.append((seen[label_of(item)], place))
+        seen[label_of(item)] += 1
+    return [every[place] for place in sorted(place for _, place in sorted(turns)[:most])]
+
+
+def rest(
+    every: Sequence[T], label_of: Callable[[T], str], most: int = MOST_ROWS, where: str = "the CSV"
+) -> tuple[str, ...]:
+    """The sentence that says how many rows, and which arms, the table is without, and where they are; none where it has
+    all."""
+    shown = chosen(every, label_of, most)
+    if len(shown) == len(every):
+        return ()
+    without = len({label_of(item) for item in every} - {label_of(item) for item in shown})
+    arms = f"; {counted(without, 'more arm')} {'has' if without == 1 else 'have'} none" if without else ""
+    each = "" if without else ", at least one of each arm"
+    return (f"The table has {len(shown):,} of {len(every):,} rows{each}{arms}. All are in {where}.",)

@@ -1,0 +1,176 @@
+"""The sentences at the head of a report, against the numbers they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from testbed.analysis.load import load
+from testbed.analysis.recorded import Run
+from testbed.analysis.report import headline
+
+from .helpers import judged, only, sharing, with_metrics
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+
+
+def invalid(run: Run, trial_id: str) -> Run:
+    trials = (judged(trial, "INVALID") if trial.id == trial_id else trial for trial in run.trials)
+    return replace(run, trials=tuple(trials))
+
+
+def test_the_finding_names_the_fastest_arm_against_the_first(run: Run) -> None:
+    run = with_metrics(run, "ps-b16", gst_median_s=0.2, jct_s=10.0)
+    run = with_metrics(run, "bml-b16", gst_median_s=0.1, jct_s=8.5)
+    assert headline.finding(run) == (
+        "Ring on fat-tree took 0.98× the synchronisation time of PS on fat-tree at 1 of 2 settings, and 1.01× its job "
+        "completion time. On another network, BML on BCube took 0.50× the synchronisation time of PS on fat-tree at 1 "
+        "of 2 settings, and 0.85× its job completion time. "
+        "Left out: Ring on fat-tree at 1 of 2 settings, BML on BCube at 1 of 2 settings (PS on fat-tree failed)."
+    )
+
+
+def test_the_finding_gives_a_span_over_batches(run_dir: Path, edit: Edit) -> None:
+    for batch, gst in ((16, 0.1), (64, 0.11)):
+        for scheme, seconds in (("ps", 0.2), ("bml", gst)):
+            metrics = {"gst_median_s": seconds, "jct_s": 10 * seconds}
+            edit(
+                run_dir / "trials" / f"{scheme}-b{batch}.json",
+                lambda trial, metrics=metrics: trial.update(
+                    status="done", fidelity={"verdict": "VALID", "checks": []}, metrics=metrics
+                ),
+            )
+    (run_dir / "samples" / "ps-b64.parquet").write_bytes((run_dir / "samples" / "bml-b64.parquet").read_bytes())
+    lead, told = headline.finding(load(run_dir)).split(" On another network, ")
+    assert lead.startswith("Ring on fat-tree took 0.98× the synchronisation time of PS on fat-tree at 1 of 2 settings")
+    assert told == (
+        "BML on BCube took 0.50× to 0.55× the synchronisation time of PS on fat-tree, "
+        "and 0.50× to 0.55× its job completion time. "
+        "Left out: Ring on fat-tree at 1 of 2 settings (INVALID in GST)."
+    )
+
+
+def test_the_finding_says_so_when_nothing_was_faster(run: Run) -> None:
+    run = with_metrics(only(run, "ps-b16", "ring-b16"), "ps-b16", gst_median_s=0.1)
+    run = with_metrics(run, "ring-b16", gst_median_s=0.102)
+    assert headline.finding(run) == (
+        "No arm synchronised faster than PS on fat-tree; Ring on fat-tree came closest with 1.02× its time."
+    )
+
+
+def test_the_finding_prefers_valid_trials(run: Run) -> None:
+    doubtful = tuple(judged(t, "INVALID") if t.id == "bml-b16" else t for t in run.trials)
+    run = with_metrics(replace(run, trials=doubtful), "bml-b16", gst_median_s=1e-6)
+    lead, _, left = headline.finding(run).partition(" Left out: ")
+    assert "BML" not in lead
+    assert left.startswith("BML on BCube at 1 of 2 settings (INVALID in GST); ")
+
+
+def test_the_finding_says_of_how_many_settings_a_job_completion_time_is(run_dir: Path, edit: Edit) -> None:
+    valid = {"gst": {"verdict": "VALID"}, "jct": {"verdict": "VALID"}}
+    late = valid | {"jct": {"verdict": "INVALID", "spoilt_by": ["cpu"]}}
+    for trial_id, numbers in (("ps-b16", valid), ("bml-b16", valid), ("ps-b64", valid), ("bml-b64", late)):
+        fidelity = {"verdict": "VALID" if numbers is valid else "INVALID", "checks": [], "numbers": numbers}
+        edit(
+            run_dir / "trials" / f"{trial_id}.json",
+            lambda trial, fidelity=fidelity: trial.update(
+                status="done", fidelity=fidelity, metrics={"gst_median_s": 0.1, "jct_s": 1.0}
+            ),
+        )
+    (run_dir / "samples" / "ps-b64.parquet").write_bytes((run_dir / "samples" / "bml-b64.parquet").read_bytes())
+    run = load(run_dir)
+    run = replace(run, trials=tuple(trial for trial in run.trials if "Ring" not in trial.label))
+    for trial_id in ("bml-b16", "bml-b64"):
+        run = with_metrics(run, trial_id, gst_median_s=0.05, jct_s=0.8)
+    assert headline.finding(run) == (
+        "On another network, BML on BCube took 0.50× the synchronisation time of PS on fat-tree, "
+        "and 0.80× its job completion time at 1 of these 2 settings."
+    )
+
+
+def test_arms_with_other_numbers_of_workers_are_not_ranked(run: Run) -> None:
+    run = only(run, "ps-b16", "ring-b16", "bml-b16")
+    worlds = {"ps-b16": 9, "ring-b16": 18, "bml-b16": 27}
+    run = replace(run, trials=tuple(replace(trial, world=worlds[trial.id]) for trial in run.trials))
+    for trial_id, throughput_sps in (("ps-b16", 100.0), ("ring-b16", 150.0), ("bml-b16", 300.0)):
+        run = with_metrics(run, trial_id, throughput_sps=throughput_sps)
+    assert headline.finding(run) == (
+        "Ring on fat-tree trained 1.50× as many samples a second as PS on fat-tree, with 18 workers in place of 9; "
+        "BML on BCube trained 3.00× as many samples a second as PS on fat-tree, with 27 workers in place of 9."
+    )
+
+
+def test_each_network_is_said_once(run: Run) -> None:
+    other = {"PS on fat-tree": "bcube(n=3,k=2)"}
+    trials = (replace(trial, topology=other.get(trial.label, "star(hosts=9)")) for trial in run.trials)
+    changed = replace(run, trials=tuple(trials))
+    assert headline.unlike(changed) == (
+        "Networks differ, so arms are ranked only within each: PS on fat-tree ran on bcube(n=3,k=2) with 9 workers; "
+        "Ring on fat-tree and BML on BCube ran on star(hosts=9) with 9 workers."
+    )
+
+
+def test_a_single_arm_is_held_against_theory(run: Run) -> None:
+    run = with_metrics(only(run, "bml-b64"), "bml-b64", gst_median_s=0.1, gst_ratio=1.03)
+    assert (
+        headline.finding(run)
+        == "BML on BCube at batch 64 synchronised in 0.100\u00a0s (median), 1.03× its lower bound."
+    )
+
+
+def test_jobs_are_compared_with_jobs_of_the_same_name(run: Run) -> None:
+    """Job b of arm y is faster than anything but not compared with job a of arm x."""
+    run = with_metrics(run, "ps-b16", gst_median_s=0.2, jct_s=10.0)
+    run = with_metrics(run, "ring-b16", gst_median_s=0.15, jct_s=9.0)
+    run = with_metrics(run, "bml-b16", gst_median_s=0.01, jct_s=1.0)
+    shared = sharing(run, {"ps-b16": "x: a", "bml-b16": "x: b", "ring-b16": "y: a"})
+    assert headline.finding(shared) == (
+        "y: a took 0.75× the synchronisation time of x: a, and 0.90× its job completion time."
+    )
+    slower = with_metrics(shared, "ring-b16", gst_median_s=0.3)
+    assert headline.finding(slower) == (
+        "No job synchronised faster than in the first arm; y: a took 1.50× the time of x: a."
+    )
+
+
+def test_jobs_without_others_of_their_name_are_not_compared(run: Run) -> None:
+    run = with_metrics(run, "ps-b16", gst_median_s=0.2, gst_ratio=1.5)
+    for other in ("x: b", "y: b"):
+        found = headline.finding(sharing(run, {"ps-b16": "x: a", "bml-b16": other}))
+        assert found == (
+            "x: a at batch 16 synchronised in 0.200\u00a0s (median), 1.50× its lower bound. "
+            f"Left out: {other} (nothing to compare with)."
+        )
+
+
+def test_a_run_without_a_finished_trial(run: Run) -> None:
+    run = only(run, "ps-b64")
+    assert headline.finding(run) == "No trial finished, so there is nothing to compare."
+
+
+def test_of_commands_a_valid_one_is_not_held_against_others(run: Run) -> None:
+    run = only(run, "ps-b16", "bml-b16")
+    for name, jct_s in (("ps-b16", 4.0), ("bml-b16", 3.0)):
+        run = with_metrics(run, name, gst_median_s=None, jct_s=jct_s)
+    assert headline.finding(run) == (
+        "On another network, BML on BCube took 0.75× the job completion time of PS on fat-tree."
+    )
+    assert headline.finding(invalid(run, "ps-b16")) == (
+        "BML on BCube at batch 16 took 3.00\u00a0s. Left out: PS on fat-tree (INVALID in JCT)."
+    )
+    assert headline.is_believable(invalid(run, "ps-b16"))
+
+
+def test_a_finding_rests_on_valid_trials(run: Run) -> None:
+    assert headline.is_believable(run)  # at batch 16 both are VALID
+    assert not headline.is_believable(only(run, "ring-b64"))
+    compared = only(run, "ps-b16", "bml-b16")
+    first, other = (invalid(compared, name) for name in ("ps-b16", "bml-b16"))
+    assert headline.finding(first).startswith("BML on BCube at batch 16 synchronised in ")  # the VALID one, by itself
+    assert headline.is_believable(first)
+    assert not headline.is_believable(other)
+    assert headline.unreliable(first) == ""
+    assert headline.unreliable(other) == "Not reliable: GST is INVALID in 1 of these 2 trials."
+    assert headline.is_believable(only(run, "ps-b64"))  # it says that nothing finished
