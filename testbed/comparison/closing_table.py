@@ -81,7 +81,8 @@ def _quality(records: Records) -> Quality:
 
 def notes(records: Records, first: str) -> list[str]:
     """Sentences that must be said of the table's numbers: what the ratio and the error are, where there are any; which
-    arms have no speed-up, and which speed-ups are of samples per second, and why."""
+    arms have no speed-up, which speed-ups are beside an arm of another network, which are of samples per second, and
+    why."""
     cells = _cells(records)
     synchronised = any(record["status"] == "done" and of_record(record).writes_samples for record in records)
     meaning = [MEANING] if synchronised else []
@@ -89,6 +90,7 @@ def notes(records: Records, first: str) -> list[str]:
         meaning.append(f"{SETUP_MEANING}{_older(records)}")
     told: dict[str, list[str]] = {}
     unlike: dict[str, str] = {}
+    elsewhere: dict[str, None] = {}
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         ours, theirs = (repeats.compared(_repeats(one)) for one in (base, trials))
         if not ratios.did_alike(ours, theirs):
@@ -96,13 +98,23 @@ def notes(records: Records, first: str) -> list[str]:
             unlike.setdefault(cell.label, f"{cell.label} did {mine}, {base[0]['label']} {other}")
         elif ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
             told.setdefault(cell.label, [ratios.workers(theirs), base[0]["label"], ratios.workers(ours)])
+        elif _speed_up(_repeats(base), _repeats(trials)) != MISSING and _network(base) != _network(trials):
+            elsewhere[cell.label] = None
     if unlike:
         meaning.append(f"no speed-up of arms that did other work than the first: {'; '.join(unlike.values())}")
+    if elsewhere:
+        meaning.append(f"speed-up of arms on another network than {first}, so no ranking: {', '.join(elsewhere)}")
     if not told:
         return meaning
     whose = ", ".join(f"{label} (workers: {mine}; {other}: {base})" for label, (mine, other, base) in told.items())
     others = "; all others by JCT" if {cell.label for cell in cells} - {first, *told, *unlike} else ""
     return [*meaning, f"speed-up by samples/s, because the numbers of workers differ: {whose}{others}"]
+
+
+def _network(trials: Records) -> tuple[str | None, frozenset[float]]:
+    """The topology of a cell's trials, and the rates of its links, as far as they are recorded."""
+    record = next((one for one in trials if one.get("links")), trials[0])
+    return record.get("topology"), frozenset(link["rate_bps"] for link in record.get("links") or ())
 
 
 def warnings(records: Records) -> list[str]:

@@ -24,7 +24,7 @@ DEFINED = (
     "The path leads from the start of the predicted iteration to its end. Each stage begins when the one before it "
     "lets it: what it needs is there, or its server or its link is free. What is not on the path can take longer "
     "without a longer iteration. Stages of one sort in one place are drawn together. A link is called by its two "
-    "ends, with the panel between them."
+    "ends, with the panel between them. Of each arm, the trial with the median JCT at its first setting is shown."
 )
 
 

@@ -110,6 +110,16 @@ def test_arms_of_scripts_that_did_other_work_have_no_speed_up_and_a_note_says_wh
     assert len(notes(made[:1], "Gloo")) == 1
 
 
+def test_a_speed_up_beside_another_network_is_told() -> None:
+    star, bcube = ({"topology": one} for one in ("star(hosts=9)", "bcube(n=3,k=2)"))
+    made = [record("PS", 0) | star, record("ring", 0) | star, record("BML", 0, jct_s=1.0) | bcube]
+    assert notes(made, "PS")[1:] == ["speed-up of arms on another network than PS, so no ranking: BML"]
+    assert len(notes(made[:2], "PS")) == 1
+    rates = [[{"rate_bps": rate_bps}] for rate_bps in (1e8, 2e8)]
+    made = [one | {"links": links} for one, links in zip(made[:2], rates, strict=True)]
+    assert notes(made, "PS")[1:] == ["speed-up of arms on another network than PS, so no ranking: ring"]
+
+
 def fidelity(errors: dict[str, float], **verdicts: str) -> dict[str, Any]:
     """What a record has: every number VALID but those given."""
     numbers = {
