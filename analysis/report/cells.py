@@ -30,8 +30,8 @@ LEAST_BATCHES = 3
 
 
 class Network(NamedTuple):
-    """What a cell ran on: cells that differ in it are not ranked against each other. ``rates_bps`` are the different
-    rates of its links, as far as they were recorded."""
+    """The network that a cell ran on: cells that differ in it are not ranked against each other. ``rates_bps`` are
+    the different rates of its links, as far as they were recorded."""
 
     topology: str
     rates_bps: tuple[int, ...]

@@ -75,7 +75,7 @@ def _place_of_first(run: Run, cell: MeasuredCell, finished: Iterable[Place]) -> 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the headline of a run is from.
+    """The cells that the headline of a run is from.
 
     Attributes:
         number: what arms are compared by: GST, of commands JCT, and samples per second where only numbers of workers
@@ -176,7 +176,7 @@ def _share(count: int, settings: int) -> str:
 
 
 def cause(first: MeasuredCell | None, cell: MeasuredCell, number: str) -> str:
-    """Why nothing is said of a number of a cell beside ``first``, the cell that its ratios are relative to."""
+    """The reason why no number of a cell is said beside ``first``, the cell that its ratios are relative to."""
     if not cell.finished:
         return "failed"
     if first is None or not first.finished:
@@ -193,7 +193,7 @@ def cause(first: MeasuredCell | None, cell: MeasuredCell, number: str) -> str:
 
 
 def _cause_alone(cell: MeasuredCell, number: str) -> str:
-    """The same of a cell that nothing is beside."""
+    """The reason why a cell is left out that nothing is beside."""
     if not cell.finished:
         return "failed"
     return "nothing to compare with" if cell.valid_in(number) else f"{cell.doubt_in(number)} in {CALLED[number]}"
@@ -221,7 +221,7 @@ def _fastest(told: Finding) -> str:
 
 
 def _elsewhere(told: Finding) -> str:
-    """What each arm of another network took, which ranks nobody; empty where there are none."""
+    """The times of each arm of another network, which rank nobody; empty where there are none."""
     if not told.apart:
         return ""
     by_label = _by_label(told.apart)
@@ -273,7 +273,7 @@ def _by_label(of: Pairs) -> dict[str, list[Pair]]:
 
 
 def _first_of(run: Run, of: Pairs) -> str:
-    """What an arm's or a job's ratios are relative to, by name."""
+    """The name of the arm or job that ratios are relative to."""
     return of[0].first.label if run.has_jobs else run.first
 
 
@@ -300,7 +300,7 @@ def _alone(run: Run) -> Finding:
 
 
 def _number_of(cell: MeasuredCell) -> str:
-    """What is told of a cell by itself: of a command it is JCT."""
+    """The number that is told of a cell by itself: of a command it is JCT."""
     return ratios.JCT if cell.middle("gst_median_s") is None else ratios.GST
 
 
@@ -345,7 +345,7 @@ def unreliable(run: Run) -> str:
 
 
 def unlike(run: Run) -> str:
-    """That arms ran on another network than what they are compared with, or did other work, and what follows for
+    """The sentences on arms that ran on another network, or did other work, than the first, and on what follows for
     ratios; empty where all are alike. Of an arm that did so at several settings, the first is told."""
     every = pairs(run)
     return " ".join(filter(None, [_other_networks(every), _other_work(run, every)]))

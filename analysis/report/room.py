@@ -9,7 +9,7 @@ from typing import TypeVar
 from testbed.base.listing import counted
 
 MOST_ROWS = 24
-"""Of a table with a row for each arm at each setting."""
+"""The most rows of a table with a row for each arm at each setting."""
 T = TypeVar("T")
 
 

@@ -195,7 +195,7 @@ def _effects(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
 
 
 def gantt(study: Study) -> Question | None:
-    """What each worker did in a few iterations, of each arm at its first setting."""
+    """A Gantt chart of a few iterations of each arm, at its first setting."""
     first: dict[str, tuple[MeasuredCell, Trial]] = {}
     for cell in study.cells:
         if cell.typical and cell.typical.samples is not None:

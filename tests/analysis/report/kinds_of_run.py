@@ -34,8 +34,8 @@ MOMENTS = ("start_s", "ready_s", "sum_s", "end_s")
 
 @dataclass(frozen=True)
 class Made:
-    """What kinds are made of: one run of three arms and two batches, a sweep with repeats, and a run in which transfers
-    were planned."""
+    """The runs that kinds are made of: one run of three arms and two batches, a sweep with repeats, and a run in
+    which transfers were planned."""
 
     run: Run
     sweep: Run

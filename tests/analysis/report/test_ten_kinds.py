@@ -135,7 +135,7 @@ def test_every_arm_has_a_row_in_each_section_or_is_counted(kind: Run) -> None:
 
 
 def _sections(run: Run, label: str) -> set[str]:
-    """Those that an arm belongs to: that a run of this arm alone has, and speed-ups if it is compared."""
+    """The sections that an arm belongs to: those of a run of this arm alone, and speed-ups if it is compared."""
     own = tuple(trial for trial in run.trials if trial.label == label)
     compared = {"speed-up"} if any(pair.cell.label == label for pair in headline.pairs(run)) else set()
     return compared | {question.name for question in answered(replace(run, trials=own))}
