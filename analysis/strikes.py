@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.analysis.record.fields import Part, needed
 from testbed.base.listing import shortened
+from testbed.files.shape import TEXT
 
 SHOWN = 3
 """Trials that a sentence names."""
@@ -18,19 +20,13 @@ FIX = "take more iterations, another seed or a higher probability"
 
 
 @dataclass(frozen=True)
-class Strikes:
-    """What the draws of one perturbation do to one trial.
+class Strikes(Part):
+    """What the draws of one perturbation do to one trial."""
 
-    Attributes:
-        perturbation: its name, or its kind.
-        struck, chances: how many of its chances it takes.
-        of: what a chance is, such as ``iterations of h1``.
-    """
-
-    perturbation: str
-    struck: int
-    chances: int
-    of: str
+    perturbation: str = needed("name of a perturbation that strikes by chance", bound=TEXT)
+    struck: int = needed("how many of its chances it took")
+    chances: int = needed("how many it had")
+    of: str = needed("what a chance is: an iteration of a worker, or a draw of a link's rate", bound=TEXT)
 
     def __str__(self) -> str:
         return f"{self.perturbation} strikes {self.struck} of {self.chances} {self.of}"

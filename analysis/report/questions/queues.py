@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.recorded import LinkCount, Trial
+from testbed.analysis.record.network import LinkCount
+from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.question import Panel, Question, column, rounded

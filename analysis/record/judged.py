@@ -1,0 +1,48 @@
+"""What a trial was judged by: its checks, and the verdict of each number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.analysis.record.fields import Part, needed, told, unread
+from testbed.analysis.verdicts import Number
+from testbed.base.check import NUMBERS
+from testbed.files.shape import TEXT
+
+
+@dataclass(frozen=True)
+class RecordedCheck(Part):
+    """One reason to believe a trial, or not to: ``value`` against ``limit``."""
+
+    name: str = needed("name of the check")
+    ok: bool = needed("whether it did not fail: see `watched`")
+    value: float | None = told("what was measured", "see `unit`")
+    limit: float | None = told("the most (or least) that passes", "see `unit`")
+    unit: str = told("unit of value and limit", default="")
+    detail: str = told("the finding in words", bound=TEXT, default="")
+    asked: bool = told("whether the spec asks for it, so that it is told and not judged", default=False)
+    threatens: Sequence[str] = told("the numbers that it makes INVALID if it fails", default=NUMBERS)
+    machine: bool = told("whether it is about the machine: then a certified number stays VALID", default=False)
+    is_needed = unread(
+        bool,
+        "whether a number that it threatens is UNWATCHED without it, unless certified",
+        key="needed",
+        is_checked=True,
+    )
+    watched: bool = told("false if the check was not made; `detail` then says why", default=True)
+
+    @classmethod
+    def current(cls, raw: Mapping[str, Any]) -> Mapping[str, Any]:
+        """In a record of an earlier version, a check that was not made has no value and did not fail."""
+        return raw if "watched" in raw else {**raw, "watched": raw.get("value") is not None or not raw.get("ok")}
+
+
+@dataclass(frozen=True)
+class Fidelity(Part):
+    """All that a trial was judged by. Its numbers are read by :func:`testbed.analysis.verdicts.numbers_of`."""
+
+    verdict: str | None = told("`VALID` if all numbers are")
+    checks: tuple[RecordedCheck, ...] = told(default=())
+    numbers = unread(Mapping[str, Number])

@@ -1,0 +1,94 @@
+"""What a job did: the collectives of a script, the path that decides a strategy's iteration, and its place among the
+jobs that share a network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from testbed.analysis.record.fields import Part, needed, told, unread
+from testbed.files.shape import NOT_NEGATIVE, TEXT, Kind
+
+_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+"""A part of the names of files."""
+_NAME = Kind("name of a job", lambda value: isinstance(value, str) and _JOB_NAME.fullmatch(value) is not None)
+
+
+@dataclass(frozen=True)
+class Stage(Part):
+    """A stage of the critical path of a predicted iteration; times from the iteration's start."""
+
+    what: str = needed("pass, transfer or AllReduce of an operator, and how many more there follow it", bound=TEXT)
+    where: str = needed("server, or directed link by its ends", bound=TEXT)
+    start_s: float = needed("begin in the predicted iteration", bound=NOT_NEGATIVE)
+    end_s: float = needed("end in the predicted iteration", bound=NOT_NEGATIVE)
+
+
+@dataclass(frozen=True)
+class Collective(Part):
+    """A kind, type and size of collective that a script asked for."""
+
+    op: str = needed("kind of collective that a script asked for, such as `allreduce`")
+    dtype: str = needed("type of its numbers")
+    bytes: int = needed("size of the whole array")
+    by: str = needed("what moved it: `scheme`, `ring` where the scheme cannot, `gloo`, or `direct` from rank to rank")
+    ranks: int = needed("number of ranks in its group", "ranks")
+    count: int = needed("how many of them there were")
+    median_s: float = needed(
+        "median time from the last rank that asked for it to the last rank that had it", bound=NOT_NEGATIVE
+    )
+    waited_s: float | None = told(
+        "mean time that it held a rank: the call itself, and the wait; null if that is not seen", bound=NOT_NEGATIVE
+    )
+    algbw_bps: float | None = told("size over median time; null without bytes", bound=NOT_NEGATIVE)
+    busbw_bps: float | None = told("the same times the factor that nccl-tests has for its kind", bound=NOT_NEGATIVE)
+    least_s: float | None = told(
+        "time that its busiest link takes for its bytes; null if not known", bound=NOT_NEGATIVE
+    )
+
+
+@dataclass(frozen=True)
+class FailedCollectives(Part):
+    """Collectives that failed on a rank of a script."""
+
+    rank = unread(int, "rank of a script of which collectives failed", is_checked=True)
+    host = unread(str, "its host", is_checked=True)
+    count = unread(int, "how many of its collectives failed", is_checked=True)
+    first = unread(str, "the first of them, such as `allreduce 12 of group 0`", is_checked=True)
+    error = unread(str, "its error, which the script may have caught", bound=TEXT, is_checked=True)
+
+
+@dataclass(frozen=True)
+class Slot(Part):
+    """Where and when a job ran that shared its network with others; None where it did not get so far."""
+
+    job: str = needed(
+        "name of a job that shares the network with others; its other fields, such as `jobs[].metrics.jct_s`, are "
+        "those of a trial that has the job alone",
+        bound=_NAME,
+        column=1,
+    )
+    hosts: tuple[str, ...] = told("its hosts", default=())
+    after: tuple[str, ...] = told("the jobs that had these hosts before", default=())
+    planned_s = unread(
+        float,
+        "when it was to begin by prediction, from the trial's beginning",
+        bound=NOT_NEGATIVE,
+        is_checked=True,
+    )
+    submitted_s: float | None = told("when it was submitted, from the trial's beginning", bound=NOT_NEGATIVE, column=2)
+    started_s: float | None = told(
+        "when its processes began to be started, from the trial's beginning", bound=NOT_NEGATIVE, column=3
+    )
+    begun_s: float | None = told("when its first iteration began, from the trial's beginning", bound=NOT_NEGATIVE)
+    queued_s: float | None = told(
+        "how long it waited for hosts and for its circuits: from `submitted_s` until it had both; not for the start of "
+        "other jobs' processes, which may come before `started_s`",
+        bound=NOT_NEGATIVE,
+        column=4,
+    )
+    dark_s: float | None = told(
+        "of a job with circuits of its own, from when its hosts were free until its circuits carried light",
+        bound=NOT_NEGATIVE,
+        column=5,
+    )
