@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from testbed.analysis.jobs import JOBS
+from testbed.analysis.record.fields import newest
 from testbed.analysis.record.shapes import shape_of
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot
@@ -25,7 +26,7 @@ from testbed.files.shape import (
     count_to,
 )
 
-SCHEMA = 1
+SCHEMA = newest(TrialRecord)
 """The version of records, of the environment and of the resolved spec: what is written, and the newest that is read."""
 
 

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import Part, needed
+from testbed.analysis.record.fields import Part, Text, needed
 from testbed.base.listing import shortened
-from testbed.files.shape import TEXT
 
 SHOWN = 3
 """Trials that a sentence names."""
@@ -23,10 +22,10 @@ FIX = "take more iterations, another seed or a higher probability"
 class Strikes(Part):
     """What the draws of one perturbation do to one trial."""
 
-    perturbation: str = needed("name of a perturbation that strikes by chance", bound=TEXT)
+    perturbation: Text = needed("name of a perturbation that strikes by chance")
     struck: int = needed("how many of its chances it took")
     chances: int = needed("how many it had")
-    of: str = needed("what a chance is: an iteration of a worker, or a draw of a link's rate", bound=TEXT)
+    of: Text = needed("what a chance is: an iteration of a worker, or a draw of a link's rate")
 
     def __str__(self) -> str:
         return f"{self.perturbation} strikes {self.struck} of {self.chances} {self.of}"

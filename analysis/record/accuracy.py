@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.analysis.goal import Quality, quality
-from testbed.analysis.record.fields import SHARE, Part, told, unread
+from testbed.analysis.record.fields import SHARE, NotNegative, Part, told, unread
 from testbed.analysis.record.metrics import WEIGHTS
-from testbed.files.shape import COUNT, NOT_NEGATIVE, NUMBER, Kind
+from testbed.files.shape import COUNT, NUMBER, Kind
 
 _POINT = Kind(
     "pair of an iteration and its accuracy or likelihood",
@@ -22,10 +22,8 @@ class Sums(Part):
     """How many sums, or elements of a profile's sums, were looked at, and what was found; None in older records."""
 
     checked_sums: int | None = told("sums of gradients that were compared with their terms", "sums")
-    sums_error = unread(
-        float, "largest difference of such a sum to its terms, over their norms", SHARE, bound=NOT_NEGATIVE
-    )
-    sums_allowed = unread(float, "the most that rounding explains", SHARE, bound=NOT_NEGATIVE)
+    sums_error = unread(NotNegative, "largest difference of such a sum to its terms, over their norms", SHARE)
+    sums_allowed = unread(NotNegative, "the most that rounding explains", SHARE)
     checked_elements: int | None = told("elements of a profile's sums that were looked at", "elements")
     wrong_elements: int | None = told("those of them that were wrong", "elements", column=25)
 
@@ -35,40 +33,31 @@ class Accuracy(Sums):
     """How good the trained weights are, and how far they and the sums are from what they should be. In a record, the
     sums are an object of their own."""
 
-    test_accuracy: float | None = told(
-        "share of the test set that the trained weights classify right", SHARE, bound=NOT_NEGATIVE, column=18
+    test_accuracy: NotNegative | None = told(
+        "share of the test set that the trained weights classify right", SHARE, column=18
     )
-    test_loss: float | None = told("cross-entropy of the trained weights on the test set", "nats", bound=NOT_NEGATIVE)
+    test_loss: NotNegative | None = told("cross-entropy of the trained weights on the test set", "nats")
     log_likelihood: float | None = told(
         "mean log-likelihood of a token of the held-out documents, given half of their tokens; LDA only", "nats"
     )
-    weights_error: float | None = told(
-        "distance of the weights to the reference's, over the latter's norm", WEIGHTS, bound=NOT_NEGATIVE, column=19
+    weights_error: NotNegative | None = told(
+        "distance of the weights to the reference's, over the latter's norm", WEIGHTS, column=19
     )
     weights_equal: bool | None = told("whether all workers ended with the same weights")
-    training_error: float | None = told(
-        "the same distance, as a share of what training changed", SHARE, bound=NOT_NEGATIVE
+    training_error: NotNegative | None = told("the same distance, as a share of what training changed", SHARE)
+    training_allowed = unread(NotNegative, "how much of that rounding explains", SHARE)
+    rounding_error: NotNegative | None = told(
+        "in records made before fixed point had a limit: how far from the reference's it was allowed to lead", WEIGHTS
     )
-    training_allowed = unread(float, "how much of that rounding explains", SHARE, bound=NOT_NEGATIVE)
-    rounding_error: float | None = told(
-        "in records made before fixed point had a limit: how far from the reference's it was allowed to lead",
-        WEIGHTS,
-        bound=NOT_NEGATIVE,
-    )
-    coarseness = unread(
-        float, "norm of what fixed point changed in all sums, over theirs; 0 for floats", SHARE, bound=NOT_NEGATIVE
-    )
-    coarsest = unread(float, "the most that this may be", SHARE, bound=NOT_NEGATIVE)
+    coarseness = unread(NotNegative, "norm of what fixed point changed in all sums, over theirs; 0 for floats", SHARE)
+    coarsest = unread(NotNegative, "the most that this may be", SHARE)
     scale_needed = unread(float, "the least power of ten as a scale of fixed point that keeps it well below", "ratio")
-    takeover_apart: float | None = told(
+    takeover_apart: NotNegative | None = told(
         "distance of a lost server's weights from its replica's when that took over, as repeated; null where none did",
         WEIGHTS,
-        bound=NOT_NEGATIVE,
     )
-    takeover_allowed: float | None = told(
-        "how much of that the updates explain that the replica lacked", WEIGHTS, bound=NOT_NEGATIVE
-    )
-    takeover_rounded: float | None = told("how much of it roundings explain", WEIGHTS, bound=NOT_NEGATIVE)
+    takeover_allowed: NotNegative | None = told("how much of that the updates explain that the replica lacked", WEIGHTS)
+    takeover_rounded: NotNegative | None = told("how much of it roundings explain", WEIGHTS)
     reference: str | None = told("what repeated the training")
     curve: list[list[float]] | None = told(
         "after an iteration, the accuracy of the reference on the test set, or the log-likelihood",

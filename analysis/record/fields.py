@@ -7,15 +7,18 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
 
-from testbed.files.shape import COUNT, NAME, NUMBER, PLAIN, TRUTH, Kind
+from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
 
 NO_UNIT, SHARE = "", "share"
 UNITS = {"_s": "s", "_bps": "bit/s", "_sps": "samples/s", "bytes": "B"}
 """By the end of a field's name, its unit, if it names no other."""
 ABSENT: Any = object()
 """Stands for no value, where null is one."""
+Text = Annotated[str, TEXT]
+"""May be longer than a name."""
+NotNegative = Annotated[float, NOT_NEGATIVE]
 _KINDS: Mapping[object, Kind] = {float: NUMBER, int: COUNT, str: NAME, bool: TRUTH, Any: PLAIN}
 _FIELD = "field of a record"
 
@@ -25,13 +28,15 @@ class More(TypedDict, total=False):
 
     Attributes:
         key: its key in JSON, where that is not its name; a dot leads into an object, and ``*`` is any key.
-        bound: the kind of its value, where its type tells too little; a shape, or a part whose shape it has.
+        bound: the kind of its value, where its type tells too little; a list as its shape, or a part whose shape it
+            has.
         is_checked: of a field that no reader uses, whether readers hold it against its bounds all the same.
         column: its place in ``results.csv``; a new one takes the next number.
         blank: what the record of a trial has that has not got anywhere.
         is_whole: whether it is of a whole trial, so that the records of its jobs have none.
         line: its name in the lines of workers of all kinds, if it is there.
-        since: the first schema version of records that have it.
+        since: the first version of the schema that has it, where an older version of testbed would misread a record
+            with it; it passes over all others. Records of older versions lack it, so that it cannot be needed.
     """
 
     key: str
@@ -59,8 +64,10 @@ class Field:
     @property
     def kind(self) -> Kind:
         """The kind of its values, those in lists and objects included; any of them may be null."""
-        bound = self.more.get("bound")
-        return bound if isinstance(bound, Kind) else _KINDS[innermost(self.type)]
+        bound, inner = self.more.get("bound"), innermost(self.type)
+        if isinstance(bound, Kind):
+            return bound
+        return inner.__metadata__[0] if get_origin(inner) is Annotated else _KINDS[inner]
 
     @property
     def is_checked(self) -> bool:
@@ -78,6 +85,7 @@ def told(meaning: str = "", unit: str | None = None, *, default: Any = None, **m
 
 def needed(meaning: str = "", unit: str | None = None, **more: Unpack[More]) -> Any:
     """The same of a field that a record must have; null is a value if its annotation has None."""
+    assert "since" not in more, "records of older versions lack it"
     return dataclasses.field(metadata={_FIELD: _Declared(ABSENT, meaning, unit, True, more)})
 
 
@@ -121,7 +129,7 @@ class Part:
 @cache
 def own_fields(part: type[Part]) -> tuple[Field, ...]:
     """The fields that a part declares itself, in their order."""
-    types_ = get_type_hints(part) if part._declared else {}
+    types_ = get_type_hints(part, include_extras=True) if part._declared else {}
     found = []
     for name, one in part._declared.items():
         key = one.more.get("key", name)
@@ -154,11 +162,16 @@ def by_path(part: type[Part], path: str = "") -> Iterator[tuple[str, Field]]:
             yield here, field
 
 
+def newest(part: type[Part]) -> int:
+    """The version of the schema that the part's fields need."""
+    return max(field.more.get("since", 1) for _, field in by_path(part))
+
+
 def element(type_: Any) -> Any:
     """The type of values in a list or an object with any keys; None of other types."""
     known = present(type_)
     origin, inner = get_origin(known), get_args(known)
-    if origin is None:
+    if origin in (None, Annotated):
         return None
     return inner[1] if issubclass(origin, Mapping) else inner[0] if issubclass(origin, Sequence) else None
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.analysis.record.fields import SHARE, Part, needed, own_fields, told, unread
+from testbed.analysis.record.fields import SHARE, NotNegative, Part, Text, needed, own_fields, told, unread
 from testbed.analysis.record.metrics import Metrics
-from testbed.files.shape import NOT_NEGATIVE, TEXT
 
 _MEANINGS = {field.key: field.meaning for field in own_fields(Metrics)}
 
@@ -16,16 +15,16 @@ _MEANINGS = {field.key: field.meaning for field in own_fields(Metrics)}
 class Event(Part):
     """Something that was done to a trial; None where that did not come."""
 
-    kind: str = needed("kind of perturbation", bound=TEXT)
-    what: str = needed("what was done, in words", bound=TEXT)
+    kind: Text = needed("kind of perturbation")
+    what: Text = needed("what was done, in words")
     planned_s: float | None = told("when it was to happen, from the trial's start")
     begun_s: float | None = told("when it began")
     done_s: float | None = told("when it was in effect")
-    error: str | None = told("why it failed", bound=TEXT)
+    error: Text | None = told("why it failed")
     takes_s: float = told("how long it was meant to take", default=0.0)
     free_s: float | None = told("from when on it could begin, if that was later")
-    rates_bps: Mapping[int, float] = told(
-        "by directed link, the rate that it was given", key="links.rate_bps", bound=NOT_NEGATIVE, default={}
+    rates_bps: Mapping[int, NotNegative] = told(
+        "by directed link, the rate that it was given", key="links.rate_bps", default={}
     )
     blocked: Mapping[int, bool] = told("by directed link, whether it was blocked", key="links.blocked", default={})
 
@@ -35,7 +34,7 @@ class Death(Part):
     """A process that a trial lost, and had to go on without."""
 
     name = unread(str, "process that died")
-    how = unread(str, "how it died", bound=TEXT)
+    how = unread(Text, "how it died")
     at_s = unread(float, "when it died, from the trial's start")
 
 
@@ -45,7 +44,7 @@ class Loss(Part):
 
     node: str = needed("node without whose processes the others went on by themselves")
     processes = unread(list[str], "processes that ended there")
-    how: str = told("how they ended", bound=TEXT, default="")
+    how: Text = told("how they ended", default="")
     roles: Sequence[str] = told("what those of them were for that were lost first, such as `server`", default=())
     hit_s: float | None = told("when something was done to it, from the trial's start; else when it ended")
     noticed_s: float | None = told("when the others noticed")
@@ -108,7 +107,7 @@ class Attempt(Part):
     """A measurement of a trial that does not count, since it was INVALID only because of the machine."""
 
     verdict: str = needed("what came of it")
-    reasons: tuple[str, ...] = needed("which of its checks failed", bound=TEXT)
+    reasons: tuple[Text, ...] = needed("which of its checks failed")
     started: str = needed("when an earlier attempt began", "ISO 8601")
     metrics: Metrics = needed()
     duration_s = unread(float, "how long it took")
@@ -123,4 +122,4 @@ class Checkpoints(Part):
     processes: int = told("how many processes wrote checkpoints", default=0)
     count: int = told("how many each of them wrote", default=0)
     bytes: int = told("what they wrote in all", default=0)
-    longest_s: float = told("for how long the one that took longest wrote in all", bound=NOT_NEGATIVE, default=0.0)
+    longest_s: NotNegative = told("for how long the one that took longest wrote in all", default=0.0)

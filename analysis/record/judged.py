@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import Part, needed, told, unread
+from testbed.analysis.record.fields import Part, Text, needed, told, unread
 from testbed.analysis.verdicts import Number
 from testbed.base.check import NUMBERS
-from testbed.files.shape import TEXT
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class RecordedCheck(Part):
     value: float | None = told("what was measured", "see `unit`")
     limit: float | None = told("the most (or least) that passes", "see `unit`")
     unit: str = told("unit of value and limit", default="")
-    detail: str = told("the finding in words", bound=TEXT, default="")
+    detail: Text = told("the finding in words", default="")
     asked: bool = told("whether the spec asks for it, so that it is told and not judged", default=False)
     threatens: Sequence[str] = told("the numbers that it makes INVALID if it fails", default=NUMBERS)
     machine: bool = told("whether it is about the machine: then a certified number stays VALID", default=False)

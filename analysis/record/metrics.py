@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from testbed.analysis.record.fields import Part, told, unread
-from testbed.files.shape import COUNT, EACH, NOT_NEGATIVE, NUMBER
+from testbed.analysis.record.fields import NotNegative, Part, told, unread
+from testbed.files.shape import COUNT, EACH, NUMBER
 from testbed.files.writing import number
 
 WEIGHTS = "share of the weights' norm"
@@ -110,37 +110,30 @@ class Metrics(Part):
         "median time that the scheduler took to plan a batch of updates; MLfabric only"
     )
     scheduler_p99_s: float | None = told("its 99th percentile")
-    divergence_max: float | None = told(
+    divergence_max: NotNegative | None = told(
         "the most that the server's weights can have been away from the replica's (MLfabric, eq. 11); MLfabric with a "
         "replica only, as all below",
         NORM,
-        bound=NOT_NEGATIVE,
     )
-    divergence_allowed: float | None = told(
-        "its bound; null where the bound is one of updates", NORM, bound=NOT_NEGATIVE
-    )
-    divergence_breaches: float | None = told(
+    divergence_allowed: NotNegative | None = told("its bound; null where the bound is one of updates", NORM)
+    divergence_breaches: NotNegative | None = told(
         "commits that went beyond that bound, as a single update may once the replica has all before it; null where "
         "the bound is one of updates",
         "commits",
-        bound=NOT_NEGATIVE,
     )
     replica_behind_max: float | None = told("by how many updates the replica was behind at most", "updates")
     replica_behind_allowed: float | None = told("the bound of that; null where it is one of the divergence", "updates")
     replica_bytes: float | None = told("bytes of updates and sums that it got")
-    replica_error: float | None = told(
+    replica_error: NotNegative | None = told(
         "distance of its weights at the end from the server's, over their norm, as a few random sums tell it; 0 if "
         "they are equal",
         WEIGHTS,
-        bound=NOT_NEGATIVE,
     )
     takeover_behind: float | None = told(
         "that a server had applied when it was lost, and its replica had not when it took over", "updates"
     )
     takeover_lost: float | None = told("those of them that nobody has applied since", "updates")
-    takeover_bound: float | None = told(
-        "how far apart that was at most: the sum of norms of eq. 11", WEIGHTS, bound=NOT_NEGATIVE
-    )
+    takeover_bound: NotNegative | None = told("how far apart that was at most: the sum of norms of eq. 11", WEIGHTS)
 
     @classmethod
     def current(cls, raw: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import SHARE, Part, needed, told, unread
-from testbed.files.shape import NOT_NEGATIVE, TEXT
+from testbed.analysis.record.fields import SHARE, NotNegative, Part, Text, needed, told, unread
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,11 @@ class LinkCount(Part):
     link: int = needed("number of the directed link: 2 i and 2 i + 1 are the two directions of cable i")
     source: str = needed("node that sends on it", key="from")
     target: str = needed("node that receives", key="to")
-    rate_bps: float = needed("its rate", bound=NOT_NEGATIVE)
+    rate_bps: NotNegative = needed("its rate")
     bytes: int | None = needed("counted by the kernel at its egress while the trial trained, headers included")
     other_bytes = unread(int, "bursts and background flows, which `bytes` does not have")
     drops: int | None = told("dropped at its egress", "packets")
-    theory_bytes: float | None = told("what the scheme's plan says for `bytes`", bound=NOT_NEGATIVE)
+    theory_bytes: NotNegative | None = told("what the scheme's plan says for `bytes`")
     extra_bytes = unread(int, "what TCP may have added: acknowledgements, and what it sent again")
 
     @classmethod
@@ -68,8 +67,8 @@ class QueueReadings(Part):
     """How the queues at egresses were read; what waited there is in a table of its own."""
 
     readings = unread(int, "how often the queues were read", "readings", is_checked=True)
-    cost_s = unread(float, "how long all readings took", bound=NOT_NEGATIVE, is_checked=True)
-    problem = unread(str, "why the readings ended early", bound=TEXT, is_checked=True)
+    cost_s = unread(NotNegative, "how long all readings took", is_checked=True)
+    problem = unread(Text, "why the readings ended early", is_checked=True)
 
 
 @dataclass(frozen=True)

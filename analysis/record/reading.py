@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, TypeVar, get_args, get_origin
 
-from testbed.analysis.record.fields import Part, element, fields_of, is_mapping, is_part, may_be_null, present
+from testbed.analysis.record.fields import (
+    NotNegative,
+    Part,
+    element,
+    fields_of,
+    is_mapping,
+    is_part,
+    may_be_null,
+    present,
+)
 
 _P = TypeVar("_P", bound=Part)
 _Convert = Callable[[Any], Any]
@@ -56,7 +65,7 @@ def _plan(part: type[Part]) -> list[tuple[str, list[str], _Convert | None, bool,
 
 def _conversion(type_: Any) -> _Convert | None:
     known, into = present(type_), element(type_)
-    if type_ is float:
+    if type_ in (float, NotNegative):
         return float  # JSON may have a whole number
     if is_part(known):
         return partial(read, known)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.analysis.record.accuracy import Accuracy, Sums
-from testbed.analysis.record.fields import Part, needed, told, unread
+from testbed.analysis.record.fields import Part, Text, needed, told, unread
 from testbed.analysis.record.happened import Attempt, Checkpoints, Event, Failover, Waited
 from testbed.analysis.record.judged import Fidelity
 from testbed.analysis.record.metrics import Metrics
 from testbed.analysis.record.network import LinkCount, LinkSettings, PairCount, Probe, QueueReadings, RoundTrip
 from testbed.analysis.record.work import Collective, FailedCollectives, Slot, Stage
 from testbed.analysis.strikes import Strikes
-from testbed.files.shape import PLAIN, TEXT
+from testbed.files.shape import PLAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class TrialRecord(Part):
     )
     world: int = needed("number of workers that began", "workers", column=6)
     status = unread(str, "`done` or `failed`", is_checked=True, column=7, blank="failed")
-    error: str | None = told("why it failed", bound=TEXT, blank=None)
+    error: Text | None = told("why it failed", blank=None)
     by_perturb = unread(bool, "whether a perturbation made it fail", is_whole=True, blank=False)
     started: str = told("when the last attempt began", "ISO 8601", default="")
     duration_s: float | None = told("how long it took, with building and taking down the network")
@@ -83,8 +83,8 @@ class TrialRecord(Part):
         "by metric of the spec and rank, the numbers that were found in its log",
         "as printed",
     )
-    left_out: tuple[str, ...] = told(
-        "which numbers of a script, told or printed, are not all there or not used, and why", default=(), bound=TEXT
+    left_out: tuple[Text, ...] = told(
+        "which numbers of a script, told or printed, are not all there or not used, and why", default=()
     )
     queues = unread(QueueReadings, is_checked=True, is_whole=True, blank=None)
     events: tuple[Event, ...] = told(default=(), is_whole=True, blank=[])

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from testbed.analysis.record.fields import Part, needed, told, unread
-from testbed.files.shape import NOT_NEGATIVE, TEXT, Kind
+from testbed.analysis.record.fields import NotNegative, Part, Text, needed, told, unread
+from testbed.files.shape import Kind
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """A part of the names of files."""
@@ -18,10 +18,10 @@ _NAME = Kind("name of a job", lambda value: isinstance(value, str) and _JOB_NAME
 class Stage(Part):
     """A stage of the critical path of a predicted iteration; times from the iteration's start."""
 
-    what: str = needed("pass, transfer or AllReduce of an operator, and how many more there follow it", bound=TEXT)
-    where: str = needed("server, or directed link by its ends", bound=TEXT)
-    start_s: float = needed("begin in the predicted iteration", bound=NOT_NEGATIVE)
-    end_s: float = needed("end in the predicted iteration", bound=NOT_NEGATIVE)
+    what: Text = needed("pass, transfer or AllReduce of an operator, and how many more there follow it")
+    where: Text = needed("server, or directed link by its ends")
+    start_s: NotNegative = needed("begin in the predicted iteration")
+    end_s: NotNegative = needed("end in the predicted iteration")
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,13 @@ class Collective(Part):
     by: str = needed("what moved it: `scheme`, `ring` where the scheme cannot, `gloo`, or `direct` from rank to rank")
     ranks: int = needed("number of ranks in its group", "ranks")
     count: int = needed("how many of them there were")
-    median_s: float = needed(
-        "median time from the last rank that asked for it to the last rank that had it", bound=NOT_NEGATIVE
+    median_s: NotNegative = needed("median time from the last rank that asked for it to the last rank that had it")
+    waited_s: NotNegative | None = told(
+        "mean time that it held a rank: the call itself, and the wait; null if that is not seen"
     )
-    waited_s: float | None = told(
-        "mean time that it held a rank: the call itself, and the wait; null if that is not seen", bound=NOT_NEGATIVE
-    )
-    algbw_bps: float | None = told("size over median time; null without bytes", bound=NOT_NEGATIVE)
-    busbw_bps: float | None = told("the same times the factor that nccl-tests has for its kind", bound=NOT_NEGATIVE)
-    least_s: float | None = told(
-        "time that its busiest link takes for its bytes; null if not known", bound=NOT_NEGATIVE
-    )
+    algbw_bps: NotNegative | None = told("size over median time; null without bytes")
+    busbw_bps: NotNegative | None = told("the same times the factor that nccl-tests has for its kind")
+    least_s: NotNegative | None = told("time that its busiest link takes for its bytes; null if not known")
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class FailedCollectives(Part):
     host = unread(str, "its host", is_checked=True)
     count = unread(int, "how many of its collectives failed", is_checked=True)
     first = unread(str, "the first of them, such as `allreduce 12 of group 0`", is_checked=True)
-    error = unread(str, "its error, which the script may have caught", bound=TEXT, is_checked=True)
+    error = unread(Text, "its error, which the script may have caught", is_checked=True)
 
 
 @dataclass(frozen=True)
@@ -70,25 +66,15 @@ class Slot(Part):
     )
     hosts: tuple[str, ...] = told("its hosts", default=())
     after: tuple[str, ...] = told("the jobs that had these hosts before", default=())
-    planned_s = unread(
-        float,
-        "when it was to begin by prediction, from the trial's beginning",
-        bound=NOT_NEGATIVE,
-        is_checked=True,
-    )
-    submitted_s: float | None = told("when it was submitted, from the trial's beginning", bound=NOT_NEGATIVE, column=2)
-    started_s: float | None = told(
-        "when its processes began to be started, from the trial's beginning", bound=NOT_NEGATIVE, column=3
-    )
-    begun_s: float | None = told("when its first iteration began, from the trial's beginning", bound=NOT_NEGATIVE)
-    queued_s: float | None = told(
+    planned_s = unread(NotNegative, "when it was to begin by prediction, from the trial's beginning", is_checked=True)
+    submitted_s: NotNegative | None = told("when it was submitted, from the trial's beginning", column=2)
+    started_s: NotNegative | None = told("when its processes began to be started, from the trial's beginning", column=3)
+    begun_s: NotNegative | None = told("when its first iteration began, from the trial's beginning")
+    queued_s: NotNegative | None = told(
         "how long it waited for hosts and for its circuits: from `submitted_s` until it had both; not for the start of "
         "other jobs' processes, which may come before `started_s`",
-        bound=NOT_NEGATIVE,
         column=4,
     )
-    dark_s: float | None = told(
-        "of a job with circuits of its own, from when its hosts were free until its circuits carried light",
-        bound=NOT_NEGATIVE,
-        column=5,
+    dark_s: NotNegative | None = told(
+        "of a job with circuits of its own, from when its hosts were free until its circuits carried light", column=5
     )

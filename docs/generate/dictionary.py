@@ -1,4 +1,4 @@
-"""The data dictionary, from ``analysis/dictionary.py``."""
+"""The data dictionary, from the fields that ``analysis/record/`` declares."""
 
 from __future__ import annotations
 
