@@ -12,7 +12,7 @@ from testbed.files.foreign import UnfitError
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = columns(Sample, needed=True)
+COLUMNS = columns(Sample, required=True)
 """What a table must have."""
 MOMENTS = ("start_s", "ready_s", "sum_s", "end_s")
 MOST_IN_ALL = 2**28

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import Part, Text, needed
+from testbed.analysis.record.fields import Part, Text, required
 from testbed.base.listing import shortened
 
 SHOWN = 3
@@ -22,10 +22,10 @@ FIX = "take more iterations, another seed or a higher probability"
 class Strikes(Part):
     """What the draws of one perturbation do to one trial."""
 
-    perturbation: Text = needed("name of a perturbation that strikes by chance")
-    struck: int = needed("how many of its chances it took")
-    chances: int = needed("how many it had")
-    of: Text = needed("what a chance is: an iteration of a worker, or a draw of a link's rate")
+    perturbation: Text = required("name of a perturbation that strikes by chance")
+    struck: int = required("how many of its chances it took")
+    chances: int = required("how many it had")
+    of: Text = required("what a chance is: an iteration of a worker, or a draw of a link's rate")
 
     def __str__(self) -> str:
         return f"{self.perturbation} strikes {self.struck} of {self.chances} {self.of}"

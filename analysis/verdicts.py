@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import SHARE, Part, needed, told, unread
+from testbed.analysis.record.fields import SHARE, Part, optional, required, unread
 from testbed.base.check import NUMBERS as NUMBERS
 from testbed.files.writing import number
 
@@ -35,18 +35,18 @@ _LIKE = {"waiting": "iterations"}
 class Number(Part):
     """The verdict of one number of a trial. Names of checks are empty in records of earlier versions."""
 
-    verdict: str = needed("`VALID`, `INVALID`, or `UNWATCHED`: nothing failed, but nobody watched the processes")
-    error: float | None = told("by how much the number can be off at most; null if not known", SHARE)
-    bound_s: float | None = told("the lower bound that this is from")
-    certified: bool = told(
+    verdict: str = required("`VALID`, `INVALID`, or `UNWATCHED`: nothing failed, but nobody watched the processes")
+    error: float | None = optional("by how much the number can be off at most; null if not known", SHARE)
+    bound_s: float | None = optional("the lower bound that this is from")
+    certified: bool = optional(
         "whether the bound is so near that the machine cannot have changed the number much", default=False
     )
     began = unread(
         str, "when the attempt began that it is from, if not the one that the samples are of", "ISO 8601", key="from"
     )
-    spoilt_by: tuple[str, ...] = told("checks that make it INVALID", default=())
-    excused: tuple[str, ...] = told("failed checks of the machine that do not count against it", default=())
-    unwatched: tuple[str, ...] = told("checks that it needs and that were not made", default=())
+    spoilt_by: tuple[str, ...] = optional("checks that make it INVALID", default=())
+    excused: tuple[str, ...] = optional("failed checks of the machine that do not count against it", default=())
+    unwatched: tuple[str, ...] = optional("checks that it needs and that were not made", default=())
 
 
 def numbers_of(fidelity: Mapping[str, Any]) -> dict[str, Number]:

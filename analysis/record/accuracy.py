@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.analysis.goal import Quality, quality
-from testbed.analysis.record.fields import SHARE, NotNegative, Part, told, unread
+from testbed.analysis.record.fields import SHARE, NotNegative, Part, optional, unread
 from testbed.analysis.record.metrics import WEIGHTS
 from testbed.files.shape import COUNT, NUMBER, Kind
 
@@ -21,11 +21,11 @@ MOST_EXPLAINED = 1e-4
 class Sums(Part):
     """How many sums, or elements of a profile's sums, were looked at, and what was found; None in older records."""
 
-    checked_sums: int | None = told("sums of gradients that were compared with their terms", "sums")
+    checked_sums: int | None = optional("sums of gradients that were compared with their terms", "sums")
     sums_error = unread(NotNegative, "largest difference of such a sum to its terms, over their norms", SHARE)
     sums_allowed = unread(NotNegative, "the most that rounding explains", SHARE)
-    checked_elements: int | None = told("elements of a profile's sums that were looked at", "elements")
-    wrong_elements: int | None = told("those of them that were wrong", "elements", column=25)
+    checked_elements: int | None = optional("elements of a profile's sums that were looked at", "elements")
+    wrong_elements: int | None = optional("those of them that were wrong", "elements", column=25)
 
 
 @dataclass(frozen=True)
@@ -33,40 +33,40 @@ class Accuracy(Sums):
     """How good the trained weights are, and how far they and the sums are from what they should be. In a record, the
     sums are an object of their own."""
 
-    test_accuracy: NotNegative | None = told(
+    test_accuracy: NotNegative | None = optional(
         "share of the test set that the trained weights classify right", SHARE, column=18
     )
-    test_loss: NotNegative | None = told("cross-entropy of the trained weights on the test set", "nats")
-    log_likelihood: float | None = told(
+    test_loss: NotNegative | None = optional("cross-entropy of the trained weights on the test set", "nats")
+    log_likelihood: float | None = optional(
         "mean log-likelihood of a token of the held-out documents, given half of their tokens; LDA only", "nats"
     )
-    weights_error: NotNegative | None = told(
+    weights_error: NotNegative | None = optional(
         "distance of the weights to the reference's, over the latter's norm", WEIGHTS, column=19
     )
-    weights_equal: bool | None = told("whether all workers ended with the same weights")
-    training_error: NotNegative | None = told("the same distance, as a share of what training changed", SHARE)
+    weights_equal: bool | None = optional("whether all workers ended with the same weights")
+    training_error: NotNegative | None = optional("the same distance, as a share of what training changed", SHARE)
     training_allowed = unread(NotNegative, "how much of that rounding explains", SHARE)
-    rounding_error: NotNegative | None = told(
+    rounding_error: NotNegative | None = optional(
         "in records made before fixed point had a limit: how far from the reference's it was allowed to lead", WEIGHTS
     )
     coarseness = unread(NotNegative, "norm of what fixed point changed in all sums, over theirs; 0 for floats", SHARE)
     coarsest = unread(NotNegative, "the most that this may be", SHARE)
     scale_needed = unread(float, "the least power of ten as a scale of fixed point that keeps it well below", "ratio")
-    takeover_apart: NotNegative | None = told(
+    takeover_apart: NotNegative | None = optional(
         "distance of a lost server's weights from its replica's when that took over, as repeated; null where none did",
         WEIGHTS,
     )
-    takeover_allowed: NotNegative | None = told("how much of that the updates explain that the replica lacked", WEIGHTS)
-    takeover_rounded: NotNegative | None = told("how much of it roundings explain", WEIGHTS)
-    reference: str | None = told("what repeated the training")
-    curve: list[list[float]] | None = told(
+    takeover_allowed: NotNegative | None = optional(
+        "how much of that the updates explain that the replica lacked", WEIGHTS
+    )
+    takeover_rounded: NotNegative | None = optional("how much of it roundings explain", WEIGHTS)
+    reference: str | None = optional("what repeated the training")
+    curve: list[list[float]] | None = optional(
         "after an iteration, the accuracy of the reference on the test set, or the log-likelihood",
         "iteration, share or nats",
         bound=[_POINT],
     )
-    curve_of: str | None = told(
-        "which of the two: `test_accuracy` or `log_likelihood`",
-    )
+    curve_of: str | None = optional("which of the two: `test_accuracy` or `log_likelihood`")
     curve_s = unread(
         list[float], "when the last worker had ended each of these iterations, from the trial's start", is_checked=True
     )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from testbed.analysis.record.fields import ABSENT, Part, fields_of
+from testbed.analysis.record.fields import ABSENT, Part
 
 
 def blank_of(part: type[Part], known: Mapping[str, Any], *, of_job: bool = False) -> dict[str, Any]:
     """What is known by key, and what a part has without it, in the order of its fields; ``of_job`` leaves out fields
     of a whole trial."""
     found = {}
-    for field in fields_of(part):
+    for field in part.all_fields:
         value = known.get(field.key, field.more.get("blank", ABSENT))
         if value is not ABSENT and not (of_job and field.more.get("is_whole")):
             found[field.key] = deepcopy(value)

@@ -6,7 +6,6 @@ import dataclasses
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, Any, ClassVar, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
 
 from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
@@ -36,7 +35,7 @@ class More(TypedDict, total=False):
         is_whole: whether it is of a whole trial, so that the records of its jobs have none.
         line: its name in the lines of workers of all kinds, if it is there.
         since: the first version of the schema that has it, where an older version of testbed would misread a record
-            with it; it passes over all others. Records of older versions lack it, so that it cannot be needed.
+            with it; it passes over all others. Records of older versions lack it, so that it cannot be required.
     """
 
     key: str
@@ -51,14 +50,19 @@ class More(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Field:
-    """A declared field; ``attribute`` is its name in Python, or empty if no reader uses it."""
+    """A declared field.
+
+    Attributes:
+        attribute: its name in Python; empty if no reader uses it.
+        is_required: whether a record must have it.
+    """
 
     key: str
     type: Any
     unit: str
     meaning: str
     attribute: str
-    is_needed: bool
+    is_required: bool
     more: More
 
     @property
@@ -75,7 +79,7 @@ class Field:
         return bool(self.attribute) or self.more.get("is_checked", False)
 
 
-def told(meaning: str = "", unit: str | None = None, *, default: Any = None, **more: Unpack[More]) -> Any:
+def optional(meaning: str = "", unit: str | None = None, *, default: Any = None, **more: Unpack[More]) -> Any:
     """A field that readers use. Its type is its annotation; ``default`` stands for a value that is null or missing."""
     metadata = {_FIELD: _Declared(ABSENT, meaning, unit, False, more)}
     if isinstance(default, dict):
@@ -83,7 +87,7 @@ def told(meaning: str = "", unit: str | None = None, *, default: Any = None, **m
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def needed(meaning: str = "", unit: str | None = None, **more: Unpack[More]) -> Any:
+def required(meaning: str = "", unit: str | None = None, **more: Unpack[More]) -> Any:
     """The same of a field that a record must have; null is a value if its annotation has None."""
     assert "since" not in more, "records of older versions lack it"
     return dataclasses.field(metadata={_FIELD: _Declared(ABSENT, meaning, unit, True, more)})
@@ -99,8 +103,23 @@ class _Declared:
     type: Any
     meaning: str
     unit: str | None
-    is_needed: bool
+    is_required: bool
     more: More
+
+    def named(self, name: str, annotated: Mapping[str, Any]) -> Field:
+        """The field of that name in a class with these annotations."""
+        key = self.more.get("key", name)
+        unit = next((unit for end, unit in UNITS.items() if key.endswith(end)), NO_UNIT)
+        is_read = self.type is ABSENT
+        return Field(
+            key,
+            annotated[name] if is_read else self.type,
+            unit if self.unit is None else self.unit,
+            self.meaning,
+            name if is_read else "",
+            self.is_required,
+            self.more,
+        )
 
 
 class Part:
@@ -108,7 +127,10 @@ class Part:
 
     bounds: ClassVar[Any] = None
     """The shape of its JSON, where that is not made of its fields."""
-    _declared: ClassVar[Mapping[str, _Declared]] = {}
+    own_fields: ClassVar[Sequence[Field]] = ()
+    """The fields that it declares itself, in their order."""
+    all_fields: ClassVar[Sequence[Field]] = ()
+    """Those, and the fields of its base class."""
 
     def __init_subclass__(cls) -> None:
         declared = {}
@@ -118,7 +140,9 @@ class Part:
             elif isinstance(value, _Declared):
                 declared[name] = value
                 delattr(cls, name)
-        cls._declared = declared
+        annotated = get_type_hints(cls, include_extras=True) if declared else {}
+        cls.own_fields = [one.named(name, annotated) for name, one in declared.items()]
+        cls.all_fields = [*cls.own_fields, *cls.all_fields]
 
     @classmethod
     def current(cls, raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -126,32 +150,10 @@ class Part:
         return raw
 
 
-@cache
-def own_fields(part: type[Part]) -> tuple[Field, ...]:
-    """The fields that a part declares itself, in their order."""
-    types_ = get_type_hints(part, include_extras=True) if part._declared else {}
-    found = []
-    for name, one in part._declared.items():
-        key = one.more.get("key", name)
-        unit = next((unit for end, unit in UNITS.items() if key.endswith(end)), NO_UNIT)
-        attribute = name if one.type is ABSENT else ""
-        type_ = types_[name] if attribute else one.type
-        found.append(
-            Field(key, type_, unit if one.unit is None else one.unit, one.meaning, attribute, one.is_needed, one.more)
-        )
-    return tuple(found)
-
-
-@cache
-def fields_of(part: type[Part]) -> tuple[Field, ...]:
-    """The fields of a part, those of its base classes included."""
-    return tuple(field for one in part.__mro__ if issubclass(one, Part) for field in own_fields(one))
-
-
 def by_path(part: type[Part], path: str = "") -> Iterator[tuple[str, Field]]:
     """Each field of a part and of parts in it, by its path in JSON: ``links[].bytes`` is a key of each entry of a list,
     and ``*`` stands for any key."""
-    for field in own_fields(part):
+    for field in part.own_fields:
         inner, here = present(field.type), f"{path}{field.key}"
         while (into := element(inner)) is not None:
             here += ".*" if is_mapping(inner) else "[]"

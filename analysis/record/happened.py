@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.analysis.record.fields import SHARE, NotNegative, Part, Text, needed, own_fields, told, unread
+from testbed.analysis.record.fields import SHARE, NotNegative, Part, Text, optional, required, unread
 from testbed.analysis.record.metrics import Metrics
 
-_MEANINGS = {field.key: field.meaning for field in own_fields(Metrics)}
+_MEANINGS = {field.key: field.meaning for field in Metrics.own_fields}
 
 
 @dataclass(frozen=True)
 class Event(Part):
     """Something that was done to a trial; None where that did not come."""
 
-    kind: Text = needed("kind of perturbation")
-    what: Text = needed("what was done, in words")
-    planned_s: float | None = told("when it was to happen, from the trial's start")
-    begun_s: float | None = told("when it began")
-    done_s: float | None = told("when it was in effect")
-    error: Text | None = told("why it failed")
-    takes_s: float = told("how long it was meant to take", default=0.0)
-    free_s: float | None = told("from when on it could begin, if that was later")
-    rates_bps: Mapping[int, NotNegative] = told(
+    kind: Text = required("kind of perturbation")
+    what: Text = required("what was done, in words")
+    planned_s: float | None = optional("when it was to happen, from the trial's start")
+    begun_s: float | None = optional("when it began")
+    done_s: float | None = optional("when it was in effect")
+    error: Text | None = optional("why it failed")
+    takes_s: float = optional("how long it was meant to take", default=0.0)
+    free_s: float | None = optional("from when on it could begin, if that was later")
+    rates_bps: Mapping[int, NotNegative] = optional(
         "by directed link, the rate that it was given", key="links.rate_bps", default={}
     )
-    blocked: Mapping[int, bool] = told("by directed link, whether it was blocked", key="links.blocked", default={})
+    blocked: Mapping[int, bool] = optional("by directed link, whether it was blocked", key="links.blocked", default={})
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Death(Part):
 class Loss(Part):
     """A node without whose processes the others went on by themselves; None where a time is not known."""
 
-    node: str = needed("node without whose processes the others went on by themselves")
+    node: str = required("node without whose processes the others went on by themselves")
     processes = unread(list[str], "processes that ended there")
-    how: Text = told("how they ended", default="")
-    roles: Sequence[str] = told("what those of them were for that were lost first, such as `server`", default=())
-    hit_s: float | None = told("when something was done to it, from the trial's start; else when it ended")
-    noticed_s: float | None = told("when the others noticed")
-    recovered_s: float | None = told("from then to the next change of the weights")
-    lost_updates: Sequence[Sequence[int]] = told(
+    how: Text = optional("how they ended", default="")
+    roles: Sequence[str] = optional("what those of them were for that were lost first, such as `server`", default=())
+    hit_s: float | None = optional("when something was done to it, from the trial's start; else when it ended")
+    noticed_s: float | None = optional("when the others noticed")
+    recovered_s: float | None = optional("from then to the next change of the weights")
+    lost_updates: Sequence[Sequence[int]] = optional(
         "updates that were lost with a server, whether it was started again or its replica took over: rank, iteration",
         default=(),
     )
@@ -59,14 +59,14 @@ class Loss(Part):
 class Recovery(Part):
     """What a trial did when nodes had died: others went on."""
 
-    without: list[str] = needed("processes that had died")
-    first: int = needed("iteration with which the others went on")
-    world: int = needed("how many went on", "workers")
-    scheme: str = needed("by which scheme")
+    without: list[str] = required("processes that had died")
+    first: int = required("iteration with which the others went on")
+    world: int = required("how many went on", "workers")
+    scheme: str = required("by which scheme")
     behind = unread(list[str], "nodes that took over the weights of others")
-    called_s: float = needed("when the deaths were noticed, from the trial's start")
+    called_s: float = required("when the deaths were noticed, from the trial's start")
     sent_on_s = unread(float, "when the others were told to go on")
-    recovered_s: float | None = told("from the first death to the end of the next iteration")
+    recovered_s: float | None = optional("from the first death to the end of the next iteration")
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Failover(Part):
     """Deaths of processes, and how the others went on."""
 
     deaths = unread(list[Death])
-    losses: tuple[Loss, ...] = told(default=())
-    recoveries: tuple[Recovery, ...] = told(default=())
+    losses: tuple[Loss, ...] = optional(default=())
+    recoveries: tuple[Recovery, ...] = optional(default=())
     phases = unread(list[Phase])
 
 
@@ -106,10 +106,10 @@ class Waited(Part):
 class Attempt(Part):
     """A measurement of a trial that does not count, since it was INVALID only because of the machine."""
 
-    verdict: str = needed("what came of it")
-    reasons: tuple[Text, ...] = needed("which of its checks failed")
-    started: str = needed("when an earlier attempt began", "ISO 8601")
-    metrics: Metrics = needed()
+    verdict: str = required("what came of it")
+    reasons: tuple[Text, ...] = required("which of its checks failed")
+    started: str = required("when an earlier attempt began", "ISO 8601")
+    metrics: Metrics = required()
     duration_s = unread(float, "how long it took")
     numbers = unread(Mapping[str, str], "the verdict of each of its numbers")
     waited = unread(Waited)
@@ -119,7 +119,7 @@ class Attempt(Part):
 class Checkpoints(Part):
     """What processes wrote as checkpoints."""
 
-    processes: int = told("how many processes wrote checkpoints", default=0)
-    count: int = told("how many each of them wrote", default=0)
-    bytes: int = told("what they wrote in all", default=0)
-    longest_s: NotNegative = told("for how long the one that took longest wrote in all", default=0.0)
+    processes: int = optional("how many processes wrote checkpoints", default=0)
+    count: int = optional("how many each of them wrote", default=0)
+    bytes: int = optional("what they wrote in all", default=0)
+    longest_s: NotNegative = optional("for how long the one that took longest wrote in all", default=0.0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import Part, Text, needed, told, unread
+from testbed.analysis.record.fields import Part, Text, optional, required, unread
 from testbed.analysis.verdicts import Number
 from testbed.base.check import NUMBERS
 
@@ -15,22 +15,22 @@ from testbed.base.check import NUMBERS
 class RecordedCheck(Part):
     """One reason to believe a trial, or not to: ``value`` against ``limit``."""
 
-    name: str = needed("name of the check")
-    ok: bool = needed("whether it did not fail: see `watched`")
-    value: float | None = told("what was measured", "see `unit`")
-    limit: float | None = told("the most (or least) that passes", "see `unit`")
-    unit: str = told("unit of value and limit", default="")
-    detail: Text = told("the finding in words", default="")
-    asked: bool = told("whether the spec asks for it, so that it is told and not judged", default=False)
-    threatens: Sequence[str] = told("the numbers that it makes INVALID if it fails", default=NUMBERS)
-    machine: bool = told("whether it is about the machine: then a certified number stays VALID", default=False)
+    name: str = required("name of the check")
+    ok: bool = required("whether it did not fail: see `watched`")
+    value: float | None = optional("what was measured", "see `unit`")
+    limit: float | None = optional("the most (or least) that passes", "see `unit`")
+    unit: str = optional("unit of value and limit", default="")
+    detail: Text = optional("the finding in words", default="")
+    asked: bool = optional("whether the spec asks for it, so that it is told and not judged", default=False)
+    threatens: Sequence[str] = optional("the numbers that it makes INVALID if it fails", default=NUMBERS)
+    machine: bool = optional("whether it is about the machine: then a certified number stays VALID", default=False)
     is_needed = unread(
         bool,
         "whether a number that it threatens is UNWATCHED without it, unless certified",
         key="needed",
         is_checked=True,
     )
-    watched: bool = told("false if the check was not made; `detail` then says why", default=True)
+    watched: bool = optional("false if the check was not made; `detail` then says why", default=True)
 
     @classmethod
     def current(cls, raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -42,6 +42,6 @@ class RecordedCheck(Part):
 class Fidelity(Part):
     """All that a trial was judged by. Its numbers are read by :func:`testbed.analysis.verdicts.numbers_of`."""
 
-    verdict: str | None = told("`VALID` if all numbers are")
-    checks: tuple[RecordedCheck, ...] = told(default=())
+    verdict: str | None = optional("`VALID` if all numbers are")
+    checks: tuple[RecordedCheck, ...] = optional(default=())
     numbers = unread(Mapping[str, Number])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import SHARE, NotNegative, Part, Text, needed, told, unread
+from testbed.analysis.record.fields import SHARE, NotNegative, Part, Text, optional, required, unread
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class LinkCount(Part):
     """What the kernel counted at the egress of one directed link, None where the lab does not make the link and cannot
     count, and what theory says it should be."""
 
-    link: int = needed("number of the directed link: 2 i and 2 i + 1 are the two directions of cable i")
-    source: str = needed("node that sends on it", key="from")
-    target: str = needed("node that receives", key="to")
-    rate_bps: NotNegative = needed("its rate")
-    bytes: int | None = needed("counted by the kernel at its egress while the trial trained, headers included")
+    link: int = required("number of the directed link: 2 i and 2 i + 1 are the two directions of cable i")
+    source: str = required("node that sends on it", key="from")
+    target: str = required("node that receives", key="to")
+    rate_bps: NotNegative = required("its rate")
+    bytes: int | None = required("counted by the kernel at its egress while the trial trained, headers included")
     other_bytes = unread(int, "bursts and background flows, which `bytes` does not have")
-    drops: int | None = told("dropped at its egress", "packets")
-    theory_bytes: NotNegative | None = told("what the scheme's plan says for `bytes`")
+    drops: int | None = optional("dropped at its egress", "packets")
+    theory_bytes: NotNegative | None = optional("what the scheme's plan says for `bytes`")
     extra_bytes = unread(int, "what TCP may have added: acknowledgements, and what it sent again")
 
     @classmethod
@@ -55,11 +55,11 @@ class LinkCount(Part):
 class PairCount(Part):
     """What one server of a hybrid trial has sent another in the whole trial."""
 
-    source: str = needed("server that sent", key="from")
-    target: str = needed("server that received", key="to")
-    bytes: int = needed("counted by the sender in the whole trial, without headers")
-    theory_bytes: int = needed("what the strategy's plan says for `bytes`")
-    mp_bytes: int = needed("of these, outputs of operators and gradients of outputs")
+    source: str = required("server that sent", key="from")
+    target: str = required("server that received", key="to")
+    bytes: int = required("counted by the sender in the whole trial, without headers")
+    theory_bytes: int = required("what the strategy's plan says for `bytes`")
+    mp_bytes: int = required("of these, outputs of operators and gradients of outputs")
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar, get_args, get_origin
 
 from testbed.analysis.record.fields import (
     NotNegative,
     Part,
     element,
-    fields_of,
     is_mapping,
     is_part,
     may_be_null,
@@ -19,6 +18,10 @@ from testbed.analysis.record.fields import (
 
 _P = TypeVar("_P", bound=Part)
 _Convert = Callable[[Any], Any]
+_Plan = list[tuple[str, list[str], _Convert | None, bool, bool]]
+"""By field, its attribute, its path, how its value becomes ours, whether it must be there, and whether it then may be
+null."""
+_PLANS: dict[type[Part], _Plan] = {}
 
 
 def read(part: type[_P], raw: Mapping[str, Any] | None, **known: Any) -> _P:
@@ -31,36 +34,36 @@ def read(part: type[_P], raw: Mapping[str, Any] | None, **known: Any) -> _P:
     """
     values = dict(known)
     now = part.current(raw or {})
-    for attribute, path, convert, is_needed, is_null in _plan(part):
+    for attribute, path, convert, is_required, is_null in _plan(part):
         if attribute in known:
             continue
         value: Any = now
         for key in path:
-            value = value[key] if is_needed else (value or {}).get(key)
+            value = value[key] if is_required else (value or {}).get(key)
         if value is not None:
             values[attribute] = value if convert is None else convert(value)
         elif is_null:
             values[attribute] = None
-        elif is_needed:
+        elif is_required:
             raise KeyError(path[-1])
     return part(**values)
 
 
-@cache
-def _plan(part: type[Part]) -> list[tuple[str, list[str], _Convert | None, bool, bool]]:
-    """By field that readers use: its attribute, its path, how its value becomes ours, whether it must be there, and
-    whether it then may be null."""
-    return [
-        (
-            field.attribute,
-            field.key.split("."),
-            _conversion(field.type),
-            field.is_needed,
-            field.is_needed and may_be_null(field.type),
-        )
-        for field in fields_of(part)
-        if field.attribute
-    ]
+def _plan(part: type[Part]) -> _Plan:
+    """How each field of a part is read that readers use."""
+    if part not in _PLANS:
+        _PLANS[part] = [
+            (
+                field.attribute,
+                field.key.split("."),
+                _conversion(field.type),
+                field.is_required,
+                field.is_required and may_be_null(field.type),
+            )
+            for field in part.all_fields
+            if field.attribute
+        ]
+    return _PLANS[part]
 
 
 def _conversion(type_: Any) -> _Convert | None:

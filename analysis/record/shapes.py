@@ -6,20 +6,18 @@ Fields that no reader uses may be anything, unless they say that they are checke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-from testbed.analysis.record.fields import Field, Part, element, fields_of, is_mapping, is_part, present
+from testbed.analysis.record.fields import Field, Part, element, is_mapping, is_part, present
 from testbed.files.shape import EACH, Shape
 
 
-@cache
 def shape_of(part: type[Part]) -> Mapping[str, Shape]:
     """The shape of a part's JSON."""
-    if part.bounds is not None:
-        return part.bounds
-    shape: dict[str, Any] = {}
-    for field in fields_of(part):
+    shape: dict[str, Any] = dict(part.bounds or {})
+    if shape:
+        return shape
+    for field in part.all_fields:
         if field.is_checked:
             *path, last = field.key.split(".")
             inside = shape

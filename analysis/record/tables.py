@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.analysis.record.fields import SHARE, Field, Part, fields_of, unread
+from testbed.analysis.record.fields import SHARE, Field, Part, unread
 from testbed.workloads.kinds.transfers import Purpose
 
 
@@ -117,11 +117,11 @@ class Transfer(Part):
     shard = unread(int, "which part of the model, by the number of the server that has it, from 0")
 
 
-def columns(table: type[Part], *, needed: bool = False) -> tuple[str, ...]:
+def columns(table: type[Part], *, required: bool = False) -> tuple[str, ...]:
     """The names of a table's columns in their order, or of those that every table has."""
-    return tuple(field.key for field in fields_of(table) if field.is_checked or not needed)
+    return tuple(field.key for field in table.all_fields if field.is_checked or not required)
 
 
 def in_lines() -> tuple[Field, ...]:
     """The columns of samples that are in the lines of workers of all kinds."""
-    return tuple(field for field in fields_of(Sample) if "line" in field.more)
+    return tuple(field for field in Sample.all_fields if "line" in field.more)

@@ -142,7 +142,7 @@ def test_a_metric_is_one_line_beside_the_code_that_makes_it(run_dir: Path) -> No
 
 
 def test_a_field_of_trials_is_one_line(tmp_path: Path) -> None:
-    line = '    cooled: tuple[bool, ...] = told("whether each host was cool", default=(), blank=[])\n'
+    line = '    cooled: tuple[bool, ...] = optional("whether each host was cool", default=(), blank=[])\n'
     assert told(tmp_path, {"testbed.analysis.record.trial": (BEHIND_THE_FIELDS, line)}, FIELD) == {
         "blank": [[], []],
         "read": [[], [True, False]],

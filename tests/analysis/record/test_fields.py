@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from testbed.analysis.record.blank import blank_of
-from testbed.analysis.record.fields import NotNegative, Part, Text, by_path, needed, newest, told, unread
+from testbed.analysis.record.fields import NotNegative, Part, Text, by_path, newest, optional, required, unread
 from testbed.analysis.record.reading import read
 from testbed.analysis.record.shapes import shape_of
 from testbed.files.shape import COUNT, EACH, NAME, NOT_NEGATIVE, NUMBER, TEXT, TRUTH
@@ -18,9 +18,9 @@ from testbed.files.shape import COUNT, EACH, NAME, NOT_NEGATIVE, NUMBER, TEXT, T
 class Disk(Part):
     """A disk that a made-up record has."""
 
-    name: str = needed("what it is called")
-    used_bytes: int | None = told("what is on it")
-    wear: NotNegative | None = told("how worn it is", "share")
+    name: str = required("what it is called")
+    used_bytes: int | None = optional("what is on it")
+    wear: NotNegative | None = optional("how worn it is", "share")
     serial = unread(str, "what its maker calls it")
 
 
@@ -28,10 +28,10 @@ class Disk(Part):
 class Machine(Part):
     """A made-up record."""
 
-    disks: tuple[Disk, ...] = told(default=(), blank=[])
-    first: Disk | None = told(is_whole=True, blank=None)
-    note: Text = told("in words", default="", key="about.note")
-    rates_bps: Mapping[int, float] = told("by link, its rate", default={})
+    disks: tuple[Disk, ...] = optional(default=(), blank=[])
+    first: Disk | None = optional(is_whole=True, blank=None)
+    note: Text = optional("in words", default="", key="about.note")
+    rates_bps: Mapping[int, float] = optional("by link, its rate", default={})
     boots = unread(list[list[int]], "when it booted", is_checked=True)
     flags = unread(Mapping[str, bool], "what is set")
 
@@ -93,9 +93,9 @@ def test_a_field_that_older_versions_would_misread_makes_a_new_schema() -> None:
     class Later(Machine):
         """The same, and a field that came later."""
 
-        fans: int = told("how many", default=0, since=2)
+        fans: int = optional("how many", default=0, since=2)
 
     assert (newest(Machine), newest(Later)) == (1, 2)
     assert read(Later, {}).fans == 0
     with pytest.raises(AssertionError, match="records of older versions lack it"):
-        needed("how many", since=2)
+        required("how many", since=2)

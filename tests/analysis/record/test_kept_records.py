@@ -50,7 +50,7 @@ def lacking(before: Any, now: Any, path: str = "") -> list[str]:
 
 
 def test_there_is_one_of_each_sort() -> None:
-    assert {"forest", "script", "command", "hybrid", "fabric"} <= {record["moves"] for record in RECORDS.values()}
+    assert {"forest", "script", "command", "hybrid", "fabric"} <= {record.get("moves") for record in RECORDS.values()}
     assert {record["status"] for record in RECORDS.values()} == {"done", "failed"}
     assert any(record.get("jobs") for record in RECORDS.values())
     assert any(record["failover"] for record in RECORDS.values())
