@@ -17,7 +17,9 @@ import pytest
 
 from testbed.analysis import dictionary
 from testbed.analysis.load import load
+from testbed.analysis.record.blank import blank_of
 from testbed.analysis.record.columns import of_every_run
+from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.schema import RECORD
 from testbed.execution import results
 from testbed.files.shape import Kind, Shape, check
@@ -71,6 +73,18 @@ def test_their_rows_are_the_same(tmp_path: Path) -> None:
     columns = [name for name in rows[0] if name in names]
     assert columns == names
     assert [[row[name] for name in columns] for row in rows] == others
+
+
+def test_records_begin_as_they_did() -> None:
+    """Their keys are in the same order, and a trial that failed has what it began with."""
+    blank = blank_of(TrialRecord, {})
+    for name in ("forest", "asynchronous", "fabric", "hybrid", "jobs", "killed"):
+        assert [key for key in RECORDS[name] if key in blank] == [*blank], name
+    of_job = blank_of(TrialRecord, {}, of_job=True)
+    for job in RECORDS["jobs"]["jobs"]:
+        assert [key for key in job if key in of_job] == [*of_job]
+    failed = {key: value for key, value in RECORDS["failed"].items() if key in blank}
+    assert failed == blank | {"error": failed["error"], "links_settings": failed["links_settings"]}
 
 
 @pytest.mark.parametrize("name", RECORDS)
