@@ -36,7 +36,6 @@ IN_PART: Mapping[str, frozenset[str]] = {
     "testbed/execution/results.py": frozenset({"COLUMNS", "OF_JOBS", "SAMPLE_COLUMNS"}),
     "testbed/execution/execute.py": frozenset({"blank"}),
     "testbed/execution/several.py": frozenset({"blank"}),
-    "testbed/execution/worker_lines.py": frozenset({"_NUMBERS", "_MOMENTS"}),
 }
 """What else is, and where in it."""
 REACH_LINES, REACH_PLACES = 950, 2
