@@ -20,7 +20,7 @@ FIX = "take more iterations, another seed or a higher probability"
 
 @dataclass(frozen=True)
 class Strikes(Part):
-    """What the draws of one perturbation do to one trial."""
+    """The chances that the draws of one perturbation take in one trial."""
 
     perturbation: Text = required("name of a perturbation that strikes by chance")
     struck: int = required("how many of its chances it took")

@@ -37,7 +37,7 @@ IN_PART: Mapping[str, frozenset[str]] = {
     "testbed/execution/execute.py": frozenset({"blank"}),
     "testbed/execution/several.py": frozenset({"blank"}),
 }
-"""What else is, and where in it."""
+"""Other files, and the names in them that are counted."""
 REACH_LINES, REACH_PLACES = 950, 2
 
 
@@ -53,7 +53,7 @@ class Sources:
         return [*(f"analysis/{name}.py" for name in WHOLE), *record.split(), *IN_PART]
 
     def text(self, name: str) -> str:
-        """What is in a file."""
+        """The text of a file."""
         return (ROOT / name).read_text() if self._commit is None else self._git("show", f"{self._commit}:{name}")
 
     def _git(self, *words: str) -> str:
@@ -75,8 +75,8 @@ def metrics() -> list[str]:
 
 
 def declared(text: str, within: frozenset[str] | None, known: frozenset[str]) -> Iterator[tuple[set[str], int]]:
-    """Of each statement of a file, or of the functions, classes and constants ``within``, the fields that it declares,
-    and its lines."""
+    """The fields that each statement of a file declares, and its lines; or only of the functions, classes and constants
+    ``within``."""
     for top in ast.parse(text).body:
         names = {getattr(top, "name", ""), *(getattr(target, "id", "") for target in getattr(top, "targets", ()))}
         names.add(getattr(getattr(top, "target", None), "id", ""))
@@ -86,8 +86,8 @@ def declared(text: str, within: frozenset[str] | None, known: frozenset[str]) ->
 
 def _lines(top: ast.stmt) -> int:
     """The lines of a statement, of a class without its methods."""
-    methods = [one for one in getattr(top, "body", ()) if isinstance(top, ast.ClassDef) and hasattr(one, "args")]
-    return sum((1 if one is top else -1) * ((one.end_lineno or 0) - one.lineno + 1) for one in (top, *methods))
+    methods = [node for node in getattr(top, "body", ()) if isinstance(top, ast.ClassDef) and hasattr(node, "args")]
+    return sum((1 if node is top else -1) * ((node.end_lineno or 0) - node.lineno + 1) for node in (top, *methods))
 
 
 def _declared(node: ast.AST) -> Iterator[str]:
@@ -128,8 +128,8 @@ def counted(sources: Sources) -> tuple[int, int, list[int]]:
         whole += 0 if within is not None else len(text.splitlines())
         for names, count in declared(text, within, known):
             lines += count if names else 0
-            for one in names:
-                files[one].add(name)
+            for field in names:
+                files[field].add(name)
     return lines, whole, [len(files[name]) for name in metrics()]
 
 
@@ -138,7 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", default=BEFORE, help="a commit to compare with")
     before, now = counted(Sources(parser.parse_args().before)), counted(Sources(None))
-    places = [f"{1 + statistics.mean(one[2]):.1f}, at most {1 + max(one[2])}" for one in (before, now)]
+    places = [f"{1 + statistics.mean(count[2]):.1f}, at most {1 + max(count[2])}" for count in (before, now)]
     rows = [
         ("lines that declare fields", f"{before[0]:,}", f"{now[0]:,}", f"{REACH_LINES:,}"),
         ("all lines of these modules of analysis/", f"{before[1]:,}", f"{now[1]:,}", ""),

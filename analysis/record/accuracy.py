@@ -14,7 +14,7 @@ _POINT = Kind(
     lambda value: isinstance(value, list) and len(value) == 2 and COUNT.has(value[0]) and NUMBER.has(value[1]),
 )
 MOST_EXPLAINED = 1e-4
-"""Of the weights' norm; weights that are further from the reference's may be any."""
+"""A share of the weights' norm; weights that are further from the reference's may be any."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Accuracy(Sums):
 
     @property
     def quality(self) -> Quality:
-        """What tells how good the weights are."""
+        """The number that tells how good the weights are."""
         return quality(self.curve_of)
 
     @property

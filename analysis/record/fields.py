@@ -23,7 +23,7 @@ _FIELD = "field of a record"
 
 
 class More(TypedDict, total=False):
-    """What else a field may say.
+    """Further properties of a field.
 
     Attributes:
         key: its key in JSON, where that is not its name; a dot leads into an object, and ``*`` is any key.
@@ -130,7 +130,7 @@ class Part:
     own_fields: ClassVar[Sequence[Field]] = ()
     """The fields that it declares itself, in their order."""
     all_fields: ClassVar[Sequence[Field]] = ()
-    """Those, and the fields of its base class."""
+    """Its own fields, then those of its base class."""
 
     def __init_subclass__(cls) -> None:
         declared = {}
@@ -141,7 +141,7 @@ class Part:
                 declared[name] = value
                 delattr(cls, name)
         annotated = get_type_hints(cls, include_extras=True) if declared else {}
-        cls.own_fields = [one.named(name, annotated) for name, one in declared.items()]
+        cls.own_fields = [declaration.named(name, annotated) for name, declaration in declared.items()]
         cls.all_fields = [*cls.own_fields, *cls.all_fields]
 
     @classmethod
@@ -190,7 +190,7 @@ def present(type_: Any) -> Any:
     """A type without None."""
     if get_origin(type_) not in (Union, types.UnionType):
         return type_
-    (known,) = (one for one in get_args(type_) if one is not type(None))
+    (known,) = (member for member in get_args(type_) if member is not type(None))
     return known
 
 

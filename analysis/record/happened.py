@@ -1,4 +1,4 @@
-"""What happened to a trial: perturbations, deaths and what was done about them, waiting, earlier attempts."""
+"""Events of a trial: perturbations, deaths and how the others went on, waiting, earlier attempts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Loss(Part):
 
 @dataclass(frozen=True)
 class Recovery(Part):
-    """What a trial did when nodes had died: others went on."""
+    """How the others went on when nodes had died."""
 
     without: list[str] = required("processes that had died")
     first: int = required("iteration with which the others went on")
@@ -117,7 +117,7 @@ class Attempt(Part):
 
 @dataclass(frozen=True)
 class Checkpoints(Part):
-    """What processes wrote as checkpoints."""
+    """The checkpoints that processes wrote."""
 
     processes: int = optional("how many processes wrote checkpoints", default=0)
     count: int = optional("how many each of them wrote", default=0)

@@ -1,4 +1,4 @@
-"""What a trial was judged by: its checks, and the verdict of each number."""
+"""The judgement of a trial: its checks, and the verdict of each number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RecordedCheck(Part):
 
 @dataclass(frozen=True)
 class Fidelity(Part):
-    """All that a trial was judged by. Its numbers are read by :func:`testbed.analysis.verdicts.numbers_of`."""
+    """The checks and verdicts of a trial. Its numbers are read by :func:`testbed.analysis.verdicts.numbers_of`."""
 
     verdict: str | None = optional("`VALID` if all numbers are")
     checks: tuple[RecordedCheck, ...] = optional(default=())

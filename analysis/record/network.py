@@ -1,4 +1,4 @@
-"""What a record has of its network: links as they were asked for, measured and used."""
+"""The network in a record: links as they were asked for, measured and used."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class RoundTrip(Part):
 
 @dataclass(frozen=True)
 class LinkCount(Part):
-    """What the kernel counted at the egress of one directed link, None where the lab does not make the link and cannot
-    count, and what theory says it should be."""
+    """The kernel's counts at the egress of one directed link, None where the lab does not make the link and cannot
+    count, and the bytes that theory expects."""
 
     link: int = required("number of the directed link: 2 i and 2 i + 1 are the two directions of cable i")
     source: str = required("node that sends on it", key="from")
@@ -53,7 +53,7 @@ class LinkCount(Part):
 
 @dataclass(frozen=True)
 class PairCount(Part):
-    """What one server of a hybrid trial has sent another in the whole trial."""
+    """The bytes that one server of a hybrid trial has sent another in the whole trial."""
 
     source: str = required("server that sent", key="from")
     target: str = required("server that received", key="to")
@@ -73,7 +73,7 @@ class QueueReadings(Part):
 
 @dataclass(frozen=True)
 class LinkSettings(Part):
-    """What the spec asks of links."""
+    """The links that the spec asks for."""
 
     rate_bps = unread(float, "rate of a link")
     delay_s = unread(float, "delay of a link, one way")

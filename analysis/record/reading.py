@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from testbed.analysis.record.fields import (
     NotNegative,
@@ -18,10 +18,20 @@ from testbed.analysis.record.fields import (
 
 _P = TypeVar("_P", bound=Part)
 _Convert = Callable[[Any], Any]
-_Plan = list[tuple[str, list[str], _Convert | None, bool, bool]]
-"""By field, its attribute, its path, how its value becomes ours, whether it must be there, and whether it then may be
-null."""
-_PLANS: dict[type[Part], _Plan] = {}
+
+
+class _Step(NamedTuple):
+    """How one field is read: under which keys its value is, how that becomes ours, and whether it must be there, and
+    then may be null."""
+
+    attribute: str
+    keys: list[str]
+    convert: _Convert | None
+    is_required: bool
+    is_null: bool
+
+
+_PLANS: dict[type[Part], list[_Step]] = {}
 
 
 def read(part: type[_P], raw: Mapping[str, Any] | None, **known: Any) -> _P:
@@ -34,26 +44,26 @@ def read(part: type[_P], raw: Mapping[str, Any] | None, **known: Any) -> _P:
     """
     values = dict(known)
     now = part.current(raw or {})
-    for attribute, path, convert, is_required, is_null in _plan(part):
+    for attribute, keys, convert, is_required, is_null in _plan(part):
         if attribute in known:
             continue
         value: Any = now
-        for key in path:
+        for key in keys:
             value = value[key] if is_required else (value or {}).get(key)
         if value is not None:
             values[attribute] = value if convert is None else convert(value)
         elif is_null:
             values[attribute] = None
         elif is_required:
-            raise KeyError(path[-1])
+            raise KeyError(keys[-1])
     return part(**values)
 
 
-def _plan(part: type[Part]) -> _Plan:
+def _plan(part: type[Part]) -> list[_Step]:
     """How each field of a part is read that readers use."""
     if part not in _PLANS:
         _PLANS[part] = [
-            (
+            _Step(
                 field.attribute,
                 field.key.split("."),
                 _conversion(field.type),

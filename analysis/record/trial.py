@@ -100,5 +100,5 @@ class TrialRecord(Part):
 
     @classmethod
     def current(cls, raw: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What is known of sums stands with the accuracy."""
+        """Findings about sums stand with the accuracy."""
         return {**raw, "accuracy": {**(raw.get("accuracy") or {}), **(raw.get("sums") or {})}}

@@ -1,4 +1,4 @@
-"""What a job did: the collectives of a script, the path that decides a strategy's iteration, and its place among the
+"""The work of a job: the collectives of a script, the path that decides a strategy's iteration, and its place among the
 jobs that share a network."""
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ from testbed.files.shape import check
 
 
 def refused(value):
-    """What readers say of it."""
+    """The error of a reader."""
     try:
         check(value, schema.RECORD)
     except ValueError as error:
@@ -91,7 +91,7 @@ told = {
 print(json.dumps(told))
 """
 SPEC = """
-name: one
+name: lonely
 links: {rate: 100 Mbit/s}
 workload: {kind: profile, model: resnet50, scale: 100, batch: 32, iterations: 1, warmup: 0, compute: none}
 arms: [{topology: star(hosts=2), scheme: ring}]
@@ -114,7 +114,7 @@ BEHIND_THE_FIELDS = "\n    @classmethod\n    def current"
 
 
 def told(folder: Path, lines: dict[str, tuple[str, str]], code: str) -> dict[str, Any]:
-    """What testbed says with a line more in some modules: by module, what that stands before, and the line."""
+    """The output of testbed with a line more in some modules: by module, the text behind it, and the line."""
     command = [sys.executable, "-P", "-c", LONGER + code, json.dumps(lines)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -37,8 +37,8 @@ class Machine(Part):
 
 
 def test_paths_kinds_and_units_come_from_names_and_types() -> None:
-    found = {path: (field.kind, field.unit) for path, field in by_path(Machine)}
-    assert found == {
+    paths = {path: (field.kind, field.unit) for path, field in by_path(Machine)}
+    assert paths == {
         "disks[].name": (NAME, ""),
         "disks[].used_bytes": (COUNT, "B"),
         "disks[].wear": (NOT_NEGATIVE, "share"),

@@ -106,7 +106,7 @@ def kinds(shape: Shape, path: str = "") -> dict[str, Kind]:
     if isinstance(shape, Kind):
         return {path: shape}
     if isinstance(shape, Mapping):
-        return {name: kind for key, one in shape.items() for name, kind in kinds(one, f"{path}.{key}").items()}
+        return {name: kind for key, inner in shape.items() for name, kind in kinds(inner, f"{path}.{key}").items()}
     assert isinstance(shape, list)
     return kinds(shape[0], f"{path}[]")
 
