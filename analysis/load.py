@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from testbed.analysis import samples as tables
 from testbed.analysis.jobs import label_of, singly
-from testbed.analysis.recorded import (
-    Accuracy,
-    Attempt,
-    Checkpoints,
-    Collective,
-    Event,
-    LinkCount,
-    Loss,
-    Metrics,
-    PairCount,
-    RecordedCheck,
-    Recovery,
-    Run,
-    Slot,
-    Stage,
-    Trial,
-    workload_of,
-)
+from testbed.analysis.record.happened import Failover
+from testbed.analysis.record.judged import Fidelity
+from testbed.analysis.record.reading import read
+from testbed.analysis.record.work import Slot
+from testbed.analysis.recorded import Run, Trial, workload_of
 from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED, SCHEMA
-from testbed.analysis.strikes import strikes_of
 from testbed.analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
 from testbed.base.limits import MOST_JOBS
 from testbed.base.printable import printable
 from testbed.files.foreign import UnfitError, read_bytes, read_object
 from testbed.files.shape import Shape, check
-from testbed.files.writing import check_name, number
+from testbed.files.writing import check_name
 from testbed.workloads import kinds
 
 if TYPE_CHECKING:
@@ -43,8 +28,6 @@ if TYPE_CHECKING:
 
 LARGEST_SPEC_BYTES = 2**17
 """Twice as much as :mod:`testbed.spec.yaml` reads, for what ``--set`` changed stands above it."""
-
-_T = TypeVar("_T")
 
 
 def load(run_dir: Path, *, samples: bool = True) -> Run:
@@ -184,110 +167,27 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
     try:
         done, kind = raw["status"] == "done", kinds.of_record(raw)
         warmup = min(warmup, int(raw.get("warmup", warmup)))
-        fidelity = raw.get("fidelity") or {}
-        return Trial(
-            id=str(raw["id"]),
-            label=str(raw["label"]),
-            topology=str(raw["topology"]),
-            scheme=str(raw["scheme"]),
-            batch=int(raw["batch"]),
-            repeat=int(raw.get("repeat") or 0),
-            iterations=int(raw["iterations"]),
-            world=int(raw["world"]),
+        judged, failover = read(Fidelity, raw.get("fidelity")), read(Failover, raw.get("failover"))
+        needs_samples = done and kind.writes_samples
+        return read(
+            Trial,
+            raw,
             done=done,
-            error=raw.get("error"),
-            metrics=_known(Metrics, _numbers(raw.get("metrics") or {})),
-            accuracy=_known(Accuracy, {**(raw.get("accuracy") or {}), **(raw.get("sums") or {})}),
-            verdict=fidelity.get("verdict"),
-            numbers=numbers_of(fidelity),
-            checks=tuple(map(_check, fidelity.get("checks") or ())),
-            links=tuple(_link(link) for link in raw.get("links") or ()),
-            events=tuple(_event(event) for event in raw.get("events") or ()),
-            recoveries=tuple(_known(Recovery, one) for one in (raw.get("failover") or {}).get("recoveries", ())),
-            started=str(raw.get("started") or ""),
-            duration_s=raw.get("duration_s"),
-            samples=read_samples(run_dir, str(raw["id"]), done and kind.writes_samples, warmup)
-            if with_samples
-            else None,
-            point=dict(raw.get("point") or {}),
-            at=str(raw.get("at") or ""),
-            warmup=warmup,
+            verdict=judged.verdict,
+            checks=judged.checks,
+            numbers=numbers_of(raw.get("fidelity") or {}),
+            recoveries=failover.recoveries,
+            losses=failover.losses,
             kind=kind,
-            earlier=tuple(map(_attempt, raw.get("attempts") or ())),
-            losses=tuple(_known(Loss, one) for one in (raw.get("failover") or {}).get("losses", ())),
-            pairs=tuple(map(_pair, raw.get("pairs") or ())),
-            critical_path=tuple(map(_stage, raw.get("critical_path") or ())),
-            checkpoints=_known(Checkpoints, wrote) if (wrote := raw.get("checkpoints")) else None,
-            collectives=tuple(_known(Collective, one) for one in raw.get("collectives") or ()),
-            gradient_sums=raw.get("gradient_sums"),
-            left_out=tuple(raw.get("left_out") or ()),
-            strikes=strikes_of(raw),
-            slot=_slot(raw) if raw["id"] != path.stem else None,  # each job of several has an id of its own
+            warmup=warmup,
+            slot=read(Slot, raw) if raw["id"] != path.stem else None,  # each job of several has an id of its own
             stored=(run_dir, path.stem),
+            samples=read_samples(run_dir, str(raw["id"]), needs_samples, warmup) if with_samples else None,
         )
     except KeyError as error:
         raise _damaged(path, f"damaged, {error.args[0]!r} is missing") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, f"damaged ({error})") from None
-
-
-def _known(kind: type[_T], raw: dict[str, Any] | None) -> _T:
-    """The dataclass ``kind`` from those keys of ``raw`` that it has; a later version may write more."""
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # every caller passes a dataclass
-    return kind(**{key: value for key, value in (raw or {}).items() if key in names})
-
-
-def _check(raw: dict[str, Any]) -> RecordedCheck:
-    """A check; in a record of an earlier version, one that was not made has no value and did not fail."""
-    found = _known(RecordedCheck, raw)
-    return found if "watched" in raw else replace(found, watched=found.value is not None or not found.ok)
-
-
-def _numbers(raw: dict[str, Any]) -> dict[str, float | None]:
-    return {name: None if value is None else number(name, value) for name, value in raw.items()}
-
-
-def _attempt(raw: dict[str, Any]) -> Attempt:
-    return Attempt(
-        verdict=str(raw["verdict"]),
-        reasons=tuple(map(str, raw["reasons"])),
-        started=str(raw["started"]),
-        metrics=_known(Metrics, _numbers(raw["metrics"])),
-    )
-
-
-def _event(raw: dict[str, Any]) -> Event:
-    links = raw.get("links") or {}
-    rates, blocked = (
-        {int(link): value for link, value in (links.get(name) or {}).items() if value is not None}
-        for name in ("rate_bps", "blocked")
-    )
-    return replace(_known(Event, raw), rates_bps=rates, blocked=blocked)
-
-
-def _link(raw: dict[str, Any]) -> LinkCount:
-    return LinkCount(
-        link=int(raw["link"]),
-        source=str(raw["from"]),
-        target=str(raw["to"]),
-        rate_bps=float(raw["rate_bps"]),
-        bytes=None if raw["bytes"] is None else int(raw["bytes"]),
-        drops=None if raw["bytes"] is None else int(raw.get("drops") or 0),
-        theory_bytes=raw.get("theory_bytes"),
-    )
-
-
-def _pair(raw: dict[str, Any]) -> PairCount:
-    counts = (int(raw[name]) for name in ("bytes", "theory_bytes", "mp_bytes"))
-    return PairCount(str(raw["from"]), str(raw["to"]), *counts)
-
-
-def _stage(raw: dict[str, Any]) -> Stage:
-    return Stage(str(raw["what"]), str(raw["where"]), float(raw["start_s"]), float(raw["end_s"]))
-
-
-def _slot(raw: dict[str, Any]) -> Slot:
-    return replace(_known(Slot, raw), hosts=tuple(raw.get("hosts") or ()), after=tuple(raw.get("after") or ()))
 
 
 def read_samples(run_dir: Path, trial: str, needed: bool, warmup: int) -> pd.DataFrame | None:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.analysis import parquet
+from testbed.analysis.record.tables import Window, columns
 from testbed.files.foreign import UnfitError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("link", "start_s", "window_s", "most_bytes", "mean_bytes", "full_share", "drops", "marks")
+COLUMNS = columns(Window)
 """What a table must have."""
 MOST_BYTES = 2**24
 """Of a table, however small its file: queues that are full all the time have one number. A trial's largest table, as

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.analysis import parquet
+from testbed.analysis.record.tables import Sample, columns
 from testbed.files.foreign import UnfitError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("rank", "iteration", "start_s", "ready_s", "sum_s", "end_s", "loss")
+COLUMNS = columns(Sample, required=True)
 """What a table must have."""
 MOMENTS = ("start_s", "ready_s", "sum_s", "end_s")
 MOST_IN_ALL = 2**28

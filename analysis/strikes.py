@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.analysis.record.fields import Part, Text, required
 from testbed.base.listing import shortened
 
 SHOWN = 3
@@ -18,19 +19,13 @@ FIX = "take more iterations, another seed or a higher probability"
 
 
 @dataclass(frozen=True)
-class Strikes:
-    """What the draws of one perturbation do to one trial.
+class Strikes(Part):
+    """The chances that the draws of one perturbation take in one trial."""
 
-    Attributes:
-        perturbation: its name, or its kind.
-        struck, chances: how many of its chances it takes.
-        of: what a chance is, such as ``iterations of h1``.
-    """
-
-    perturbation: str
-    struck: int
-    chances: int
-    of: str
+    perturbation: Text = required("name of a perturbation that strikes by chance")
+    struck: int = required("how many of its chances it took")
+    chances: int = required("how many it had")
+    of: Text = required("what a chance is: an iteration of a worker, or a draw of a link's rate")
 
     def __str__(self) -> str:
         return f"{self.perturbation} strikes {self.struck} of {self.chances} {self.of}"

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.analysis import parquet
+from testbed.analysis.record.tables import Transfer, columns
 from testbed.files.foreign import UnfitError
 from testbed.workloads.kinds.transfers import Purpose
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("from", "to", "purpose", "members", "size_bytes", "start_s", "end_s", "arrived_s", "shard")
+COLUMNS = columns(Transfer)
 """What a table must have."""
 WHOLE, MOMENTS = (*COLUMNS[:4], "shard"), COLUMNS[5:8]
 NEAR = 0.05

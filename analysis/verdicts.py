@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.analysis.record.fields import SHARE, Part, optional, required, unread
 from testbed.base.check import NUMBERS as NUMBERS
 from testbed.files.writing import number
 
@@ -31,27 +32,21 @@ _LIKE = {"waiting": "iterations"}
 
 
 @dataclass(frozen=True)
-class Number:
-    """The verdict of one number of a trial.
+class Number(Part):
+    """The verdict of one number of a trial. Names of checks are empty in records of earlier versions."""
 
-    Attributes:
-        error: by how much, as a share, it is off at most; None where that is not known.
-        bound_s: the lower bound that this error is from; None where there is none.
-        certified: the bound is so close that no finding about the machine can make the number INVALID.
-        spoilt_by: names of the checks that make it INVALID.
-        excused: names of the failed checks of the machine that are not held against it, because its error is small
-            enough; empty in records of earlier versions.
-        unwatched: names of the checks that it needs and that were not made; a certified number is VALID without them.
-            Empty in records of earlier versions.
-    """
-
-    verdict: str
-    error: float | None = None
-    bound_s: float | None = None
-    certified: bool = False
-    spoilt_by: tuple[str, ...] = ()
-    excused: tuple[str, ...] = ()
-    unwatched: tuple[str, ...] = ()
+    verdict: str = required("`VALID`, `INVALID`, or `UNWATCHED`: nothing failed, but nobody watched the processes")
+    error: float | None = optional("by how much the number can be off at most; null if not known", SHARE)
+    bound_s: float | None = optional("the lower bound that this is from")
+    certified: bool = optional(
+        "whether the bound is so near that the machine cannot have changed the number much", default=False
+    )
+    began = unread(
+        str, "when the attempt began that it is from, if not the one that the samples are of", "ISO 8601", key="from"
+    )
+    spoilt_by: tuple[str, ...] = optional("checks that make it INVALID", default=())
+    excused: tuple[str, ...] = optional("failed checks of the machine that do not count against it", default=())
+    unwatched: tuple[str, ...] = optional("checks that it needs and that were not made", default=())
 
 
 def numbers_of(fidelity: Mapping[str, Any]) -> dict[str, Number]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from testbed.analysis.recorded import Event, Loss, Recovery, Run
+from testbed.analysis.record.happened import Event, Loss, Recovery
+from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
 from testbed.base.listing import counted, shortened
 from testbed.base.units import size_text

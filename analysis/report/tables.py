@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 
 from testbed.analysis import ratios, repeats
 from testbed.analysis.goal import ACCURACY, LIKELIHOOD, Quality
-from testbed.analysis.recorded import Attempt, Place, RecordedCheck, Run, Trial
+from testbed.analysis.record.happened import Attempt
+from testbed.analysis.record.judged import RecordedCheck
+from testbed.analysis.recorded import Place, Run, Trial
 from testbed.analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
 from testbed.analysis.report import headline, words
 from testbed.analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known

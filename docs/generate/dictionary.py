@@ -1,4 +1,4 @@
-"""The data dictionary, from ``analysis/dictionary.py``."""
+"""The data dictionary, from the fields that ``analysis/record/`` declares."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from docs.generate.markdown import table
 from testbed.analysis import dictionary
+from testbed.analysis.record.fields import Field
 from testbed.base.docstrings import code
 
 ABOUT = """\
@@ -26,7 +27,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _table(fields: Mapping[str, dictionary.Field]) -> str:
+def _table(fields: Mapping[str, Field]) -> str:
     return table(
         ("field", "kind", "unit", "definition"),
         ((code(name), field.kind.name, field.unit, field.meaning) for name, field in fields.items()),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.analysis.record.tables import in_lines
 from testbed.base.bounded_json import LARGEST_NUMBER, parse_json
 from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Shape, check, is_number
 from testbed.files.shape import Kind as Form
@@ -52,7 +53,7 @@ _SKETCHES = Form(
 )
 _NUMBER = re.compile(r"_[1-9][0-9]{0,5}\Z")
 """Pattern of what stands for the ``*`` in a name that a kind of trial declares."""
-_NUMBERS = ("compute_s", "overrun_s", "factor", "extra_s", "cpu_s", "wait_s", "sync_halted_s")
+_MOMENTS = ("start", "ready", "sum", "end")
 _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME, "mover": NAME},
     "probe": {
@@ -63,9 +64,8 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     },
     "begin": {"time": _MOMENT},
     "iteration": {
-        **dict.fromkeys(("i", "rank", "node"), COUNT),
-        **dict.fromkeys(("start", "ready", "sum", "end"), _MOMENT),
-        **dict.fromkeys(_NUMBERS, _FINITE),
+        **{field.more["line"]: COUNT if field.kind is COUNT else _FINITE for field in in_lines()},
+        **dict.fromkeys(_MOMENTS, _MOMENT),
         "loss": _LOSS,
     },
     "done": {
@@ -95,7 +95,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "hello": ("rank", "device", "congestion_control"),
     "probe": ("port_address", "rate_bps", "asked_bps", "bytes", "sent_bytes", "acknowledged_bytes"),
-    "iteration": ("i", "rank", "node", "start", "ready", "sum", "end", "loss"),
+    "iteration": ("i", "rank", "node", *_MOMENTS, "loss"),
     "done": ("wire_bytes", "sent", "max_rss_bytes", "cpu_s", "late_s", "stalled_s", "halted_s", "sent_segments"),
     "error": ("error",),
 }

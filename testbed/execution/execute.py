@@ -15,6 +15,8 @@ import pandas as pd
 
 from testbed import fidelity
 from testbed.analysis.metrics import median_of_means, rounds
+from testbed.analysis.record.blank import blank_of
+from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.schema import SCHEMA
 from testbed.base.errors import DiskFullError, SpecError, TrialError, WorkerError
 from testbed.base.process_names import in_job, of_job
@@ -292,7 +294,7 @@ def _check(job: Job, seen: Observed, told: Told, referee: Referee, files: Files,
 def blank(trial: Trial) -> dict[str, Any]:
     """The record of a trial that has not got anywhere."""
     job = trial.jobs[0]
-    return {
+    known = {
         "schema": SCHEMA,
         "id": trial.id,
         "identity": trial.identity,
@@ -310,25 +312,9 @@ def blank(trial: Trial) -> dict[str, Any]:
         "at": trial.at,
         "iterations": trial.iterations,
         "world": sum(one.world for one in trial.jobs),
-        "status": "failed",
-        "error": None,
-        "by_perturb": False,
-        "metrics": None,
-        "accuracy": None,
-        "sums": None,
-        "loss": None,
-        "fidelity": None,
-        "probes": [],
-        "round_trips": [],
-        "links": [],
-        "queues": None,
-        "events": [],
-        "strikes": [],
-        "failover": None,
-        "waited": None,
-        "attempts": [],
         "links_settings": trial.spec.links.model_dump(),
     }
+    return blank_of(TrialRecord, known)
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:

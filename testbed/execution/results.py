@@ -15,6 +15,8 @@ import pandas as pd
 from testbed import fidelity
 from testbed.analysis import metrics
 from testbed.analysis.jobs import JOB, singly
+from testbed.analysis.record.columns import COLUMNS, OF_JOBS
+from testbed.analysis.record.tables import in_lines
 from testbed.analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed.evidence.bounds import Bounds
 from testbed.files.writing import write_bytes
@@ -22,42 +24,15 @@ from testbed.recovery.phases import Phase, contributions, gst_theory_s, wire_byt
 from testbed.trial.job import Job
 from testbed.workloads.kinds.evidence import Exchanged
 
-COLUMNS = (
-    *("trial", "label", "topology", "scheme", "batch", "iterations", "world", "status"),
-    *("jct_s", "compute_s", "sync_s", "gst_median_s", "gst_p95_s", "gst_p99_s", "gst_theory_s", "gst_ratio"),
-    *("throughput_sps", "wire_bytes", "test_accuracy", "weights_error", "fidelity", "reasons"),
-    *("kind", "model", "scale", "wrong_elements", "straggler_wait_s"),
-    *(
-        "staleness_median",
-        "staleness_p95",
-        "staleness_max",
-        "repeat",
-        "attempts",
-        "iteration_median_s",
-        "iteration_p99_s",
-    ),
-    *(f"{name}_{what}" for name in NUMBERS for what in ("verdict", "error")),
-    *(f"{name}_verdict" for name in WITHOUT_CERTIFICATE),
-    *("iteration_predicted_s", "mp_wait_forward_s", "mp_wait_backward_s", "setup_s", "connect_s"),
-)
-"""Of every run; after them come the fields that are swept, by their names."""
-OF_JOBS = (JOB, "submitted_s", "started_s", "queued_s", "dark_s")
-"""Of runs in which jobs share a network."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a formula begins with."""
-SAMPLE_COLUMNS = {
-    "start": "start_s",
-    "ready": "ready_s",
-    "sum": "sum_s",
-    "end": "end_s",
-    "i": "iteration",
-}
-"""Names of the workers' fields in the table, where they differ."""
+_SAMPLE_COLUMNS = {field.more["line"]: field.key for field in in_lines()}
+"""By their names in the lines of workers."""
 
 
 def table(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """One row for each (rank, iteration), from the workers' ``iteration`` lines; times on the machine's clock."""
-    frame = pd.DataFrame(list(lines)).drop(columns="kind").rename(columns=SAMPLE_COLUMNS)
+    frame = pd.DataFrame(list(lines)).drop(columns="kind").rename(columns=_SAMPLE_COLUMNS)
     first = ["rank", "node", "iteration", "start_s", "ready_s", "sum_s", "end_s", "loss"]
     frame["loss"] = frame["loss"].astype(float)  # of profiles it is None: nothing is trained
     return frame[[*first, *(name for name in frame if name not in first)]].sort_values(

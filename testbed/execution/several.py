@@ -11,6 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.analysis.jobs import JOB
+from testbed.analysis.record.blank import blank_of
+from testbed.analysis.record.trial import TrialRecord
+from testbed.analysis.record.work import Slot as RecordedSlot
 from testbed.analysis.verdicts import INVALID, joint_verdict
 from testbed.base.check import JCT, Check
 from testbed.execution.starting import Began, spans
@@ -26,11 +29,13 @@ JobRecord = dict[str, Any]
 def blank(job: Job) -> JobRecord:
     """The record of a job that has not got anywhere."""
     slot, nodes = slot_of(job), job.network.topology.nodes
-    return {
+    where = {
         JOB: job.name,
         "hosts": [nodes[host].name for host in slot.hosts],
         "after": list(slot.after),
         "planned_s": round(slot.planned_s, 6),
+    }
+    known = {
         "scheme": job.scheme_text,
         "kind": job.workload.kind,
         "moves": job.kind.name,
@@ -39,15 +44,8 @@ def blank(job: Job) -> JobRecord:
         "batch": job.batch,
         "iterations": job.iterations,
         "world": job.world,
-        "status": "failed",
-        "error": None,
-        "metrics": None,
-        "accuracy": None,
-        "sums": None,
-        "loss": None,
-        "fidelity": None,
-        "failover": None,
     }
+    return blank_of(RecordedSlot, where) | blank_of(TrialRecord, known, of_job=True)
 
 
 def slot_of(job: Job) -> Slot:

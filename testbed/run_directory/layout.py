@@ -1,4 +1,4 @@
-"""Names in a run directory, the version of what its JSON files hold, and the name of a new directory."""
+"""Names in a run directory, and the name of a new directory."""
 
 from __future__ import annotations
 

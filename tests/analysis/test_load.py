@@ -105,6 +105,21 @@ def test_a_trial_without_a_needed_field(run_dir: Path, edit: Edit) -> None:
     assert error(run_dir).startswith("RUN/trials/ps-b16.json: damaged, 'label' is missing")
 
 
+@pytest.mark.parametrize(
+    ("key", "part", "named"),
+    [
+        ("label", None, "label"),
+        ("events", [{"kind": None, "what": "h0 slower"}], "kind"),
+        ("failover", {"losses": [{"how": "killed"}]}, "node"),
+        ("links", [{}], "link"),
+    ],
+)
+def test_null_in_place_of_a_needed_field(run_dir: Path, edit: Edit, key: str, part: object, named: str) -> None:
+    """An event without a kind ended the report in a traceback."""
+    edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial.update({key: part}))
+    assert error(run_dir).startswith(f"RUN/trials/ps-b16.json: damaged, {named!r} is missing")
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "nan", "fast", True, [1.0], 10**400])
 def test_a_metric_that_is_no_finite_number(run_dir: Path, edit: Edit, value: object) -> None:
     edit(run_dir / "trials" / "ps-b16.json", lambda trial: trial["metrics"].update(jct_s=value))
@@ -183,6 +198,11 @@ def test_a_script_that_did_fewer_iterations_than_the_spec_leaves_out(run_dir: Pa
         ("env.json", b'{"schema": 1, "lab": {"a": 5}}', "damaged (lab.a is 5, no object)"),
         ("trials/ps-b16.json", b'{"schema": 1, "links": [null]}', "damaged (links.0 is None, no object)"),
         ("trials/ps-b16.json", b'{"schema": 1, "accuracy": {"curve": [[0, 1, 2]]}}', "damaged (accuracy.curve.0 is"),
+        (
+            "trials/ps-b16.json",
+            b'{"schema": 1, "jobs": [{"links": [{"theory_bytes": "x"}]}]}',
+            "damaged (jobs.0.links.0.theory_bytes is 'x', no finite number from 0 on",
+        ),
         pytest.param("spec.yaml", b"#" * 140_000, "has more than 131,072 bytes", id="long"),
     ],
 )

@@ -22,9 +22,9 @@ from docs.generate import (
 )
 from testbed.analysis import queues, schema, transfers
 from testbed.analysis.dictionary import FILES, QUEUES, RECORD, RESULTS, TRANSFERS
+from testbed.analysis.record.columns import COLUMNS, OF_JOBS
 from testbed.base import exits
 from testbed.base.groups import Group, Rate, Size, Time, Whole, listed
-from testbed.execution.results import COLUMNS, OF_JOBS
 from testbed.files.shape import EACH, NO_NULL, Kind, Shape
 from testbed.spec import reference
 from tests.docs.markdown import ROOT
@@ -87,14 +87,10 @@ def test_every_column_and_key_that_is_checked_has_a_definition_and_no_other_colu
     assert tuple(TRANSFERS) == transfers.COLUMNS
     known = {tuple(path.replace("[]", "").split(".")) for path in RECORD}
     checked = {path if path in known or path[0] != "jobs" else path[1:] for path in keys_of(schema.RECORD)}
-    assert {path for path in checked if path and path not in known and path[-1] not in OLD} == set()
+    assert {path for path in checked if path and path not in known} == set()
     page = dictionary.page()
     assert "| `links[].bytes` | whole number from 0 on | B | counted by the kernel" in page
     assert all(f"## {name}" in page for name in FILES)
-
-
-OLD = {"rounding_error"}
-"""Only in records of earlier versions."""
 
 
 def keys_of(shape: Shape, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

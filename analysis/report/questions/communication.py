@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from testbed.analysis.recorded import Collective, Trial
+from testbed.analysis.record.work import Collective
+from testbed.analysis.recorded import Trial
 from testbed.analysis.repeats import GST, JCT
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study

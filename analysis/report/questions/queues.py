@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis.queues import is_there
-from testbed.analysis.recorded import LinkCount, Trial
+from testbed.analysis.record.network import LinkCount
+from testbed.analysis.recorded import Trial
 from testbed.analysis.repeats import GST
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study, by_network

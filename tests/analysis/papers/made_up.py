@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.recorded import Accuracy, Metrics, RecordedCheck, Run, Trial
+from testbed.analysis.record.accuracy import Accuracy
+from testbed.analysis.record.judged import RecordedCheck
+from testbed.analysis.record.metrics import Metrics
+from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.verdicts import numbers_of
 
 ITERATIONS, WARMUP, WORLD = 6, 1, 3

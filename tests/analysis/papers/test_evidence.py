@@ -17,7 +17,7 @@ from testbed.analysis.papers.evidence import (
     reduction,
     speed_up,
 )
-from testbed.analysis.recorded import RecordedCheck
+from testbed.analysis.record.judged import RecordedCheck
 from testbed.analysis.statistics import Interval
 
 from .made_up import ITERATIONS, WARMUP, Times, run, trial

@@ -26,7 +26,9 @@ from testbed.analysis.papers.topoopt.reconfigured import arm as dark
 from testbed.analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
 from testbed.analysis.papers.topoopt.switched import MODELS
 from testbed.analysis.papers.topoopt.trained import DLRM
-from testbed.analysis.recorded import Accuracy, Run, Slot, Trial
+from testbed.analysis.record.accuracy import Accuracy
+from testbed.analysis.record.work import Slot
+from testbed.analysis.recorded import Run, Trial
 from testbed.base.units import rate_bps
 from testbed.comparison.reproduction import EXPERIMENTS as FOLDER
 from testbed.experiment.expand import trials

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from testbed.analysis.recorded import Run, Slot, Trial
+from testbed.analysis.record.work import Slot
+from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.question import Question
 from testbed.analysis.report.questions import answered
 from testbed.analysis.verdicts import NUMBERS, numbers_of

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.analysis.recorded import RecordedCheck, Run, Trial
+from testbed.analysis.record.judged import RecordedCheck
+from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import headline, latex, markdown, page, tables, words
 from testbed.analysis.report.cells import MeasuredCell
 from testbed.analysis.verdicts import Number

@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from testbed.analysis.record.columns import COLUMNS
 from testbed.base.errors import MissingToolError
-from testbed.execution.results import COLUMNS
 from testbed.experiment.run import Experiment
 from testbed.machine.cgroups import limits
 from testbed.spec import Source

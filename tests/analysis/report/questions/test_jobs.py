@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from testbed.analysis.load import load
-from testbed.analysis.recorded import Run, Slot, Trial
+from testbed.analysis.record.work import Slot
+from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report import plot
 from testbed.analysis.report.beside import beside
 from testbed.analysis.report.cells import study

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.analysis.recorded import LinkCount, Run
+from testbed.analysis.record.network import LinkCount
+from testbed.analysis.recorded import Run
 from testbed.analysis.report.questions import links
 
 from ..helpers import answer, only, sharing

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.analysis.recorded import Loss, Run
+from testbed.analysis.record.happened import Loss
+from testbed.analysis.recorded import Run
 from testbed.analysis.report import page, room
 from testbed.analysis.report.cells import study
 from testbed.analysis.report.questions import recovery

@@ -106,7 +106,7 @@ def test_the_loss_is_told_by_rounds(stale: Run) -> None:
 
 def test_events_are_drawn_over_rounds(stale: Run) -> None:
     (trial,) = [one for one in stale.trials if one.id == "bml-b16"]
-    from testbed.analysis.recorded import Event
+    from testbed.analysis.record.happened import Event
 
     happened = replace(trial, events=(Event("rate", "h0", 1.0, 1.0, 1.0),))
     run = replace(stale, trials=tuple(happened if one is trial else one for one in stale.trials))

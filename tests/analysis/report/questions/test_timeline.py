@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from testbed.analysis import metrics
-from testbed.analysis.recorded import Event, Loss, Recovery, Run, Trial
+from testbed.analysis.record.happened import Event, Loss, Recovery
+from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.questions import answered, timeline
 
 from ..helpers import answer, only

@@ -1,0 +1,210 @@
+"""The declaration of a field: its type, unit, meaning and bounds, and where else it is to be seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
+
+from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
+
+NO_UNIT, SHARE = "", "share"
+UNITS = {"_s": "s", "_bps": "bit/s", "_sps": "samples/s", "bytes": "B"}
+"""By the end of a field's name, its unit, if it names no other."""
+ABSENT: Any = object()
+"""Stands for no value, where null is one."""
+Text = Annotated[str, TEXT]
+"""May be longer than a name."""
+NotNegative = Annotated[float, NOT_NEGATIVE]
+_KINDS: Mapping[object, Kind] = {float: NUMBER, int: COUNT, str: NAME, bool: TRUTH, Any: PLAIN}
+_FIELD = "field of a record"
+
+
+class More(TypedDict, total=False):
+    """Further properties of a field.
+
+    Attributes:
+        key: its key in JSON, where that is not its name; a dot leads into an object, and ``*`` is any key.
+        bound: the kind of its value, where its type tells too little; a list as its shape, or a part whose shape it
+            has.
+        is_checked: of a field that no reader uses, whether readers hold it against its bounds all the same.
+        column: its place in ``results.csv``; a new one takes the next number.
+        blank: what the record of a trial has that has not got anywhere.
+        is_whole: whether it is of a whole trial, so that the records of its jobs have none.
+        line: its name in the lines of workers of all kinds, if it is there.
+        since: the first version of the schema that has it, where an older version of testbed would misread a record
+            with it; it passes over all others. Records of older versions lack it, so that it cannot be required.
+    """
+
+    key: str
+    bound: Any
+    is_checked: bool
+    column: int
+    blank: Any
+    is_whole: bool
+    line: str
+    since: int
+
+
+@dataclass(frozen=True)
+class Field:
+    """A declared field.
+
+    Attributes:
+        attribute: its name in Python; empty if no reader uses it.
+        is_required: whether a record must have it.
+    """
+
+    key: str
+    type: Any
+    unit: str
+    meaning: str
+    attribute: str
+    is_required: bool
+    more: More
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its values, those in lists and objects included; any of them may be null."""
+        bound, inner = self.more.get("bound"), innermost(self.type)
+        if isinstance(bound, Kind):
+            return bound
+        return inner.__metadata__[0] if get_origin(inner) is Annotated else _KINDS[inner]
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether readers hold it against its bounds."""
+        return bool(self.attribute) or self.more.get("is_checked", False)
+
+
+def optional(meaning: str = "", unit: str | None = None, *, default: Any = None, **more: Unpack[More]) -> Any:
+    """A field that readers use. Its type is its annotation; ``default`` stands for a value that is null or missing."""
+    metadata = {_FIELD: _Declared(ABSENT, meaning, unit, False, more)}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def required(meaning: str = "", unit: str | None = None, **more: Unpack[More]) -> Any:
+    """The same of a field that a record must have; null is a value if its annotation has None."""
+    assert "since" not in more, "records of older versions lack it"
+    return dataclasses.field(metadata={_FIELD: _Declared(ABSENT, meaning, unit, True, more)})
+
+
+def unread(type_: Any, meaning: str = "", unit: str | None = None, **more: Unpack[More]) -> Any:
+    """A field that is recorded, and that no reader uses. It is an attribute of nothing."""
+    return _Declared(type_, meaning, unit, False, more)
+
+
+@dataclass(frozen=True)
+class _Declared:
+    type: Any
+    meaning: str
+    unit: str | None
+    is_required: bool
+    more: More
+
+    def named(self, name: str, annotated: Mapping[str, Any]) -> Field:
+        """The field of that name in a class with these annotations."""
+        key = self.more.get("key", name)
+        unit = next((unit for end, unit in UNITS.items() if key.endswith(end)), NO_UNIT)
+        is_read = self.type is ABSENT
+        return Field(
+            key,
+            annotated[name] if is_read else self.type,
+            unit if self.unit is None else self.unit,
+            self.meaning,
+            name if is_read else "",
+            self.is_required,
+            self.more,
+        )
+
+
+class Part:
+    """An object in a record. A class for one is a frozen dataclass that declares its fields."""
+
+    bounds: ClassVar[Any] = None
+    """The shape of its JSON, where that is not made of its fields."""
+    own_fields: ClassVar[Sequence[Field]] = ()
+    """The fields that it declares itself, in their order."""
+    all_fields: ClassVar[Sequence[Field]] = ()
+    """Its own fields, then those of its base class."""
+
+    def __init_subclass__(cls) -> None:
+        declared = {}
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, dataclasses.Field) and _FIELD in value.metadata:
+                declared[name] = value.metadata[_FIELD]
+            elif isinstance(value, _Declared):
+                declared[name] = value
+                delattr(cls, name)
+        annotated = get_type_hints(cls, include_extras=True) if declared else {}
+        cls.own_fields = [declaration.named(name, annotated) for name, declaration in declared.items()]
+        cls.all_fields = [*cls.own_fields, *cls.all_fields]
+
+    @classmethod
+    def current(cls, raw: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The part's JSON as this version writes it, from what any version wrote."""
+        return raw
+
+
+def by_path(part: type[Part], path: str = "") -> Iterator[tuple[str, Field]]:
+    """Each field of a part and of parts in it, by its path in JSON: ``links[].bytes`` is a key of each entry of a list,
+    and ``*`` stands for any key."""
+    for field in part.own_fields:
+        inner, here = present(field.type), f"{path}{field.key}"
+        while (into := element(inner)) is not None:
+            here += ".*" if is_mapping(inner) else "[]"
+            inner = present(into)
+        if is_part(inner):
+            yield from by_path(inner, f"{here}.")
+        else:
+            yield here, field
+
+
+def newest(part: type[Part]) -> int:
+    """The version of the schema that the part's fields need."""
+    return max(field.more.get("since", 1) for _, field in by_path(part))
+
+
+def element(type_: Any) -> Any:
+    """The type of values in a list or an object with any keys; None of other types."""
+    known = present(type_)
+    origin, inner = get_origin(known), get_args(known)
+    if origin in (None, Annotated):
+        return None
+    return inner[1] if issubclass(origin, Mapping) else inner[0] if issubclass(origin, Sequence) else None
+
+
+def innermost(type_: Any) -> Any:
+    """The type of the values in lists and objects."""
+    inner = present(type_)
+    while (into := element(inner)) is not None:
+        inner = present(into)
+    return inner
+
+
+def present(type_: Any) -> Any:
+    """A type without None."""
+    if get_origin(type_) not in (Union, types.UnionType):
+        return type_
+    (known,) = (member for member in get_args(type_) if member is not type(None))
+    return known
+
+
+def may_be_null(type_: Any) -> bool:
+    """Whether None is of the type."""
+    return present(type_) is not type_
+
+
+def is_mapping(type_: Any) -> bool:
+    """Whether it is an object with any keys."""
+    origin = get_origin(present(type_))
+    return origin is not None and issubclass(origin, Mapping)
+
+
+def is_part(type_: Any) -> bool:
+    """Whether it is an object with declared fields."""
+    return isinstance(type_, type) and issubclass(type_, Part)
