@@ -18,8 +18,8 @@ import pytest
 
 from testbed.api.keys import begin
 from testbed.api.reproduction import choose, expected_s
-from testbed.capacity import pace
 from testbed.comparison.gate import REPEATS
+from testbed.experiment import pace
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import testbed
-
 LOCK = Path("requirements", "run.txt")
 """Relative to a clone."""
 PINNED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)", re.M)
@@ -34,7 +32,7 @@ def text(environment: Mapping[str, Any], clone: Path | None = None) -> str:
         clone: the folder of testbed's source; by default that of what runs.
     """
     packages = _packages(environment)
-    lock = (clone or Path(testbed.__file__).parents[1]) / LOCK
+    lock = (clone or Path(__file__).parents[3]) / LOCK
     locked = lock.read_text() if lock.is_file() else ""
     if locked and _same(locked, packages):
         return HEAD + WITH_HASHES.format(torch=packages.get("torch", "as installed")) + locked
