@@ -33,7 +33,7 @@ MARGIN_PX = 12
 
 def pictures(page: Path) -> dict[str, bytes]:
     """By file name, the first page of a report down to the end of its first figure, as PNG."""
-    found = {}
+    made = {}
     with tempfile.TemporaryDirectory() as profile, Chromium(Path(profile)) as browser:
         browser.size(WIDTH_PX, MOST_HEIGHT_PX)
         for colours, name in PICTURES.items():
@@ -41,8 +41,8 @@ def pictures(page: Path) -> dict[str, bytes]:
             browser.open(page.as_uri())
             browser.run(DRAWN)
             height = min(MOST_HEIGHT_PX, round(browser.run(END)) + MARGIN_PX)
-            found[name] = browser.picture(WIDTH_PX, height)
-    return found
+            made[name] = browser.picture(WIDTH_PX, height)
+    return made
 
 
 def main(run: Path) -> None:

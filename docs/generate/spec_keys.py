@@ -51,8 +51,8 @@ def _shown(section: Section, key: Key, addresses: Mapping[type[Group], str]) -> 
 
 def _links(section: Section, name: str, addresses: Mapping[type[Group], str]) -> str:
     """Links to the groups of keys that may be at a key. Each group is on the page once, though several keys take it."""
-    groups = [one for one in inner_of(section) if one.place == _path(section, name) and one.group in addresses]
-    return ", ".join(f"[{code(one.kind or one.place)}](#{addresses[one.group]})" for one in groups)
+    inner = [group for group in inner_of(section) if group.place == _path(section, name) and group.group in addresses]
+    return ", ".join(f"[{code(group.kind or group.place)}](#{addresses[group.group]})" for group in inner)
 
 
 def _path(section: Section, name: str) -> str:

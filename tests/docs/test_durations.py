@@ -71,15 +71,15 @@ def _commands(like: re.Pattern[str]) -> Iterator[Shown]:
 
 def specs() -> list[tuple[Block, Shown]]:
     """Each experiment that is shown whole."""
-    found = []
+    shown = []
     for page in pages():
         text = page.read_text()
         for block in blocks(page, "yaml"):
             if block.words == ("yaml",):
                 before, _, behind = text.partition(f"```yaml\n{block.text}```")
                 beside = f"{before.strip().rpartition(chr(10) * 2)[2]}\n{behind.strip().partition(chr(10) * 2)[0]}"
-                found.append((block, Shown(str(block), "", beside)))
-    return found
+                shown.append((block, Shown(str(block), "", beside)))
+    return shown
 
 
 RUNS = commands(r"testbed run .*\bexperiments/\S+\.yaml")
@@ -146,7 +146,7 @@ def test_claims_take_five_minutes_or_say_how_long(shown: Shown) -> None:
     check(shown, expected_s(claims, given["full"]), known=True)
 
 
-@pytest.mark.parametrize(("block", "shown"), SPECS, ids=lambda one: str(one) if isinstance(one, Block) else "")
+@pytest.mark.parametrize(("block", "shown"), SPECS, ids=lambda shown: str(shown) if isinstance(shown, Block) else "")
 def test_a_spec_takes_five_minutes_or_says_how_long(block: Block, shown: Shown, folder: Path) -> None:
     seconds, known = estimated(read(block.text, "block", folder), Wanted())
     check(shown, seconds, known=known)

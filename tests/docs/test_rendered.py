@@ -29,7 +29,7 @@ With --baseline and "quotes", as `--baseline`.
 {"x" * (WIDEST + 1)}
 ```
 """
-CUT = "[...document.querySelectorAll('pre')].map((one) => one.scrollWidth > one.clientWidth)"
+CUT = "[...document.querySelectorAll('pre')].map((block) => block.scrollWidth > block.clientWidth)"
 COMMENT = re.compile(r"(^|\s)# ")
 
 

@@ -76,12 +76,14 @@ def archive(run: Path, out: Path | None = None, more: Sequence[str] = ()) -> Arc
         Entry("report.html", report_text([run]).encode()),
         Entry("requirements.txt", requirements.text(recorded.environment).encode()),
         Entry(facts.spec_name, again.spec_text(run).encode()),
-        *named.entries,
+        *(entry for entry in named.entries if entry.name != facts.spec_name),
         *contents.entries(run),
     ]
     entries.append(Entry(crate.NAME, crate.text(facts, entries).encode()))
     size_bytes = packing.pack(path, _stem(path), entries, facts.ended_s)
-    return Archived(path, size_bytes, facts.done, recorded.planned, [one.name for one in named.entries], named.lacking)
+    return Archived(
+        path, size_bytes, facts.done, recorded.planned, [entry.name for entry in named.entries], named.lacking
+    )
 
 
 def _beside(run: Path) -> Path:

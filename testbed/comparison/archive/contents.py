@@ -36,9 +36,9 @@ def _of(run: Path, directory: Path, name: str) -> Iterator[Entry]:
     yield Entry(f"{name}/{MADE}", _moved(read_json(directory / MADE, run)))
     trials = [path.stem for path in sorted((directory / "trials").glob("*.json"))]
     inside = [f"{folder}/{trial}{ending}" for folder, ending in TRIALS.items() for trial in trials]
-    for one in (*FILES, *inside):
-        if os.path.lexists(directory / one):
-            yield Entry(f"{name}/{one}", directory / one, run)
+    for file in (*FILES, *inside):
+        if os.path.lexists(directory / file):
+            yield Entry(f"{name}/{file}", directory / file, run)
 
 
 def _moved(resolved: dict[str, object]) -> bytes:

@@ -41,7 +41,10 @@ class Facts:
         """``3 of 6 trials are finished: 2 VALID, 1 INVALID``; trials that failed are counted, too."""
         planned = self.run.planned
         verdicts = [_verdict(record) for record in self.records.values()]
-        counts = {name: verdicts.count(name) for name in sorted(set(verdicts), key=lambda one: (one != VALID, one))}
+        counts = {
+            name: verdicts.count(name)
+            for name in sorted(set(verdicts), key=lambda verdict: (verdict != VALID, verdict))
+        }
         told = ", ".join(f"{count} {name}" for name, count in counts.items())
         return f"{self.done} of {self.done if planned is None else planned} trials are finished" + (
             f": {told}" if told else ""

@@ -59,7 +59,7 @@ def of(run: Path, records: Records, source: Source, more: Sequence[str] = ()) ->
         data = DATA.fullmatch(name)
         if data:
             written = data["set"] or data["corpus"]
-            if not any(PurePosixPath(one).parts[0] in written for one in more):
+            if not any(PurePosixPath(file).parts[0] in written for file in more):
                 lacking[written] = UNKNOWN
         elif name not in taken and not NO_FILE.fullmatch(name):
             try:
@@ -77,18 +77,18 @@ def _named_by(source: Source) -> set[str]:
     named: list[str] = []
     for cell in source.grid.cells:
         named += built_from(cell.arm)
-        named += (name for one in (*cell.spec.perturb, *cell.arm.perturb) for name in one.inputs)
+        named += (name for perturb in (*cell.spec.perturb, *cell.arm.perturb) for name in perturb.inputs)
     return set(map(os.path.normpath, named))
 
 
 def _digests(records: Records) -> dict[str, str]:
     """By name, those that the trials of a run have recorded, as far as they agree."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for record in records.values():
         for name, digest in (record.get("inputs") or {}).items():
-            if found.setdefault(str(name), str(digest)) != digest:
-                found[str(name)] = ""
-    return dict(sorted(found.items())[:MOST_FILES])
+            if digests.setdefault(str(name), str(digest)) != digest:
+                digests[str(name)] = ""
+    return dict(sorted(digests.items())[:MOST_FILES])
 
 
 def _checked(folder: Path, name: str, digest: str, most_bytes: int) -> bytes:
@@ -120,6 +120,7 @@ def _asked_for(folder: Path, name: str) -> bytes:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a normal path stays below the folder that it starts from."""
+    """Whether a path is written in the one way in which it leads to a file below the folder that it starts from.
+    Otherwise a run could name a file several times, with a guess at its content each."""
     path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and name not in ("", ".")
+    return name == os.path.normpath(name) != "." and not path.is_absolute() and ".." not in path.parts

@@ -41,10 +41,10 @@ def text(environment: Mapping[str, Any], clone: Path | None = None) -> str:
 
 def _packages(environment: Mapping[str, Any]) -> dict[str, str]:
     """Versions by name. Of a run that was merged from parts with different packages, those of the first part."""
-    found = environment.get("packages")
-    if not found:
-        found = next((part.get("packages") for part in (environment.get("parts") or {}).values()), None) or {}
-    each = {_plain(str(name)): str(version) for name, version in found.items()}
+    packages = environment.get("packages")
+    if not packages:
+        packages = next((part.get("packages") for part in (environment.get("parts") or {}).values()), None) or {}
+    each = {_plain(str(name)): str(version) for name, version in packages.items()}
     return {
         name: version
         for name, version in each.items()

@@ -68,7 +68,7 @@ def test_the_notebook_opens_after_one_line_that_it_names() -> None:
     )[0]
     root = Path(__file__).parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    assert [one.partition(">")[0] for one in project["optional-dependencies"][extra]] == ["jupyterlab"]
+    assert [needed.partition(">")[0] for needed in project["optional-dependencies"][extra]] == ["jupyterlab"]
     assert (root / path).samefile(NOTEBOOK)
 
 
@@ -79,5 +79,5 @@ def test_programs_that_the_notebook_calls_are_installed_by_set_up() -> None:
     script = (Path(__file__).parents[3] / "setup.sh").read_text()
     packages = re.search(r"^programs=\((.*?)\)", script, re.M)
     assert packages
-    assert called == {"ping"} <= {one.partition(":")[0] for one in packages[1].split()}
+    assert called == {"ping"} <= {pair.partition(":")[0] for pair in packages[1].split()}
     assert re.search(r'^    run\)  packages=\("\$\{programs\[@\]\}"\)', script, re.M)

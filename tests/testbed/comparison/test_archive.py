@@ -70,8 +70,8 @@ def unpacked(path: Path, into: Path) -> Path:
 def command_of(folder: Path) -> str:
     """The one command of its README that runs it again."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", (folder / "README.md").read_text(), re.M | re.S)
-    (found,) = [block.strip() for block in blocks if block.startswith("testbed run")]
-    return re.sub(r" \\\n +", " ", found)
+    (command,) = [block.strip() for block in blocks if block.startswith("testbed run")]
+    return re.sub(r" \\\n +", " ", command)
 
 
 def test_it_holds_what_was_measured_and_what_that_depended_on(made_up: Made, home: Path, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_versions_are_those_of_the_lock_file_if_the_run_had_these(tmp_path: Path
 def test_programs_find_every_file_in_its_metadata(made_up: Made, home: Path, tmp_path: Path) -> None:
     made_up()
     folder = unpacked(archive(run_in(home)).path, tmp_path / "there")
-    graph = {one["@id"]: one for one in json.loads((folder / crate.NAME).read_text())["@graph"]}
+    graph = {entity["@id"]: entity for entity in json.loads((folder / crate.NAME).read_text())["@graph"]}
     assert graph[crate.NAME]["about"] == {"@id": "./"}
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     del files[crate.NAME]

@@ -90,6 +90,6 @@ def test_a_key_that_some_kinds_have_says_which() -> None:
 
 
 def test_a_moment_is_one_value_and_has_no_keys() -> None:
-    assert [key.name for one in shown("perturb.at") for key in one.keys] == ["at"] * 3
+    assert [key.name for part in shown("perturb.at") for key in part.keys] == ["at"] * 3
     with pytest.raises(UsageError):
         shown("perturb.at.time_s")
