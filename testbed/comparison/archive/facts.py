@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any
 from testbed.analysis.compare import least_repeats
 from testbed.analysis.measured import FAILED, METRICS
 from testbed.analysis.recorded import Run
-from testbed.analysis.verdicts import VALID
 from testbed.comparison.archive.named_files import SPEC, Records
 
 
@@ -39,16 +39,10 @@ class Facts:
     @property
     def trials_text(self) -> str:
         """``3 of 6 trials are finished: 2 VALID, 1 INVALID``; trials that failed are counted, too."""
-        planned = self.run.planned
-        verdicts = [_verdict(record) for record in self.records.values()]
-        counts = {
-            name: verdicts.count(name)
-            for name in sorted(set(verdicts), key=lambda verdict: (verdict != VALID, verdict))
-        }
-        told = ", ".join(f"{count} {name}" for name, count in counts.items())
-        return f"{self.done} of {self.done if planned is None else planned} trials are finished" + (
-            f": {told}" if told else ""
-        )
+        planned = self.done if self.run.planned is None else self.run.planned
+        counts = sorted(Counter(map(_verdict, self.records.values())).items(), reverse=True)  # VALID first
+        told = ", ".join(f"{count} {verdict}" for verdict, count in counts)
+        return f"{self.done} of {planned} trials are finished{f': {told}' if told else ''}"
 
     @property
     def is_whole(self) -> bool:
