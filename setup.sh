@@ -2,8 +2,8 @@
 # Installs what is missing, then does nothing until pyproject.toml, requirements/, this file or mover.c changes.
 #
 #   ./setup.sh run     what `testbed run` needs: Python, the virtual environment, CPU PyTorch, iptables (for delays), a C
-#                      compiler (for the engine's inner loop)
-#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, Sphinx, ping, tc, Open MPI, a headless browser,
+#                      compiler (for the engine's inner loop); and ping, for the first hour
+#   ./setup.sh test    the same, and what the suite needs: pytest, ruff, mypy, Sphinx, tc, Open MPI, a headless browser,
 #                      Docker's daemon, which is installed and not started: the suite starts one of its own,
 #                      Ansible, and an SSH server (not started) to rehearse bare metal with
 #   ./setup.sh tools   uv and pip-audit in .venv-tools, for `make lock` and `make audit`
@@ -23,10 +23,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-run}
 venv=.venv
 packages=()
-compiler=(cc:gcc gencat:libc6-dev)  # gencat comes with the C library's headers
+programs=(cc:gcc gencat:libc6-dev iptables:iptables ping:iputils-ping)  # gencat comes with the C library's headers
 case $what in
-    run)  packages=("${compiler[@]}" iptables:iptables) ;;
-    test) packages=("${compiler[@]}" iptables:iptables ping:iputils-ping tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
+    run)  packages=("${programs[@]}") ;;
+    test) packages=("${programs[@]}" tc:iproute2 iperf3:iperf3 tcpdump:tcpdump mpirun:openmpi-bin chromium:chromium
           mnexec:mininet brctl:bridge-utils ifconfig:net-tools ethtool:ethtool dockerd:docker.io ssh:openssh-client sudo:sudo)
           # Where a service that is installed also starts with the machine, an SSH server is for its owner to install.
           [ -d /run/systemd/system ] || packages+=(sshd:openssh-server) ;;

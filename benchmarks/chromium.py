@@ -6,6 +6,7 @@ zero byte, on descriptors 3 (to the browser) and 4 (from it), so no port is open
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -107,6 +108,16 @@ class Chromium:
         if "exceptionDetails" in found:
             raise RuntimeError(json.dumps(found["exceptionDetails"]))
         return found["result"].get("value")
+
+    def colours(self, scheme: str) -> None:
+        """Which colours the user prefers from now on, ``light`` or ``dark``."""
+        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def picture(self, width: int, height: int) -> bytes:
+        """The upper left part of the page (CSS pixels), as a PNG."""
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        shot = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        return base64.b64decode(shot["data"])
 
     def save_downloads(self, folder: Path) -> None:
         """Where downloads go from now on."""

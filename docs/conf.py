@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from sphinx.application import Sphinx
 
-from docs.generate import write
-
-write()
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent))
 
 project = "testbed"
 author = "the authors of testbed"
@@ -18,4 +17,17 @@ exclude_patterns = ["_build", "generate"]
 html_theme = "furo"
 html_title = "testbed"
 html_show_copyright = False
+smartquotes_action = "qe"  # quotes and dots; two dashes stay as they are, for options of commands begin with them
 myst_heading_anchors = 4  # links to headings are the same as on GitHub
+
+
+def setup(app: Sphinx) -> None:
+    """Sphinx calls this first."""
+    app.connect("builder-inited", _write_pages)
+
+
+def _write_pages(app: Sphinx) -> None:
+    from docs.generate import write
+
+    if Path(app.srcdir) == FOLDER:  # tests build other folders with these settings
+        write()

@@ -8,6 +8,7 @@ import re
 import textwrap
 from pathlib import Path
 
+from docs.generate.markdown import comments_in_sight
 from testbed.base.docstrings import plain
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -33,5 +34,9 @@ def programs() -> list[Path]:
 def _section(path: Path) -> str:
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
     head, _, rest = inspect.cleandoc(text).partition("\n\n")
-    body = _COMMANDS.sub(lambda found: f"```sh\n{textwrap.dedent(found[0]).strip()}\n```\n\n", plain(rest) + "\n")
+    body = _COMMANDS.sub(_block, plain(rest) + "\n")
     return f"## {path.stem.replace('_', ' ')}\n\n*{plain(head)}* (`benchmarks/{path.name}`)\n\n{body}"
+
+
+def _block(lines: re.Match[str]) -> str:
+    return f"```sh\n{comments_in_sight(textwrap.dedent(lines[0]).strip())}\n```\n\n"

@@ -20,13 +20,18 @@ runs/mine-20261121-120000/
   results.csv      a row for each trial
   spec.yaml        the spec as given, below the command that repeats what --set changed
   resolved.json    the spec with every default filled in
-  env.json         kernel, CPU, limits, sysctls, congestion control, shapers as the kernel says, packages, git, seed
-  trials/          a JSON file for each trial: metrics, links, fidelity, accuracy, earlier attempts
+  env.json         kernel, CPU, limits, sysctls, congestion control, shapers as the
+                   kernel says, packages, git, seed
+  trials/          a JSON file for each trial: metrics, links, fidelity, accuracy,
+                   earlier attempts
   samples/         a Parquet file for each trial: a row for each worker and iteration
-  queues/          a Parquet file for each trial: a row for each link and window of time in which bytes waited
-  transfers/       of kinds that plan their transfers, a Parquet file for each trial: a row for each transfer
+  queues/          a Parquet file for each trial: a row for each link and window of
+                   time in which bytes waited
+  transfers/       of kinds that plan their transfers, a Parquet file for each trial:
+                   a row for each transfer
   logs/            a log for each worker
-  stop             asks the run to end before its next trial: `testbed watch` makes it, the run removes it
+  stop             asks the run to end before its next trial: `testbed watch` makes
+                   it, the run removes it
   .lock            held by the run that writes here; only its owner can read it
 ```
 

@@ -15,6 +15,7 @@ from testbed.base.errors import TestbedError, UsageError, as_json
 from testbed.base.exits import code_for
 from testbed.base.printable import printable
 from testbed.cli import (
+    archive,
     clean,
     compare,
     containers,
@@ -68,6 +69,7 @@ app.command()(experiment.merge)
 app.command()(compare.compare)
 app.command()(compare.baseline)
 app.command()(compare.history)
+app.command()(archive.archive)
 app.command()(describe.topo)
 app.command()(describe.forest)
 app.command()(describe.schemes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -75,9 +75,9 @@ def shown(asked: str = "") -> list[Shown]:
     own: dict[Key, list[str]] = {}
     for one in holders:
         for key in (key for key in keys(one.group) if key.name == last):
-            own.setdefault(key, []).append(one.kind or one.within)
-    several = len(own) > 1
-    told = (replace(key, text=f"Of kind {' and '.join(of)}: {key.text}") if several else key for key, of in own.items())
+            own.setdefault(key, []).append(_kind(one))
+    every = list(map(_kind, holders))
+    told = (key if of == every else replace(key, text=f"Of kind {_listed(of)}: {key.text}") for key, of in own.items())
     heading = [Shown(f"`{'.'.join(words)}`", "", ".".join(parents), tuple(told))] if own else []
     perturbs = [_named()] if last == "perturb" else []
     return [*heading, *map(_shown, sections(*found) if found else ()), *perturbs]
@@ -96,6 +96,15 @@ def _named() -> Shown:
 def _shown(section: Section) -> Shown:
     listed = tuple(key for key in section.keys if key.name != "kind")
     return Shown(section.title, " ".join(about(section.group).split()), section.place, listed)
+
+
+def _kind(section: Section) -> str:
+    return section.kind or section.within
+
+
+def _listed(kinds: Sequence[str]) -> str:
+    *others, last = kinds
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _within(holders: list[Section], word: str, asked: str) -> list[Section]:

@@ -111,7 +111,7 @@ def sections(*begin: Section) -> Iterator[Section]:
     """Yield every group of keys, each at the place nearest to the top where it may be; or those of some, and below
     them."""
     left = list(begin or (WHOLE,))
-    found = {moments.Moment, *(one.group for one in left)}
+    found = {one.group for one in left}
     while left:
         section = left.pop(0)
         yield section
@@ -231,7 +231,7 @@ def _default(name: str, field: FieldInfo) -> str:
 def _groups(hint: Any) -> Iterator[type[Group]]:
     """Yield the groups of keys that may be a value of this type."""
     if inspect.isclass(hint) and get_origin(hint) is None:
-        if issubclass(hint, Group):
+        if issubclass(hint, Group) and hint is not moments.Moment:  # one value for people
             yield hint
         return
     yield from chain.from_iterable(map(_groups, get_args(hint)))

@@ -66,7 +66,7 @@ class Inputs:
         Raises:
             SpecError: as :meth:`read_by`.
         """
-        return dict(sorted((self._named(_built_from(arm)) | self.read_by(spec, arm)).items()))
+        return dict(sorted((self._named(built_from(arm)) | self.read_by(spec, arm)).items()))
 
     def read_by(self, spec: Spec, arm: Arm) -> Digests:
         """Those of them that are read while a trial runs, and not only when it is planned.
@@ -200,7 +200,7 @@ def check_unchanged(trial: Trial) -> None:
     except (MissingToolError, SpecError) as error:  # it is not there any more, or unreadable, or too large
         raise ChangedError(f"{error.problem}, as there was when the run began", fix=error.fix) from None
     read_before = {
-        *map(os.path.normpath, _built_from(arm)),
+        *map(os.path.normpath, built_from(arm)),
         *(name for job in trial.jobs if job.own for name in job.own.inputs),
     } - set(now)
     planned = {name: one for name, one in trial.inputs.items() if name not in read_before}
@@ -252,7 +252,7 @@ def _fits(wanted: str | re.Pattern[str], part: str) -> bool:
     return isinstance(wanted, re.Pattern) and wanted.match(part) is not None
 
 
-def _built_from(arm: Arm) -> list[str]:
+def built_from(arm: Arm) -> list[str]:
     """The files of an arm's own topology and scheme."""
     names = [parse(text, "ring").name for text in (arm.topology, *arm.schemes)]
     return [name.rpartition(":")[0] for name in names if is_in_file(name)]

@@ -49,6 +49,11 @@ def blocks(page: Path, language: str) -> Iterator[Block]:
             yield Block(page, text.count("\n", 0, found.start()) + 1, words, found[2])
 
 
+def all_blocks(text: str) -> list[str]:
+    """The blocks of code in a page's text, of any language."""
+    return [block[2] for block in _FENCE.finditer(text)]
+
+
 def prose(page: Path) -> str:
     """The page without its blocks."""
     return _FENCE.sub("", page.read_text())

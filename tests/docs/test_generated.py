@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from docs.generate import (
     exit_codes,
     markdown,
     notebook,
+    spec_keys,
     write,
 )
 from testbed.analysis import queues, schema, transfers
@@ -46,6 +48,19 @@ def test_every_group_of_keys_is_there_once() -> None:
     titles = [section.title for section in SECTIONS]
     assert len(set(titles)) == len(titles)
     assert {"The whole spec", "`links`", "`arms`", "`workload`, kind `profile`"} <= set(titles)
+
+
+def test_groups_lead_to_their_keys() -> None:
+    page = spec_keys.page()
+    addresses = re.findall(r"^\((.*)\)=$", page, re.M)
+    assert len(addresses) == len(set(addresses)) == len(SECTIONS)
+    linked = set(re.findall(r"\]\(#(.*?)\)", page))
+    assert linked == set(addresses) - {"keys-the-whole-spec"}
+    shown = re.findall(r"^### (.*)\n\n\*Takes\* .*of keys.*\*Default.*\n\n(.*)$", page, re.M)
+    silent = [key for key, below in shown if not below.startswith("*Keys in it:* [")]
+    assert len(shown) > 10
+    assert silent == []
+    assert "*Keys in it:* [`train`](#keys-workload-kind-train), [`profile`](#keys-workload-kind-profile)" in page
 
 
 class Example(Group):

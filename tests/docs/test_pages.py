@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from docs.generate.picture import PICTURES
 from testbed.spec import reference
 from testbed.topologies.build import families
 from testbed.workloads.sync.schemes import schemes
@@ -37,8 +38,22 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not address.fragment or is_generated(target) or address.fragment in anchors(target), link
 
 
-def test_the_picture_is_small() -> None:
-    assert 10_000 < (ROOT / "docs" / "start" / "report.png").stat().st_size < 200_000
+@pytest.mark.parametrize("name", PICTURES.values())
+def test_the_picture_is_small(name: str) -> None:
+    assert 10_000 < (ROOT / "docs" / "start" / name).stat().st_size < 200_000
+
+
+def test_the_start_page_shows_what_this_is_and_then_guides_in_reading_order() -> None:
+    text = (ROOT / "docs" / "index.md").read_text()
+    begin, guides, _ = re.split(r"^## (?:Guides, in reading order|To look things up)$", text, flags=re.M)
+    assert all(f"start/{name}" in begin for name in PICTURES.values())
+    assert re.findall(r"^make (\w+)", begin, re.M) == ["demo", "test"]
+    assert len(re.findall(r"^\*\*.*\?\*\*$", begin.partition("## Three questions")[2], re.M)) == 3
+    groups = re.findall(r":caption: (.*)\n:maxdepth: 1\n\n((?:\S+\n)+)", guides)
+    assert [name for name, _ in groups] == ["Begin", "Your own work", "Papers", "In CI", "On machines"]
+    listed = [page for _, pages_of in groups for page in pages_of.split()]
+    assert {f"guides/{path.stem}" for path in (ROOT / "docs" / "guides").glob("*.md")} <= set(listed)
+    assert "glob" not in guides
 
 
 def test_every_page_of_the_readme_is_written_by_hand() -> None:

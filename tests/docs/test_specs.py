@@ -8,7 +8,6 @@ their names say.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from testbed.lab.baremetal.preparing import inventory
 from testbed.spec import demand, prices, read
 from testbed.spec.explain import known_keys
 from tests import own
-from tests.docs.markdown import ROOT, Block, blocks, pages
+from tests.docs.markdown import Block, blocks, pages
 
 BASE = """
 name: base
@@ -35,15 +34,6 @@ FOUND = [block for page in pages() for block in blocks(page, "yaml")]
 
 def of_kind(*words: str) -> list[Block]:
     return [block for block in FOUND if block.words == ("yaml", *words)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that the specs name."""
-    folder = tmp_path_factory.mktemp("specs")
-    for file in [*(ROOT / "experiments").rglob("*.py"), *(ROOT / "docs" / "extend").rglob("*.py")]:
-        shutil.copy(file, folder)
-    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +58,26 @@ def test_the_dict_and_the_changes_are_what_ran(notebook: dict[str, Any]) -> None
 def test_the_notebook_is_kept_without_outputs() -> None:
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+
+
+def test_the_notebook_opens_after_one_line_that_it_names() -> None:
+    """The line installs an extra that is there and has Jupyter, and opens this notebook."""
+    text = "".join(json.loads(NOTEBOOK.read_text())["cells"][0]["source"])
+    (extra, path) = re.findall(
+        r"^\.venv/bin/pip install -e '\.\[(\w+)\]' && \.venv/bin/jupyter lab (\S+)$", text, re.M
+    )[0]
+    root = Path(__file__).parents[3]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert [needed.partition(">")[0] for needed in project["optional-dependencies"][extra]] == ["jupyterlab"]
+    assert (root / path).samefile(NOTEBOOK)
+
+
+def test_programs_that_the_notebook_calls_are_installed_by_set_up() -> None:
+    """``./setup.sh run`` is what comes before the first hour."""
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    called = set(re.findall(r"exec\(\"\w+\", \"(\w+)", "".join("".join(cell["source"]) for cell in cells)))
+    script = (Path(__file__).parents[3] / "setup.sh").read_text()
+    packages = re.search(r"^programs=\((.*?)\)", script, re.M)
+    assert packages
+    assert called == {"ping"} <= {pair.partition(":")[0] for pair in packages[1].split()}
+    assert re.search(r'^    run\)  packages=\("\$\{programs\[@\]\}"\)', script, re.M)

@@ -78,3 +78,18 @@ def test_the_command_shows_it(testbed: Callable[..., Called]) -> None:
     assert (mtu["key"], mtu["default"]) == ("links.mtu", "`1500`")
     assert json.loads(testbed("spec", "--json-schema").out)["title"] == "A spec of testbed"
     assert testbed("spec", "links", "--json-schema").code == 2
+
+
+def test_a_key_that_some_kinds_have_says_which() -> None:
+    (only,) = shown("workload.pace")
+    assert only.keys[0].text.startswith("Of kind command: Of arms with a scheme")
+    texts = [key.text for key in shown("perturb.at")[0].keys]
+    assert texts[0].startswith("Of kind hog, rate, queue, impair, down, background and freeze: ")
+    (seed,) = shown("seed")
+    assert not seed.keys[0].text.startswith("Of kind")
+
+
+def test_a_moment_is_one_value_and_has_no_keys() -> None:
+    assert [key.name for part in shown("perturb.at") for key in part.keys] == ["at"] * 3
+    with pytest.raises(UsageError):
+        shown("perturb.at.time_s")

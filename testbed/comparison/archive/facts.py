@@ -1,0 +1,96 @@
+"""What the pages of an archive tell of its run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from testbed.analysis.compare import least_repeats
+from testbed.analysis.measured import FAILED, METRICS
+from testbed.analysis.recorded import Run
+from testbed.comparison.archive.named_files import SPEC, Records
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A run, its experiment's name, its trials' records by id, the words of the command that runs it again, and what
+    that lacks, by name."""
+
+    run: Run
+    name: str
+    records: Records
+    again: tuple[str, ...]
+    lacking: Mapping[str, str]
+
+    @property
+    def spec_name(self) -> str:
+        """The spec's file in the archive."""
+        return spec_name(self.name)
+
+    @property
+    def done(self) -> int:
+        """How many trials are finished."""
+        return sum(record["status"] == "done" for record in self.records.values())
+
+    @property
+    def trials_text(self) -> str:
+        """``3 of 6 trials are finished: 2 VALID, 1 INVALID``; trials that failed are counted, too."""
+        planned = self.done if self.run.planned is None else self.run.planned
+        counts = sorted(Counter(map(_verdict, self.records.values())).items(), reverse=True)  # VALID first
+        told = ", ".join(f"{count} {verdict}" for verdict, count in counts)
+        return f"{self.done} of {planned} trials are finished{f': {told}' if told else ''}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all trials that were planned are finished."""
+        return self.run.planned is None or self.done >= self.run.planned
+
+    @property
+    def repeats(self) -> int:
+        """How often the cell was measured that was measured most often."""
+        return 1 + max((record.get("repeat") or 0 for record in self.records.values()), default=0)
+
+    @property
+    def needed_repeats(self) -> int:
+        """How many repeats a comparison of all its cells needs to decide something."""
+        cells = {(trial.label, trial.batch, trial.at) for trial in self.run.trials}
+        return least_repeats(len(METRICS) * len(cells))
+
+    @property
+    def took_s(self) -> float:
+        """How long the trials took together."""
+        return sum(_seconds(record.get("duration_s")) for record in self.records.values())
+
+    @property
+    def ended_s(self) -> float:
+        """When the last trial began (s since 1970); 0 if none did."""
+        return max((_moment_s(str(record.get("started") or "")) for record in self.records.values()), default=0.0)
+
+    @property
+    def ended(self) -> datetime:
+        """The same as a date."""
+        return datetime.fromtimestamp(self.ended_s, UTC)
+
+
+def spec_name(experiment: str) -> str:
+    """The spec's file in the archive, of an experiment's name."""
+    return f"{SPEC}/{experiment}.yaml"
+
+
+def _verdict(record: Mapping[str, Any]) -> str:
+    return FAILED if record["status"] != "done" else str((record.get("fidelity") or {}).get("verdict"))
+
+
+def _seconds(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _moment_s(text: str) -> float:
+    """Of a time as records have it; 0 if it is none."""
+    with suppress(ValueError, OverflowError):
+        return max(0.0, datetime.fromisoformat(text).timestamp())
+    return 0.0

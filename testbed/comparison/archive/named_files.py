@@ -1,0 +1,126 @@
+"""The files that a run's spec names, such as its own topologies, schemes and scripts.
+
+The run directory may be somebody else's, so a file is taken only if its content is what the run says it was
+(:mod:`testbed.trial.inputs` keeps a digest of each): nobody can have a file packed whose content he does not know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from testbed.base.errors import UsageError
+from testbed.base.printable import NOT_ON_A_LINE
+from testbed.comparison.archive.packing import Entry
+from testbed.files.foreign import UnfitError, read_bytes
+from testbed.run_directory import stored
+from testbed.spec import Source
+from testbed.trial.inputs import DIGITS, MOST_BYTES, MOST_FILES, built_from
+
+Records = Mapping[str, Mapping[str, Any]]
+"""By id, those of trials."""
+SPEC = "spec"
+"""The archive's folder with the spec and its files."""
+DATA = re.compile(r"(?P<set>.*), samples|corpus (?P<corpus>.*[./].*)")
+"""Data of the user's: its values have a digest, and its files have none."""
+NO_FILE = re.compile(r".*, initial weights|corpus [^./]*|.* of the package .*")
+"""What else has a digest, and is no file of the spec's folder."""
+NO_TRIAL = "no trial that ran tells its content; add it: --with NAME"
+UNKNOWN = "the run knows its values, and not its files; add each of them: --with NAME"
+
+
+@dataclass(frozen=True)
+class Named:
+    """The files that are taken, and by name, why others are not."""
+
+    entries: Sequence[Entry]
+    lacking: Mapping[str, str]
+
+
+def of(run: Path, records: Records, source: Source, more: Sequence[str] = ()) -> Named:
+    """Those of a run with these records and this spec; also the files ``more`` of the spec's folder, whatever is in
+    them.
+
+    Raises:
+        UsageError: one of ``more`` cannot be taken.
+        OutputError: the run is damaged.
+    """
+    folder = Path(str(stored.made(run).get("folder") or ""))
+    more = list(map(os.path.normpath, more))
+    taken = {name: _asked_for(folder, name) for name in more}
+    lacking: dict[str, str] = {}
+    left_bytes = MOST_BYTES
+    for name, digest in _digests(records).items():
+        data = DATA.fullmatch(name)
+        if data:
+            written = data["set"] or data["corpus"]
+            if not any(PurePosixPath(file).parts[0] in written for file in more):
+                lacking[written] = UNKNOWN
+        elif name not in taken and not NO_FILE.fullmatch(name):
+            try:
+                taken[name] = _checked(folder, name, digest, left_bytes)
+                left_bytes -= len(taken[name])
+            except (OSError, ValueError) as error:
+                lacking[name] = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+    lacking |= {name: NO_TRIAL for name in _named_by(source) if name not in taken and name not in lacking}
+    told = {NOT_ON_A_LINE.sub(" ", name): why for name, why in lacking.items()}
+    return Named([Entry(f"{SPEC}/{name}", content) for name, content in sorted(taken.items())], told)
+
+
+def _named_by(source: Source) -> set[str]:
+    """The topologies, schemes and traces that the spec names, whether their trials ran or not."""
+    named: list[str] = []
+    for cell in source.grid.cells:
+        named += built_from(cell.arm)
+        named += (name for perturb in (*cell.spec.perturb, *cell.arm.perturb) for name in perturb.inputs)
+    return set(map(os.path.normpath, named))
+
+
+def _digests(records: Records) -> dict[str, str]:
+    """By name, those that the trials of a run have recorded, as far as they agree."""
+    digests: dict[str, str] = {}
+    for record in records.values():
+        for name, digest in (record.get("inputs") or {}).items():
+            if digests.setdefault(str(name), str(digest)) != digest:
+                digests[str(name)] = ""
+    return dict(sorted(digests.items())[:MOST_FILES])
+
+
+def _checked(folder: Path, name: str, digest: str, most_bytes: int) -> bytes:
+    """
+    Raises:
+        ValueError: the file is not what it was, or where an archive cannot have it. OSError: it cannot be read.
+    """
+    if not _is_inside(name):
+        raise ValueError("is outside of the spec's folder")
+    content = read_bytes(folder / name, most_bytes, folder)
+    if hashlib.sha256(content).hexdigest()[:DIGITS] != digest:
+        raise ValueError("was changed since the run")
+    return content
+
+
+def _asked_for(folder: Path, name: str) -> bytes:
+    """
+    Raises:
+        UsageError: it is no file of the spec's folder.
+    """
+    fix = f"name a file of the spec's folder, which is {folder}"
+    if not _is_inside(name):
+        raise UsageError(f"--with {name}: is outside of the spec's folder", fix=fix)
+    try:
+        return read_bytes(folder / name, MOST_BYTES, folder)
+    except (OSError, UnfitError) as error:
+        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        raise UsageError(f"--with {name}: {reason}", fix=fix) from None
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a path is written in the one way in which it leads to a file below the folder that it starts from.
+    Otherwise a run could name a file several times, with a guess at its content each."""
+    path = PurePosixPath(name)
+    return name == os.path.normpath(name) != "." and not path.is_absolute() and ".." not in path.parts

@@ -1,0 +1,119 @@
+"""The archive's page for people."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from testbed.base.printable import NOT_ON_A_LINE, printable
+from testbed.base.units import time_text
+from testbed.comparison.archive.facts import Facts
+
+WIDTH = 80
+"""An option that begins after so many characters of a command begins a line."""
+PAGE = """\
+# {name}: a run of testbed
+
+{trials}. {unfinished}[`report.html`](report.html) shows what was measured.
+
+| file | what it is |
+|---|---|
+| `report.html` | the report; one page that needs no network |
+| `run/trials/` | a record of each trial |
+| `run/samples/` | tables: a row for each worker and iteration |
+| `run/env.json`, `run/resolved.json` | the machine; the spec with all defaults |
+| `{spec}` | the experiment, beside the files that it names |
+| `requirements.txt` | the versions of Python packages |
+| `ro-crate-metadata.json` | the same list for programs (RO-Crate 1.1) |
+
+It was measured on {machine} with testbed {version}{commit}.
+
+## Look at it again
+
+```sh
+testbed report run --out report-again.html    # writes the report of the records
+```
+
+## Run it again and compare
+
+Install that version of testbed as its README says. Read the files in `spec/` first: a spec runs the command and the
+Python files that it names. Then, in this folder:
+
+{fence}sh
+{command}
+{fence}
+
+{lacking}The trials of this run took {took}. The command compares each arm with this run. `--allow` lets it compare
+although machines differ, and it says what differs. On the same machine, leave these options out. Exit code 3 means
+that something is slower, and 4 that nothing can be said.{few}
+"""
+LACKING = """\
+It needs these files besides, which are not in the archive:
+
+{files}
+
+"""
+FEW = """
+A comparison needs at least {needed} repeats to decide, and this run has {repeats}: it shows ratios, and calls them
+inconclusive."""
+
+
+def page(facts: Facts) -> str:
+    """Markdown. What the run says of itself may be a stranger's: it is made printable, and stays on its line."""
+    run = facts.run
+    git: dict[str, Any] = run.environment.get("git") or {}
+    command = _folded(facts.again)
+    told = PAGE.format(
+        name=facts.name,
+        trials=facts.trials_text,
+        unfinished="" if facts.is_whole else "**The run was not finished.** ",
+        spec=facts.spec_name,
+        machine=_machine(run.environment),
+        version=_line((run.environment.get("packages") or {}).get("testbed", "of an unknown version")),
+        commit=_line(f" (commit {git.get('commit')}{', changed' if git.get('dirty') else ''})" if git else ""),
+        command=command,
+        fence=_fence(command),
+        lacking=_lacking(facts),
+        took=time_text(facts.took_s),
+        few=_few(facts),
+    )
+    return printable(told)
+
+
+def _machine(environment: dict[str, Any]) -> str:
+    if environment.get("parts"):
+        return "several machines (`run/env.json`)"
+    cpu = environment.get("cpu") or {}
+    return _line(f"{cpu.get('cores')} cores of {cpu.get('model')}, Linux {environment.get('kernel')}")
+
+
+def _lacking(facts: Facts) -> str:
+    files = "\n".join(_line(f"- `{name}`: {why}") for name, why in facts.lacking.items())
+    return LACKING.format(files=files) if files else ""
+
+
+def _few(facts: Facts) -> str:
+    needed, repeats = facts.needed_repeats, facts.repeats
+    return FEW.format(needed=needed, repeats=repeats) if repeats < needed else ""
+
+
+def _folded(words: Sequence[str]) -> str:
+    """A command of several lines, each of which begins with an option."""
+    lines = [""]
+    for word in words:
+        fits = len(lines[-1]) + len(shlex.quote(word)) < WIDTH
+        if word.startswith("--") and not fits:
+            lines.append("   ")
+        lines[-1] += f" {shlex.quote(word)}"
+    return " \\\n".join(lines).strip()
+
+
+def _line(text: object) -> str:
+    return NOT_ON_A_LINE.sub(" ", str(text))
+
+
+def _fence(code: str) -> str:
+    """Ticks around a block that has no such line."""
+    return "`" * max(3, 1 + max((len(run) for run in re.findall("`+", code)), default=0))
