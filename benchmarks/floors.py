@@ -62,8 +62,9 @@ def imported(text: str, known: Mapping[str, Path]) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:
-            wholes = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (whole if whole in known else node.module for whole in wholes)
+            package = str(node.module)
+            wholes = (f"{package}.{alias.name}" for alias in node.names)
+            yield from (whole if whole in known else package for whole in wholes)
 
 
 def folder(module: str) -> str:

@@ -16,7 +16,7 @@ LITTER = """
 import os, subprocess
 from pathlib import Path
 import leftovers
-from testbed.lab.netns import kernel
+from testbed.lab.netns.kernel_interface import kernel
 
 before = leftovers.state()
 assert leftovers.wait_until_alone(1) == [] and leftovers.wait_until_one_namespace(1)

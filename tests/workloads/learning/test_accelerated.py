@@ -107,7 +107,7 @@ class Guard(backend_registration._DummyDeviceGuard):
 
 backend_registration._setup_privateuseone_for_python_backend(device_guard=Guard())
 torch.backends.cuda.is_built = lambda: sys.argv[1] == "built"
-from testbed.workloads import training
+from testbed.workloads.learning import training
 from testbed.workloads.job import Training
 
 training.warm_up()

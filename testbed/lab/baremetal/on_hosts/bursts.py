@@ -15,7 +15,7 @@ from testbed.workloads.job import Probe
 
 def main(sends: Sequence[Mapping[str, Any]], receives: Sequence[Mapping[str, Any]], ready: int, result: Path) -> int:
     """Write a byte to ``ready`` when bursts can come, and a line of JSON for each burst received, by its place in the
-    list, to ``result``. Return 0, or raise the exception that testbed.workloads.probe has."""
+    list, to ``result``. Return 0, or raise the exception that testbed.workloads.bursts.probe has."""
     selector = selectors.DefaultSelector()
     receivers = [receive(Probe(**one), selector) for one in receives]
     senders = [send(Probe(**one), selector) for one in sends]
