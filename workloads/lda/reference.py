@@ -157,7 +157,7 @@ def _traced(model: TopicModel, first: Floats, iterations: int, counts: Iterator[
 
 
 def judged(weights: Floats, model: TopicModel, world: int, order: Sequence[Update | Step]) -> dict[str, Any]:
-    """What a trial's counts are worth, as :func:`testbed.workloads.learning.reference.judged` has it, with
+    """Judge a trial's counts, as :func:`testbed.workloads.learning.reference.judged` does weights, with
     ``log_likelihood`` in place of accuracy and loss. Nothing is explained by rounding, for nothing is rounded.
 
     Raises:

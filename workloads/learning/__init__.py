@@ -1,1 +1,1 @@
-"""What workers compute, how their weights change, and what these must equal."""
+"""Learning: gradients that workers compute, the changes that they make to weights, and the reference for these."""

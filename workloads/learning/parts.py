@@ -91,10 +91,9 @@ class Parts:
     """
 
     def __init__(self, first: Floats, order: Sequence[Update], wanted: Iterable[int] = ()) -> None:
-        """``first`` are the weights before the updates of ``order``, the servers' orders in one
+        """Set up; ``first`` are the weights before the updates of ``order``, the servers' orders in one
         (:func:`testbed.workloads.learning.parts.merged`). Versions that are ``wanted`` are kept for :meth:`at_version`,
-        of all parts.
-        """
+        of all parts."""
         self.servers = 1 + max(update.server for update in order)
         self.spans = spans(len(first), self.servers)
         self.newest = first.copy()

@@ -156,7 +156,7 @@ class Replica:
     """The device of the module."""
 
     def __init__(self, training: Training, buckets: Sequence[tuple[int, int]] | None = None) -> None:
-        """``buckets`` are as in :func:`testbed.workloads.learning.buckets.gradient`; None takes one a layer.
+        """Set up; ``buckets`` are as in :func:`testbed.workloads.learning.buckets.gradient`; None takes one a layer.
 
         Raises:
             SpecError: unknown model or data set, or the two do not fit.

@@ -1,1 +1,1 @@
-"""What a process has used, what becomes of it, and when it ends."""
+"""The process itself: its use of the clock and the processor, its vital signs, and its end."""

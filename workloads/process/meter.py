@@ -41,7 +41,8 @@ class Meter:
 
     def __init__(self, tasks: Path = TASKS) -> None:
         self.halted_s: Callable[[], float | None] = lambda: None
-        """Says for how long this process has stood still (:meth:`testbed.workloads.process.vitals.Vitals.halted_s`)."""
+        """Function that says for how long this process has stood still
+        (:meth:`testbed.workloads.process.vitals.Vitals.halted_s`)."""
         self._waited_ns: dict[int, int] = {}
         """Last reading of each thread's open file."""
         for path in sorted(tasks.glob("*/schedstat")):

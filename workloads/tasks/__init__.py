@@ -41,7 +41,7 @@ class Together(Protocol):
     """The last change of the weights, which they repeat in part."""
 
     def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
-        """As :func:`testbed.workloads.learning.training.descend_together`."""
+        """Take the step of :func:`testbed.workloads.learning.training.descend_together`."""
 
 
 class TaskModule(Protocol):
@@ -82,8 +82,8 @@ class JudgedModule(TaskModule, Protocol):
         scales: Sequence[float | None],
         order: Sequence[Update | Step],
     ) -> dict[str, Any]:
-        """What the weights that a trial ended with are worth (:func:`testbed.workloads.learning.reference.judged` says
-        what is told).
+        """Judge the weights with which a trial ended (:func:`testbed.workloads.learning.reference.judged` says what is
+        returned).
 
         ``worlds`` are (first iteration, ranks) of each phase, with the scale of its fixed point in ``scales``, ``mode``
         is that of computing, and ``order`` that of updates, where each gradient is one.

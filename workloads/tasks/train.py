@@ -27,7 +27,7 @@ def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Trainer:  # noqa: ARG
 
 
 def expect(works: Collection[Task]) -> None:
-    """As :func:`testbed.workloads.learning.training.expect`."""
+    """Make what workers share, as :func:`testbed.workloads.learning.training.expect` does."""
     training.expect([work for work in works if isinstance(work, Training)])
 
 
@@ -51,7 +51,7 @@ class Descent:
         training.descend(self._work, self.weights, self.velocity, gradient, self._world)
 
     def together(self, sums: tuple[Floats, Floats], history: tuple[float, float]) -> None:
-        """As :func:`testbed.workloads.learning.training.descend_together`."""
+        """Take the step of :func:`testbed.workloads.learning.training.descend_together`."""
         training.descend_together(self._work, self.weights, self.velocity, sums, history, self._world)
 
 
@@ -104,8 +104,8 @@ class Trainer(Learner):
         super().save(job)
 
     def result(self) -> dict[str, Any]:
-        """The weights' digest, and sketches by iteration (:mod:`testbed.workloads.learning.sketch`): of this worker's
-        gradients and, of rank 0, of their sums."""
+        """Return the weights' digest, and sketches by iteration (:mod:`testbed.workloads.learning.sketch`): of this
+        worker's gradients and, on rank 0, of their sums."""
         return {**super().result(), "own": list(self._own.items()), "summed": list(self._summed.items())}
 
     def note_own(self, iteration: int, sketch: list[float]) -> None:

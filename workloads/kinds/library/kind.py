@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 MEETING_PORT = 9_500
-"""Where rank 0 listens, if the library wants that: beside the ports of :mod:`testbed.trial.job_files`."""
+"""Port at which rank 0 listens, if the library wants that: beside the ports of :mod:`testbed.trial.job_files`."""
 
 
 class LibraryKind(ForestKind):

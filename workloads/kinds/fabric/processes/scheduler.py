@@ -117,11 +117,11 @@ class Scheduler(NoBuckets, Exchange):
         return has_ended and not self._is_halted and self._planner.is_replicated
 
     def said(self) -> dict[str, Any]:
-        """The order of the updates that were sent, and the transfers: from, to, bytes, numbers of the updates (none for
-        weights), shard, begin and end as planned, and when it was there, in seconds of this process's clock.
-        ``clock_s`` is what that says now, and ``time`` the same moment, which a lab whose hosts have clocks of their
-        own tells by ours (:mod:`testbed.lab.baremetal.controller.fleet`). ``plans_s`` is what each batch took to
-        plan."""
+        """Report the order of the updates that were sent, and the transfers: from, to, bytes, numbers of the updates
+        (none for weights), shard, begin and end as planned, and when it was there, in seconds of this process's clock.
+        ``clock_s`` is what that clock says now, and ``time`` the same moment, which a lab whose hosts have clocks of
+        their own converts to ours (:mod:`testbed.lab.baremetal.controller.fleet`). ``plans_s`` is what each batch took
+        to plan."""
         now_s = time.monotonic()
         return {
             "time": now_s,
