@@ -11,9 +11,10 @@ from testbed.analysis.jobs import label_of, singly
 from testbed.analysis.record.happened import Failover
 from testbed.analysis.record.judged import Fidelity
 from testbed.analysis.record.reading import read
+from testbed.analysis.record.version import SCHEMA
 from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial, workload_of
-from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED, SCHEMA
+from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
 from testbed.analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
 from testbed.base.limits import MOST_JOBS

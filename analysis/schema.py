@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from testbed.analysis.jobs import JOBS
-from testbed.analysis.record.fields import newest
 from testbed.analysis.record.shapes import shape_of
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot
@@ -25,9 +24,6 @@ from testbed.files.shape import (
     Shape,
     count_to,
 )
-
-SCHEMA = newest(TrialRecord)
-"""The version of records, of the environment and of the resolved spec: what is written, and the newest that is read."""
 
 
 def _are_names(value: list[object]) -> bool:

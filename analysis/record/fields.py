@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
 
+from testbed.analysis.record.version import SCHEMA
 from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
 
 NO_UNIT, SHARE = "", "share"
@@ -123,7 +124,8 @@ class _Declared:
 
 
 class Part:
-    """An object in a record. A class for one is a frozen dataclass that declares its fields."""
+    """An object in a record. A class for one is a frozen dataclass that declares its fields; or
+    no dataclass, if no reader uses any of them."""
 
     bounds: ClassVar[Any] = None
     """The shape of its JSON, where that is not made of its fields."""
@@ -133,13 +135,15 @@ class Part:
     """Its own fields, then those of its base class."""
 
     def __init_subclass__(cls) -> None:
-        declared = {}
+        declared: dict[str, _Declared] = {}
         for name, value in list(vars(cls).items()):
             if isinstance(value, dataclasses.Field) and _FIELD in value.metadata:
                 declared[name] = value.metadata[_FIELD]
             elif isinstance(value, _Declared):
                 declared[name] = value
                 delattr(cls, name)
+        late = [name for name, declaration in declared.items() if declaration.more.get("since", 1) > SCHEMA]
+        assert not late, f"{', '.join(late)}: raise SCHEMA, so that older versions refuse what they would misread"
         annotated = get_type_hints(cls, include_extras=True) if declared else {}
         cls.own_fields = [declaration.named(name, annotated) for name, declaration in declared.items()]
         cls.all_fields = [*cls.own_fields, *cls.all_fields]
@@ -162,11 +166,6 @@ def by_path(part: type[Part], path: str = "") -> Iterator[tuple[str, Field]]:
             yield from by_path(inner, f"{here}.")
         else:
             yield here, field
-
-
-def newest(part: type[Part]) -> int:
-    """The version of the schema that the part's fields need."""
-    return max(field.more.get("since", 1) for _, field in by_path(part))
 
 
 def element(type_: Any) -> Any:

@@ -29,7 +29,6 @@ class Event(Part):
     blocked: Mapping[int, bool] = optional("by directed link, whether it was blocked", key="links.blocked", default={})
 
 
-@dataclass(frozen=True)
 class Death(Part):
     """A process that a trial lost, and had to go on without."""
 
@@ -69,7 +68,6 @@ class Recovery(Part):
     recovered_s: float | None = optional("from the first death to the end of the next iteration")
 
 
-@dataclass(frozen=True)
 class Phase(Part):
     """The iterations between two deaths."""
 
@@ -92,7 +90,6 @@ class Failover(Part):
     phases = unread(list[Phase])
 
 
-@dataclass(frozen=True)
 class Waited(Part):
     """How a trial waited for a calm machine."""
 

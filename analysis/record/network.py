@@ -9,7 +9,6 @@ from typing import Any
 from testbed.analysis.record.fields import SHARE, NotNegative, Part, Text, optional, required, unread
 
 
-@dataclass(frozen=True)
 class Probe(Part):
     """A burst that measured a link before the training."""
 
@@ -19,7 +18,6 @@ class Probe(Part):
     asked_bps = unread(float, "rate that the link was given")
 
 
-@dataclass(frozen=True)
 class RoundTrip(Part):
     """The round trip between two nodes of the idle network."""
 
@@ -62,7 +60,6 @@ class PairCount(Part):
     mp_bytes: int = required("of these, outputs of operators and gradients of outputs")
 
 
-@dataclass(frozen=True)
 class QueueReadings(Part):
     """How the queues at egresses were read; what waited there is in a table of its own."""
 
@@ -71,7 +68,6 @@ class QueueReadings(Part):
     problem = unread(Text, "why the readings ended early", is_checked=True)
 
 
-@dataclass(frozen=True)
 class LinkSettings(Part):
     """The links that the spec asks for."""
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from testbed.analysis.record.fields import SHARE, Field, Part, unread
 from testbed.workloads.kinds.transfers import Purpose
 
 
-@dataclass(frozen=True)
 class Sample(Part):
     """A row for each worker and iteration; ``is_checked`` of columns that every table has."""
 
@@ -88,7 +85,6 @@ class Sample(Part):
     )
 
 
-@dataclass(frozen=True)
 class Window(Part):
     """A row for each directed link and window of time in which something waited or was dropped."""
 
@@ -102,7 +98,6 @@ class Window(Part):
     marks = unread(int, "packets that the queue marked (ECN)", "packets")
 
 
-@dataclass(frozen=True)
 class Transfer(Part):
     """A row for each transfer that was planned and began."""
 

@@ -43,7 +43,6 @@ class Collective(Part):
     least_s: NotNegative | None = optional("time that its busiest link takes for its bytes; null if not known")
 
 
-@dataclass(frozen=True)
 class FailedCollectives(Part):
     """Collectives that failed on a rank of a script."""
 

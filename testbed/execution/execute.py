@@ -17,7 +17,7 @@ from testbed import fidelity
 from testbed.analysis.metrics import median_of_means, rounds
 from testbed.analysis.record.blank import blank_of
 from testbed.analysis.record.trial import TrialRecord
-from testbed.analysis.schema import SCHEMA
+from testbed.analysis.record.version import SCHEMA
 from testbed.base.errors import DiskFullError, SpecError, TrialError, WorkerError
 from testbed.base.process_names import in_job, of_job
 from testbed.control import endings

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.schema import SCHEMA
+from testbed.analysis.record.version import SCHEMA
 from testbed.base.errors import SpecError
 from testbed.base.processor import cpu_model
 from testbed.base.python import PACKAGE

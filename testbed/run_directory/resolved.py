@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from testbed.analysis.schema import SCHEMA
+from testbed.analysis.record.version import SCHEMA
 from testbed.spec import Source
 from testbed.spec.sought import Chosen
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from testbed.analysis.record import fields
 from testbed.analysis.record.blank import blank_of
-from testbed.analysis.record.fields import NotNegative, Part, Text, by_path, newest, optional, required, unread
+from testbed.analysis.record.fields import NotNegative, Part, Text, by_path, optional, required, unread
 from testbed.analysis.record.reading import read
 from testbed.analysis.record.shapes import shape_of
+from testbed.analysis.record.version import SCHEMA
 from testbed.files.shape import COUNT, EACH, NAME, NOT_NEGATIVE, NUMBER, TEXT, TRUTH
 
 
@@ -88,14 +90,20 @@ def test_a_blank_record_has_what_is_known_and_what_there_is_without() -> None:
         blank_of(Machine, {"flag": {}})
 
 
-def test_a_field_that_older_versions_would_misread_makes_a_new_schema() -> None:
-    @dataclass(frozen=True)
-    class Later(Machine):
-        """The same, and a field that came later."""
+def test_a_field_that_older_versions_would_misread_needs_a_new_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    def later() -> type[Machine]:
+        @dataclass(frozen=True)
+        class Later(Machine):
+            """The same, and a field that came later."""
 
-        fans: int = optional("how many", default=0, since=2)
+            fans: int = optional("how many", default=0, since=SCHEMA + 1)
 
-    assert (newest(Machine), newest(Later)) == (1, 2)
-    assert read(Later, {}).fans == 0
+        return Later
+
+    with pytest.raises(AssertionError, match="fans: raise SCHEMA, so that older versions refuse what they would"):
+        later()
+    monkeypatch.setattr(fields, "SCHEMA", SCHEMA + 1)
+    kind = later()
+    assert read(kind, {}) == kind()
     with pytest.raises(AssertionError, match="records of older versions lack it"):
-        required("how many", since=2)
+        required("how many", since=SCHEMA + 1)
