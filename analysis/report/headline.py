@@ -7,7 +7,7 @@ such, and ranks nobody. ``docs/decisions/ranked-on-one-network.md`` says why.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -68,9 +68,9 @@ def pairs(run: Run) -> Pairs:
     return [Pair(finished[place], cell) for place, cell in both if place and place != cell.place]
 
 
-def _place_of_first(run: Run, cell: MeasuredCell, finished: Iterable[Place]) -> Place | None:
+def _place_of_first(run: Run, cell: MeasuredCell, finished: Mapping[Place, MeasuredCell]) -> Place | None:
     place = run.reference_of(*cell.place)
-    return place if place in finished else None
+    return place if place is not None and place in finished else None
 
 
 @dataclass(frozen=True)
@@ -131,12 +131,23 @@ def lead(run: Run) -> str:
     """The arm of the first arm's network that synchronised fastest, beside the first; then what the arms of other
     networks took beside it, each by itself. Where arms have other numbers of workers, the samples per second of each.
     Of jobs that shared a network, each beside the job of its name. Where no two can be compared, one arm by itself."""
+    return " ".join(filter(None, [first_sentence(run), elsewhere(run)]))
+
+
+def first_sentence(run: Run) -> str:
+    """The first sentence of the lead, which a page shows large."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
     told = found(run)
     if told.number == ratios.THROUGHPUT:
         return _samples(told)
-    return " ".join(filter(None, [_fastest(told), _elsewhere(told)])) or _by_itself(told)
+    return _fastest(told) or _elsewhere(told) or _by_itself(told)
+
+
+def elsewhere(run: Run) -> str:
+    """The sentence of the lead that comes after the ranking, on arms of other networks; empty where there is none."""
+    told = found(run) if run.finished else None
+    return _elsewhere(told) if told and told.ranked else ""
 
 
 def left_out(run: Run) -> str:

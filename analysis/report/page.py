@@ -18,7 +18,8 @@ def render(run: Run) -> str:
     questions = answered(run)
     return template("testbed.analysis.report", "report.html").render(
         run=run,
-        finding=headline.lead(run),
+        finding=headline.first_sentence(run),
+        elsewhere=headline.elsewhere(run),
         left_out=headline.left_out(run),
         against=words.against(run) if run.labels else "",
         unreliable=headline.unreliable(run),

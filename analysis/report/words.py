@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from testbed.analysis import stopping
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.report.cells import MeasuredCell, as_text, believed, cells, is_known
+from testbed.analysis.report.cells import MeasuredCell, as_text, believed, by_network, cells, is_known
 from testbed.analysis.statistics import Interval
 from testbed.analysis.strikes import never
 from testbed.analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
+from testbed.base.listing import counted as counted_as
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text, time_text
 
@@ -171,18 +172,27 @@ def listed(items: Iterable[str]) -> str:
 
 
 def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str], number: str) -> str:
-    """Every cell's value, marked if the cell is not VALID in a number; of many, only the least and the greatest of
-    those that :func:`testbed.analysis.report.cells.believed` gives."""
+    """Every arm's value, marked if it is not VALID in a number; of many, only the least and the greatest of those of
+    each network that :func:`testbed.analysis.report.cells.believed` gives."""
     if len(values) <= MOST_NAMED:
         return listed(f"{as_text(value)} for {marked(cell.label, cell, number)}" for value, cell in values)
     told, others = believed([cell for _, cell in values], number)
-    shown = [(value, cell) for value, cell in values if cell in told]
-    (low, least), (high, greatest) = min(shown, key=lambda row: row[0]), max(shown, key=lambda row: row[0])
-    span = f"{as_text(low)} for {least.label}"
-    span += f" to {as_text(high)} for {greatest.label}" if len(shown) > 1 else ""
-    left = f" ({len(others)} that are not VALID in {CALLED[number]} left out)" if others else ""
+    spans = [
+        _ends([one for one in values if one[1] in of], as_text) + (f" on {network}" if network else "")
+        for network, of in by_network(told).items()
+    ]
+    are = "is" if len(others) == 1 else "are"
+    left = f" (without {counted_as(len(others), 'arm')} that {are} not VALID in {CALLED[number]})" if others else ""
     doubt = "" if told[0].valid_in(number) else f" (none of them VALID in {CALLED[number]})"
-    return f"{span}{left}{doubt}"
+    return f"{shortened(spans, MOST_NAMED, '; ', 'more networks')}{left}{doubt}"
+
+
+def _ends(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:
+    """The least and the greatest value, each with its arm."""
+    (low, least), (high, greatest) = min(values, key=lambda row: row[0]), max(values, key=lambda row: row[0])
+    return f"{as_text(low)} for {least.label}" + (
+        f" to {as_text(high)} for {greatest.label}" if len(values) > 1 else ""
+    )
 
 
 def marked(text: str, cell: MeasuredCell, number: str) -> str:

@@ -48,10 +48,13 @@ const config = {
   displayModeBar: false,
 };
 
+const NARROW_PX = 420, NARROW_TICKS = 4;
+
 function draw(plot) {
   if (plot.dataset.drawn) return;
   plot.dataset.drawn = "yes";
   const { data, layout } = figure(plot);
+  if (plot.clientWidth < NARROW_PX && layout.xaxis.nticks) layout.xaxis.nticks = NARROW_TICKS;
   Plotly.newPlot(plot, data, layout, config);
 }
 

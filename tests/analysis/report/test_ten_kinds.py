@@ -211,7 +211,9 @@ def test_every_format_has_the_same_sentences(kind: Run) -> None:
     lead = headline.finding(kind)
     text, html = markdown.render(kind), page.render(kind)
     shown = results.Run(kind)._repr_html_()
-    for told in (headline.lead(kind), headline.left_out(kind), headline.unlike(kind)):
+    lead_of_page = headline.first_sentence(kind), headline.elsewhere(kind)
+    assert headline.lead(kind) == " ".join(lead_of_page).strip()
+    for told in (*lead_of_page, headline.left_out(kind), headline.unlike(kind)):
         assert markdown.escape(told) in text
         assert _escaped(told) in html
         assert _escaped(told) in shown

@@ -13,10 +13,10 @@ import pytest
 from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
-from testbed.analysis.report.cells import interval
+from testbed.analysis.report.cells import cells, interval
 from testbed.analysis.statistics import Interval
 
-from .helpers import only
+from .helpers import judged, only
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -71,3 +71,16 @@ def test_intervals_that_repeats_went_on_for_have_their_true_share(whole_sweep: P
 def test_a_damaged_wish_for_repeats_promises_nothing(whole_sweep: Path, repeats: object) -> None:
     run = load(whole_sweep)
     assert "scatter" not in words.counts(replace(run, resolved=run.resolved | {"repeats": repeats}))
+
+
+def test_of_many_arms_the_ends_of_each_network_are_named(run: Run) -> None:
+    first, _, bml = only(run, "ps-b16", "ring-b16", "bml-b16").trials
+    made = [replace(of, label=f"arm {n}") for n, of in enumerate((first, bml, first, bml, first, bml))]
+    made[4] = judged(made[4], "INVALID")
+    labels = tuple(trial.label for trial in made)
+    values = [(float(n), cell) for n, cell in enumerate(cells(replace(run, trials=tuple(made), labels=labels)))]
+    assert words.each(values, "{:g}".format, "jct") == (
+        "0 for arm 0 to 2 for arm 2 on star(hosts=9) with 9 workers; 1 for arm 1 to 5 for arm 5 on bcube(n=3,k=2) with "
+        "9 workers (without 1 arm that is not VALID in JCT)"
+    )
+    assert words.each(values[3:], "{:g}".format, "jct") == "3 for arm 3, 4 for arm 4 (INVALID in JCT) and 5 for arm 5"
