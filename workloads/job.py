@@ -172,7 +172,8 @@ class Failover:
 
     generation: int
     folder: str
-    """Folder through which the watcher of this generation's processes tells them to leave it."""
+    """Folder through which the watcher of this generation's processes tells them to leave it, and gives them their next
+    jobs."""
     silence_s: float
     """Time (s) after which a neighbour that moves nothing has failed."""
     first: int = 0
