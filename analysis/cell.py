@@ -5,7 +5,7 @@ a field that only others sweep, so two points belong together where the fields t
 
 Which cells belong together is said here, for the order of trials (:mod:`testbed.experiment.order`), the table that a
 run ends with (:mod:`testbed.comparison.closing_table`), the report, and ``testbed compare --arms``.
-:mod:`testbed.analysis.ratios` says what the ratio of two of them is.
+:mod:`testbed.analysis.numbers.ratios` says what the ratio of two of them is.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from testbed.analysis import samples as tables
 from testbed.analysis.jobs import label_of, singly
 from testbed.analysis.record.happened import Failover
 from testbed.analysis.record.judged import Fidelity
@@ -15,6 +14,7 @@ from testbed.analysis.record.version import SCHEMA
 from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial, workload_of
 from testbed.analysis.schema import ENVIRONMENT, RECORD, RESOLVED
+from testbed.analysis.tables import samples as tables
 from testbed.analysis.verdicts import numbers_of
 from testbed.base.errors import OutputError
 from testbed.base.limits import MOST_JOBS

@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from testbed.analysis.goal import QUALITIES
 from testbed.analysis.jobs import label_of
-from testbed.analysis.ratios import Work
+from testbed.analysis.numbers.goal import QUALITIES
+from testbed.analysis.numbers.ratios import Work
+from testbed.analysis.numbers.repeats import is_valid
 from testbed.analysis.record.happened import Loss, Recovery
 from testbed.analysis.record.judged import RecordedCheck
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot
-from testbed.analysis.repeats import is_valid
 from testbed.analysis.verdicts import INVALID, UNWATCHED, VALID, Number
 from testbed.workloads import kinds
 from testbed.workloads.kinds.base import AnyKind
@@ -87,24 +87,25 @@ class Trial(TrialRecord):
 
     @cached_property
     def queues(self) -> pd.DataFrame | None:
-        """What waited at egresses, with the columns of :mod:`testbed.analysis.queues`; None where that is not known.
+        """What waited at egresses, with the columns of :mod:`testbed.analysis.tables.queues`; None where that is not
+        known.
 
         Raises:
             OutputError: the table is damaged.
         """
-        from testbed.analysis import queues
+        from testbed.analysis.tables import queues
 
         return None if self.stored is None else queues.read(*self.stored)
 
     @cached_property
     def transfers(self) -> pd.DataFrame | None:
-        """Its transfers as planned and as they went, with the columns of :mod:`testbed.analysis.transfers`; None of a
-        kind that plans none.
+        """Its transfers as planned and as they went, with the columns of :mod:`testbed.analysis.tables.transfers`; None
+        of a kind that plans none.
 
         Raises:
             OutputError: the table is damaged.
         """
-        from testbed.analysis import transfers
+        from testbed.analysis.tables import transfers
 
         return None if self.stored is None else transfers.read(*self.stored)
 
@@ -125,7 +126,7 @@ class Trial(TrialRecord):
         return self.done and self.verdict == VALID
 
     def valid_in(self, number: str) -> bool:
-        """Whether the trial finished and this number is VALID (:func:`testbed.analysis.repeats.is_valid`)."""
+        """Whether the trial finished and this number is VALID (:func:`testbed.analysis.numbers.repeats.is_valid`)."""
         return is_valid(self, number)
 
     @property

@@ -19,7 +19,7 @@ import ending
 import numpy as np
 from rich.console import Console
 
-from testbed.analysis.statistics import median
+from testbed.analysis.numbers.statistics import median
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment

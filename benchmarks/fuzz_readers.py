@@ -31,10 +31,11 @@ import pyarrow as pa
 import yaml
 from fuzzing import Change, Subject, Take, arguments, report
 
-from testbed.analysis import compare, compare_output, measured, queues, samples, transfers
+from testbed.analysis.comparing import compare, compare_output, measured
 from testbed.analysis.load import load
 from testbed.analysis.report import FORMATS
 from testbed.analysis.report import text as report_text
+from testbed.analysis.tables import queues, samples, transfers
 from testbed.base.errors import TestbedError
 from testbed.control import endings
 from testbed.control.feed import Feed

@@ -25,9 +25,9 @@ import numpy as np
 from rich.console import Console
 
 from testbed.analysis.cell import Cell
-from testbed.analysis.compare import REPEATS, THRESHOLDS, Comparison, compare
+from testbed.analysis.comparing.compare import REPEATS, THRESHOLDS, Comparison, compare
+from testbed.analysis.comparing.measured import Measured, Side, read
 from testbed.analysis.load import load
-from testbed.analysis.measured import Measured, Side, read
 from testbed.analysis.recorded import Run
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines

@@ -2,8 +2,8 @@
 
     python benchmarks/mlfabric_scheduler.py [--repeats 5] [--updates 10,100,500,1000]
 
-Batches are those of analysis/scheduler_batches.py. To reach: the paper's times, with replication; the goal is a tenth
-of them. `testbed reproduce mlfabric mlf.sched` decides the same with fewer batches.
+Batches are those of analysis/theory/scheduler_batches.py. To reach: the paper's times, with replication; the goal is a
+tenth of them. `testbed reproduce mlfabric mlf.sched` decides the same with fewer batches.
 
 Then come 100 updates whose parts go to two servers, and a batch of 30 updates while 600 that are at the server wait for
 the replica, on the network of replica.yaml, where both share a link. In the first row the bound lets them wait, in the
@@ -18,7 +18,7 @@ import statistics
 import sys
 from dataclasses import replace
 
-from testbed.analysis.scheduler_batches import CHANCES, PAPER_MS, RATE_BPS, VERSION, made, timed_ms
+from testbed.analysis.theory.scheduler_batches import CHANCES, PAPER_MS, RATE_BPS, VERSION, made, timed_ms
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Replication, Update

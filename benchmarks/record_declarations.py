@@ -30,9 +30,9 @@ WHOLE = ("dictionary", "schema", "recorded", "load")
 IN_PART: Mapping[str, frozenset[str]] = {
     "analysis/verdicts.py": frozenset({"Number", "_number"}),
     "analysis/strikes.py": frozenset({"Strikes"}),
-    "analysis/samples.py": frozenset({"COLUMNS"}),
-    "analysis/queues.py": frozenset({"COLUMNS"}),
-    "analysis/transfers.py": frozenset({"COLUMNS"}),
+    "analysis/tables/samples.py": frozenset({"COLUMNS"}),
+    "analysis/tables/queues.py": frozenset({"COLUMNS"}),
+    "analysis/tables/transfers.py": frozenset({"COLUMNS"}),
     "testbed/execution/results.py": frozenset({"COLUMNS", "OF_JOBS", "SAMPLE_COLUMNS"}),
     "testbed/execution/execute.py": frozenset({"blank"}),
     "testbed/execution/several.py": frozenset({"blank"}),

@@ -15,7 +15,7 @@ import sys
 import numpy as np
 from scipy import stats
 
-from testbed.analysis.statistics import Values, median
+from testbed.analysis.numbers.statistics import Values, median
 from testbed.base.columns import columns
 from testbed.spec.repeats import Until
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from testbed.analysis import statistics
 from testbed.analysis.cell import Cell
-from testbed.analysis.conditions import differences, schemes
+from testbed.analysis.comparing.conditions import differences, schemes
+from testbed.analysis.comparing.measured import METRICS, Side, read
 from testbed.analysis.history.changes import change_points
-from testbed.analysis.measured import METRICS, Side, read
+from testbed.analysis.numbers import statistics
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import OutputError
 from testbed.base.printable import printable

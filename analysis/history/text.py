@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from testbed.analysis.comparing.measured import NAMES, value_text
 from testbed.analysis.history.changes import FEWEST
 from testbed.analysis.history.series import Series
-from testbed.analysis.measured import NAMES, value_text
 
 BARS = "▁▂▃▄▅▆▇█"
 

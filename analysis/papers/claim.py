@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.papers.evidence import Measured
 from testbed.analysis.recorded import Run
-from testbed.analysis.statistics import Interval
 
 Stated: TypeAlias = float | tuple[float, float] | None
 """A paper's value, or the range that it names; None where it has no number."""

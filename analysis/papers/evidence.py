@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.analysis import metrics
+from testbed.analysis.numbers.statistics import Interval, mean, mean_ratio, median
 from testbed.analysis.recorded import Run, Trial
-from testbed.analysis.statistics import Interval, mean, mean_ratio, median
 from testbed.analysis.verdicts import CALLED, INVALID
 
 GST, ITERATION_TIMES = "gst", "iterations"

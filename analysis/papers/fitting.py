@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from testbed.analysis.numbers.statistics import CONFIDENCE, Interval
 from testbed.analysis.papers.evidence import Values
-from testbed.analysis.statistics import CONFIDENCE, Interval
 
 DRAWS = 1999
 SEED = 20

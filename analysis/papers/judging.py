@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.papers.claim import Row, Statement, Verdict, number, stated
-from testbed.analysis.statistics import Interval
 
 
 def within(says: str, row: Row, low: float = -np.inf, high: float = np.inf) -> Statement:

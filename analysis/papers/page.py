@@ -8,7 +8,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from testbed.analysis.pages import source, template
+from testbed.analysis.html.pages import source, template
 from testbed.analysis.papers.claim import Claim, Finding, Paper, Row, Verdict, number, stated
 from testbed.analysis.papers.picture import picture
 

@@ -8,7 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from testbed.analysis.dependency_chain import (
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement, Verdict
+from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Measured, Values, gst_s, measure, speed_up
+from testbed.analysis.papers.fitting import explained
+from testbed.analysis.papers.judging import near, rising, true, within
+from testbed.analysis.papers.rina_theory import NETWORKS, PS, RACKS, RATE_BPS, as_numbered, curve
+from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.theory.dependency_chain import (
     EXAMPLE,
     Overheads,
     h_ar_share,
@@ -18,13 +24,7 @@ from testbed.analysis.dependency_chain import (
     ring_steps,
     scatter_reduce_s,
 )
-from testbed.analysis.occupation import occupation, to_replace, worked_example
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement, Verdict
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Measured, Values, gst_s, measure, speed_up
-from testbed.analysis.papers.fitting import explained
-from testbed.analysis.papers.judging import near, rising, true, within
-from testbed.analysis.papers.rina_theory import NETWORKS, PS, RACKS, RATE_BPS, as_numbered, curve
-from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.theory.occupation import occupation, to_replace, worked_example
 from testbed.topologies.build import build as build_topology
 from testbed.workloads.sync.cost import cost, depth
 from testbed.workloads.sync.schemes import build

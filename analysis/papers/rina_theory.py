@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.analysis.dependency_chain import (
+from testbed.analysis.papers.table import Table
+from testbed.analysis.theory.dependency_chain import (
     EXAMPLE,
     Overheads,
     rina_share,
@@ -13,8 +14,7 @@ from testbed.analysis.dependency_chain import (
     ring_steps,
     scatter_reduce_s,
 )
-from testbed.analysis.occupation import occupation, to_replace
-from testbed.analysis.papers.table import Table
+from testbed.analysis.theory.occupation import occupation, to_replace
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.cost import cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.analysis.goal import Quality, quality
+from testbed.analysis.numbers.goal import Quality, quality
 from testbed.analysis.record.fields import SHARE, NotNegative, Part, optional, unread
 from testbed.analysis.record.metrics import WEIGHTS
 from testbed.files.shape import COUNT, NUMBER, Kind

@@ -6,7 +6,7 @@ import dataclasses
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypedDict, TypeGuard, Union, Unpack, get_args, get_origin, get_type_hints
 
 from testbed.analysis.record.version import SCHEMA
 from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
@@ -204,6 +204,6 @@ def is_mapping(type_: Any) -> bool:
     return origin is not None and issubclass(origin, Mapping)
 
 
-def is_part(type_: Any) -> bool:
+def is_part(type_: Any) -> TypeGuard[type[Part]]:
     """Whether it is an object with declared fields."""
     return isinstance(type_, type) and issubclass(type_, Part)

@@ -15,10 +15,10 @@ from functools import cache, cached_property
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
-from testbed.analysis import ratios, repeats, statistics
+from testbed.analysis.numbers import ratios, repeats, statistics
+from testbed.analysis.numbers.repeats import JCT
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Place, Run, Setting, Trial
-from testbed.analysis.repeats import JCT
-from testbed.analysis.statistics import Interval
 from testbed.base.errors import SpecError
 from testbed.base.listing import counted, shortened
 from testbed.base.units import RATE, SIZE, TIME, Unit, rate_bps, rate_text, size_bytes, time_s
@@ -68,11 +68,11 @@ class MeasuredCell:
         return any(trial.valid_in(number) for trial in self.finished)
 
     def doubt_in(self, number: str) -> str:
-        """Why it is not VALID in that number (:func:`testbed.analysis.repeats.doubt`); empty where it is."""
+        """Why it is not VALID in that number (:func:`testbed.analysis.numbers.repeats.doubt`); empty where it is."""
         return repeats.doubt(self.trials, number)
 
     def counted(self, number: str) -> tuple[Trial, ...]:
-        """The trials that a number is from (:func:`testbed.analysis.repeats.counted`)."""
+        """The trials that a number is from (:func:`testbed.analysis.numbers.repeats.counted`)."""
         return repeats.counted(self.trials, number)
 
     def error(self, number: str) -> float | None:
@@ -100,7 +100,7 @@ class MeasuredCell:
 
     @cached_property
     def verdict(self) -> str:
-        """That of all numbers (:func:`testbed.analysis.repeats.verdict`)."""
+        """That of all numbers (:func:`testbed.analysis.numbers.repeats.verdict`)."""
         return repeats.verdict(self.trials)
 
     def verdict_in(self, number: str) -> str:
@@ -239,22 +239,22 @@ def study(run: Run) -> Study:
 
 
 def over(first: MeasuredCell, cell: MeasuredCell, name: str) -> Interval | None:
-    """A number of a cell over the first one's (:func:`testbed.analysis.ratios.over`)."""
+    """A number of a cell over the first one's (:func:`testbed.analysis.numbers.ratios.over`)."""
     return ratios.over(first.numbers, cell.numbers, name, paired=are_paired(first, cell))
 
 
 def faster(first: MeasuredCell, cell: MeasuredCell) -> Interval | None:
-    """How many times as fast it is as the first (:func:`testbed.analysis.ratios.speed_up`)."""
+    """How many times as fast it is as the first (:func:`testbed.analysis.numbers.ratios.speed_up`)."""
     return ratios.speed_up(first.numbers, cell.numbers, paired=are_paired(first, cell))
 
 
 def did_alike(first: MeasuredCell, cell: MeasuredCell) -> bool:
-    """Whether they did the same work (:func:`testbed.analysis.ratios.did_alike`)."""
+    """Whether they did the same work (:func:`testbed.analysis.numbers.ratios.did_alike`)."""
     return ratios.did_alike(first.numbers, cell.numbers)
 
 
 def faster_by(first: MeasuredCell, cell: MeasuredCell) -> str:
-    """The number that this is by (:func:`testbed.analysis.ratios.speed_by`)."""
+    """The number that this is by (:func:`testbed.analysis.numbers.ratios.speed_by`)."""
     return ratios.speed_by(first.numbers, cell.numbers)
 
 

@@ -14,7 +14,7 @@ from itertools import compress
 from statistics import median
 from typing import TypeAlias
 
-from testbed.analysis import ratios
+from testbed.analysis.numbers import ratios
 from testbed.analysis.recorded import Place, Run
 from testbed.analysis.report import words
 from testbed.analysis.report.cells import (

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from testbed.analysis import ratios, repeats
-from testbed.analysis.goal import ACCURACY, LIKELIHOOD, Quality
+from testbed.analysis.numbers import ratios, repeats
+from testbed.analysis.numbers.goal import ACCURACY, LIKELIHOOD, Quality
+from testbed.analysis.numbers.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.record.happened import Attempt
 from testbed.analysis.record.judged import RecordedCheck
 from testbed.analysis.recorded import Place, Run, Trial
-from testbed.analysis.repeats import GST, JCT, NOT_JUDGED, NUMBER_OF, THROUGHPUT
 from testbed.analysis.report import headline, words
 from testbed.analysis.report.cells import MeasuredCell, as_text, cells, faster, faster_by, is_known
-from testbed.analysis.statistics import Interval
 from testbed.analysis.verdicts import CALLED, GST_P95, NUMBERS, VALID, in_short, joint_verdict, percent
 from testbed.base.listing import shortened
 from testbed.base.units import rate_text, size_text

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from testbed.analysis import stopping
+from testbed.analysis.numbers import stopping
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Run, Trial
 from testbed.analysis.report.cells import MeasuredCell, as_text, believed, by_network, cells, is_known
-from testbed.analysis.statistics import Interval
 from testbed.analysis.strikes import never
 from testbed.analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
 from testbed.base.listing import counted as counted_as
@@ -94,7 +94,8 @@ def _again(run: Run) -> list[str]:
 
 
 def _promise(run: Run) -> list[str]:
-    """The sentence about intervals that repeats went on for (:mod:`testbed.analysis.stopping`), where they did."""
+    """The sentence about intervals that repeats went on for (:mod:`testbed.analysis.numbers.stopping`), where they
+    did."""
     wanted = run.resolved.get("repeats")
     if not isinstance(wanted, dict):
         return []

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from testbed.analysis import compare_output
-from testbed.analysis.compare import Comparison as Found
-from testbed.analysis.compare import compare as judge
-from testbed.analysis.measured import Side, read
+from testbed.analysis.comparing import compare_output
+from testbed.analysis.comparing.compare import Comparison as Found
+from testbed.analysis.comparing.compare import compare as judge
+from testbed.analysis.comparing.measured import Side, read
 from testbed.api import html
 from testbed.api.results import Run
 from testbed.base import exits

@@ -30,7 +30,7 @@ from testbed.spec import load
 from testbed.spec.yaml import WRITES_ONE
 
 if TYPE_CHECKING:
-    from testbed.analysis.compare import Comparison
+    from testbed.analysis.comparing.compare import Comparison
     from testbed.comparison.gate import Gate
     from testbed.lab.place import Opening
 
@@ -132,13 +132,13 @@ class Judged:
     exit_code: int
 
     def as_json(self) -> dict[str, Any]:
-        from testbed.analysis.compare_output import as_json
+        from testbed.analysis.comparing.compare_output import as_json
 
         return as_json(self.found)
 
     def text(self, lay_out: Layout = columns) -> str:
         """Text of ``testbed compare``, its table laid out by ``lay_out``."""
-        from testbed.analysis.compare_output import text
+        from testbed.analysis.comparing.compare_output import text
 
         return text(self.found, lay_out)
 
@@ -285,7 +285,7 @@ def _gate(against: Against) -> Gate | None:
                 fix="add --baseline FILE",
             )
         return None
-    from testbed.analysis.measured import read
+    from testbed.analysis.comparing.measured import read
     from testbed.comparison.gate import Gate
     from testbed.comparison.options import wanted
 

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from testbed.analysis.goal import QUALITIES
 from testbed.analysis.load import load as read_run
 from testbed.analysis.load import read_samples
+from testbed.analysis.numbers.goal import QUALITIES
 from testbed.analysis.record.happened import Event
 from testbed.analysis.record.judged import RecordedCheck
 from testbed.analysis.record.network import LinkCount

@@ -8,10 +8,10 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from testbed.analysis import ratios, repeats
 from testbed.analysis.cell import Cell, cell_of, references
-from testbed.analysis.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
 from testbed.analysis.jobs import JOB
+from testbed.analysis.numbers import ratios, repeats
+from testbed.analysis.numbers.goal import QUALITIES, Curve, Quality, goal, quality, reached_s
 from testbed.analysis.strikes import never, strikes_of
 from testbed.analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
@@ -47,10 +47,11 @@ def table(records: Records, first: str) -> tuple[list[str], list[list[str]]]:
     Of trials that are repeated, each number is the median over those in which it is VALID, or, where none is, that were
     done, and ``±`` half the range of their GST over it. The error is the largest of those trials. Speed-up is over the
     arm ``first``, of a job of several over the first job of its name
-    (:func:`testbed.analysis.cell.references`, :func:`testbed.analysis.ratios.speed_up`); there may be none. Of the
-    staleness of updates it is median and largest. Time to accuracy is the median over the trials that JCT is of; the
-    accuracy is the highest that every trial with the same batch at the same point reached
-    (:mod:`testbed.analysis.goal`). Where weights have another quality than accuracy, both columns are of that one.
+    (:func:`testbed.analysis.cell.references`, :func:`testbed.analysis.numbers.ratios.speed_up`); there may be none. Of
+    the staleness of updates it is median and largest. Time to accuracy is the median over the trials that JCT is of;
+    the accuracy is the highest that every trial with the same batch at the same point reached
+    (:mod:`testbed.analysis.numbers.goal`). Where weights have another quality than accuracy, both columns are of that
+    one.
     """
     found = _cells(records)
     swept = any(cell.at for cell in found)
@@ -154,7 +155,7 @@ def _bases(cells: Mapping[Cell, Records], first: str) -> list[Records]:
 
 @dataclass(frozen=True)
 class _Repeat:
-    """A trial's record, as :mod:`testbed.analysis.repeats` takes it."""
+    """A trial's record, as :mod:`testbed.analysis.numbers.repeats` takes it."""
 
     record: Record
 

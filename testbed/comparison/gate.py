@@ -1,6 +1,6 @@
 """The gate: an experiment is run, compared with a baseline, and what looks slower is measured once more.
 
-``run --baseline`` and the pytest plugin go through here; ``analysis/compare.py`` says what is judged how.
+``run --baseline`` and the pytest plugin go through here; ``analysis/comparing/compare.py`` says what is judged how.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis import compare_output, conditions
 from testbed.analysis.cell import Cell
-from testbed.analysis.compare import REPEATS, Comparison, compare, least_repeats
-from testbed.analysis.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
+from testbed.analysis.comparing import compare_output, conditions
+from testbed.analysis.comparing.compare import REPEATS, Comparison, compare, least_repeats
+from testbed.analysis.comparing.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
 from testbed.base.errors import IncomparableError
 from testbed.base.listing import counted
 from testbed.experiment import provenance

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from testbed.analysis.compare import INCONCLUSIVE, THRESHOLDS, WORSE, Comparison
-from testbed.analysis.measured import METRICS, Side
+from testbed.analysis.comparing.compare import INCONCLUSIVE, THRESHOLDS, WORSE, Comparison
+from testbed.analysis.comparing.measured import METRICS, Side
 from testbed.base import exits
 from testbed.base.errors import SpecError, UsageError
 from testbed.base.units import share

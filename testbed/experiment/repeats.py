@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.analysis.cell import Cell, cell_of
-from testbed.analysis.statistics import median
-from testbed.analysis.stopping import promise
+from testbed.analysis.numbers.statistics import median
+from testbed.analysis.numbers.stopping import promise
 from testbed.analysis.verdicts import VALID, numbers_of
 from testbed.base.errors import UsageError
 from testbed.experiment.duration import Estimate

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from testbed.analysis.cell import Cell
-from testbed.analysis.measured import Measured, Side
+from testbed.analysis.comparing.measured import Measured, Side
 
 CONDITIONS = {
     "congestion_control": "reno",

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from testbed.analysis.numbers.statistics import Interval, mean, mean_ratio, median, paired_ratio, ratio
+from testbed.analysis.numbers.stopping import scatter, share_that_covers
 from testbed.analysis.papers.fitting import explained, r_squared
-from testbed.analysis.statistics import Interval, mean, mean_ratio, median, paired_ratio, ratio
-from testbed.analysis.stopping import scatter, share_that_covers
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 GAMMA_2_MEDIAN = 1.678347

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from testbed.analysis import samples
 from testbed.analysis.load import load
+from testbed.analysis.tables import samples
 from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]

@@ -22,9 +22,10 @@ from docs.generate import (
     spec_keys,
     write,
 )
-from testbed.analysis import queues, schema, transfers
+from testbed.analysis import schema
 from testbed.analysis.dictionary import FILES, QUEUES, RECORD, RESULTS, TRANSFERS
 from testbed.analysis.record.columns import COLUMNS, OF_JOBS
+from testbed.analysis.tables import queues, transfers
 from testbed.base import exits
 from testbed.base.groups import Group, Rate, Size, Time, Whole, listed
 from testbed.files.shape import EACH, NO_NULL, Kind, Shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.analysis.cell import Cell
-from testbed.analysis.measured import Measured, Side, write_baseline
+from testbed.analysis.comparing.measured import Measured, Side, write_baseline
 
 CONDITIONS: dict[str, str | int | float | bool | None] = {
     "cpu.cores": 2,

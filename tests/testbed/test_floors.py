@@ -73,6 +73,6 @@ def test_a_circle_is_found_whole() -> None:
     assert sorted(map(sorted, floors.circles(seen))) == [["a", "b", "c"], ["d", "e"]]
 
 
-@pytest.mark.parametrize("folder", ["workloads", "testbed/lab/netns", "testbed/lab/baremetal"])
+@pytest.mark.parametrize("folder", ["workloads", "testbed/lab/netns", "testbed/lab/baremetal", "analysis"])
 def test_many_modules_are_in_drawers(folder: str) -> None:
     assert len(list((ROOT / folder).glob("*.py"))) <= MOST_LOOSE

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from testbed.analysis.numbers.statistics import mean
 from testbed.analysis.papers.claim import Finding, Row, Runs, Statement
 from testbed.analysis.papers.evidence import Measured
 from testbed.analysis.papers.judging import near, true, within
-from testbed.analysis.schedule_cases import MOST, case, compared
-from testbed.analysis.statistics import mean
+from testbed.analysis.theory.schedule_cases import MOST, case, compared
 from testbed.topologies.build import build as build_topology
 from testbed.workloads.kinds.fabric.scheduling.aggregation import Destination, aggregate_with
 from testbed.workloads.kinds.fabric.scheduling.batch import schedule

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from testbed.analysis.papers.claim import Finding, Row, Runs
 from testbed.analysis.papers.evidence import Measured
 from testbed.analysis.papers.judging import within
-from testbed.analysis.scheduler_batches import PAPER_MS, measured_ms
+from testbed.analysis.theory.scheduler_batches import PAPER_MS, measured_ms
 from testbed.base.processor import cpu_model
 
 REPEATS = 2

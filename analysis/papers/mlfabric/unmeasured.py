@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from testbed.analysis.delayed_descent import Delays, errors, problem
 from testbed.analysis.papers.claim import Finding, Row, Runs
 from testbed.analysis.papers.evidence import Measured, Values
 from testbed.analysis.papers.judging import near, within
 from testbed.analysis.papers.mlfabric.rounds import ABOUT
+from testbed.analysis.theory.delayed_descent import Delays, errors, problem
 
 SPREADS = (16, 4, 1)
 MEAN_DELAY, STEPS, DESCENTS, C, FEATURES, SEED = 16, 2000, 64, 0.1, 3, 1

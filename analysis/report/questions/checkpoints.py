@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import pandas as pd
 
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.record.happened import Checkpoints
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
 from testbed.analysis.report.question import Question

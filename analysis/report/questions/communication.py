@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
+from testbed.analysis.numbers.repeats import GST, JCT
 from testbed.analysis.record.work import Collective
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import GST, JCT
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
 from testbed.analysis.report.question import Key, Question, column

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from testbed.analysis import ratios
+from testbed.analysis.numbers import ratios
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.report import headline, plot, words
 from testbed.analysis.report.cells import (
     Group,
@@ -27,7 +28,6 @@ from testbed.analysis.report.cells import (
 )
 from testbed.analysis.report.cells import cells as every_cell
 from testbed.analysis.report.question import Key, Panel, Question, column
-from testbed.analysis.statistics import Interval
 from testbed.analysis.verdicts import CALLED
 from testbed.base.listing import counted, shortened
 

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import pandas as pd
 
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Setting, Trial
-from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Study
 from testbed.analysis.report.question import Key, Panel, Question, column, rounded

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis import metrics
-from testbed.analysis.goal import Quality, goal, quality, reached_s
+from testbed.analysis.numbers.goal import Quality, goal, quality, reached_s
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import (
     Group,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.question import Panel, Question, column, rounded

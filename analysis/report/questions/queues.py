@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.queues import is_there
+from testbed.analysis.numbers.repeats import GST
 from testbed.analysis.record.network import LinkCount
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import GST
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study, by_network
 from testbed.analysis.report.question import Panel, Question, column, rounded
+from testbed.analysis.tables.queues import is_there
 from testbed.base.listing import counted
 
 MOST_PANELS = 3

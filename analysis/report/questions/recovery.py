@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import pandas as pd
 
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.record.happened import Loss
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study, believed, by_network
 from testbed.analysis.report.question import Key, Panel, Question

@@ -7,8 +7,8 @@ from itertools import accumulate
 
 import pandas as pd
 
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
 from testbed.analysis.report.question import Question, column, rounded

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from testbed.analysis.repeats import JCT
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network
 from testbed.analysis.report.question import Panel, Question, column

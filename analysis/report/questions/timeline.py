@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis import metrics
+from testbed.analysis.numbers.repeats import ITERATIONS as ITERATION_TIMES
+from testbed.analysis.numbers.repeats import WAITING
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import ITERATIONS as ITERATION_TIMES
-from testbed.analysis.repeats import WAITING
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study, notes
 from testbed.analysis.report.question import Key, Panel, Question, column, rounded

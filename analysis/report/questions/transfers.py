@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis import metrics
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study
 from testbed.analysis.report.networks import names
 from testbed.analysis.report.question import Key, Panel, Question, column, rounded
-from testbed.analysis.transfers import NEAR, late_shares, overtaken
+from testbed.analysis.tables.transfers import NEAR, late_shares, overtaken
 from testbed.workloads.kinds.transfers import Purpose
 
 MOST_PANELS = 3

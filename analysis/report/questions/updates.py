@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
-from testbed.analysis.repeats import JCT
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study, notes
 from testbed.analysis.report.networks import course, numbered

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from testbed.analysis.repeats import WAITING
+from testbed.analysis.numbers.repeats import WAITING
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, notes
 from testbed.analysis.report.question import Key, Question

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from testbed.analysis import ratios
+from testbed.analysis.numbers import ratios
+from testbed.analysis.numbers.repeats import GST
 from testbed.analysis.recorded import Run
-from testbed.analysis.repeats import GST
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study, over
 from testbed.analysis.report.question import Key, Panel, Question, column

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.measured import MACHINE, conditions
+from testbed.analysis.comparing.measured import MACHINE, conditions
 from testbed.analysis.recorded import Run
 from testbed.comparison.archive.contents import RUN
 from testbed.comparison.archive.facts import spec_name

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.analysis.measured import RERUN
+from testbed.analysis.comparing.measured import RERUN
 from testbed.comparison.archive.named_files import SPEC
 from testbed.comparison.archive.packing import Entry
 from testbed.files.writing import read_json

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from testbed.analysis.compare import least_repeats
-from testbed.analysis.measured import FAILED, METRICS
+from testbed.analysis.comparing.compare import least_repeats
+from testbed.analysis.comparing.measured import FAILED, METRICS
 from testbed.analysis.recorded import Run
 from testbed.comparison.archive.named_files import SPEC, Records
 

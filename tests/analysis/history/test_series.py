@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from testbed.analysis.cell import Cell
+from testbed.analysis.comparing.measured import Side, read, write_baseline
 from testbed.analysis.history import page, text
 from testbed.analysis.history.series import collect, series
-from testbed.analysis.measured import Side, read, write_baseline
 from testbed.base.errors import OutputError
 
 from ..sides import ARM, CONDITIONS, RING, about, measured, side

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.papers.evidence import (
     GST,
     ITERATION_TIMES,
@@ -18,7 +19,6 @@ from testbed.analysis.papers.evidence import (
     speed_up,
 )
 from testbed.analysis.record.judged import RecordedCheck
-from testbed.analysis.statistics import Interval
 
 from .made_up import ITERATIONS, WARMUP, Times, run, trial
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from testbed.analysis.dependency_chain import Overheads, rina_share, ring_members
-from testbed.analysis.occupation import to_replace
 from testbed.analysis.papers.rina_theory import PS, as_numbered, curve, figure_11, occupied, steps
+from testbed.analysis.theory.dependency_chain import Overheads, rina_share, ring_members
+from testbed.analysis.theory.occupation import to_replace
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 

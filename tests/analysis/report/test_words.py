@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from testbed.analysis.load import load
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
 from testbed.analysis.report.cells import cells, interval
-from testbed.analysis.statistics import Interval
 
 from .helpers import judged, only
 

@@ -16,9 +16,9 @@ import yaml
 from rich.console import Console
 
 from testbed.analysis.cell import Cell
-from testbed.analysis.compare import REPEATS
-from testbed.analysis.measured import Measured, Side, read
-from testbed.analysis.samples import COLUMNS
+from testbed.analysis.comparing.compare import REPEATS
+from testbed.analysis.comparing.measured import Measured, Side, read
+from testbed.analysis.tables.samples import COLUMNS
 from testbed.base import exits
 from testbed.base.errors import IncomparableError, OutputError, SpecError
 from testbed.comparison.gate import Gate, make_baseline

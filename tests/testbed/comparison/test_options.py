@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from testbed.analysis.cell import Cell
-from testbed.analysis.compare import Comparison, Failures, Judged
-from testbed.analysis.measured import Measured, Side
+from testbed.analysis.comparing.compare import Comparison, Failures, Judged
+from testbed.analysis.comparing.measured import Measured, Side
 from testbed.base import exits
 from testbed.base.errors import UsageError
 from testbed.comparison.options import exit_code, pairs, wanted

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from testbed.analysis import dictionary, transfers
+from testbed.analysis import dictionary
+from testbed.analysis.tables import transfers
 from testbed.execution.execute import Outcome
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.kinds.fabric.plan import drawn_root

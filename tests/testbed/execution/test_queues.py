@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from testbed.analysis.queues import COLUMNS
+from testbed.analysis.tables.queues import COLUMNS
 from testbed.execution.queues import record, table
 from testbed.lab.measurements import Queues, Waited
 

@@ -60,7 +60,7 @@ def judged(calm: bool, certified: bool) -> tuple[bool, bool]:
 
 
 def with_calm_ones_apart(valid: Truths, calm: Truths) -> Truths:
-    """Ours: which trials of a cell its median is from (:func:`testbed.analysis.repeats.counted`)."""
+    """Ours: which trials of a cell its median is from (:func:`testbed.analysis.numbers.repeats.counted`)."""
     refused = ~valid.all(axis=1, keepdims=True)
     alone = refused & (valid & calm).any(axis=1, keepdims=True)
     return valid & (calm | ~alone)

@@ -166,7 +166,8 @@ def test_a_lab_of_another_package_runs_with_its_settings(example: Path) -> None:
     (lab,) = json.loads((run / "env.json").read_text())["lab"].values()
     assert (lab["lab"], lab["settle_s"]) == ("patient", 0.2)
     conditions = (
-        "from pathlib import Path; from testbed.analysis.measured import read; print(read(Path({!r})).conditions)"
+        "from pathlib import Path; from testbed.analysis.comparing.measured import read; "
+        "print(read(Path({!r})).conditions)"
     )
     assert "'patient.settle_s': 0.2" in _python(example, "-c", conditions.format(str(run))).stdout
 

@@ -1,0 +1,1 @@
+"""Pages: templates, and large texts and figures that are packed into them."""

@@ -1,0 +1,1 @@
+"""Tables of a trial in Parquet, read with bounds: samples, queues and transfers."""

@@ -1,0 +1,1 @@
+"""Models of papers, computed: what measurements and plans are held against."""
