@@ -30,9 +30,11 @@ WHOLE = ("dictionary", "schema", "recorded", "load")
 IN_PART: Mapping[str, frozenset[str]] = {
     "analysis/verdicts.py": frozenset({"Number", "_number"}),
     "analysis/strikes.py": frozenset({"Strikes"}),
-    "analysis/tables/samples.py": frozenset({"COLUMNS"}),
-    "analysis/tables/queues.py": frozenset({"COLUMNS"}),
-    "analysis/tables/transfers.py": frozenset({"COLUMNS"}),
+    **{
+        f"analysis/{drawer}{name}.py": frozenset({"COLUMNS"})
+        for name in ("samples", "queues", "transfers")
+        for drawer in ("", "tables/")  # before and now
+    },
     "testbed/execution/results.py": frozenset({"COLUMNS", "OF_JOBS", "SAMPLE_COLUMNS"}),
     "testbed/execution/execute.py": frozenset({"blank"}),
     "testbed/execution/several.py": frozenset({"blank"}),
@@ -49,8 +51,9 @@ class Sources:
 
     def names(self) -> list[str]:
         """Files that hold declarations."""
-        record = self._git("ls-tree", "-r", "--name-only", self._commit or "HEAD", "analysis/record/")
-        return [*(f"analysis/{name}.py" for name in WHOLE), *record.split(), *IN_PART]
+        there = self._git("ls-tree", "-r", "--name-only", self._commit or "HEAD").splitlines()
+        looked_at = {*(f"analysis/{name}.py" for name in WHOLE), *IN_PART}
+        return [name for name in there if name in looked_at or name.startswith("analysis/record/")]
 
     def text(self, name: str) -> str:
         """The text of a file."""
