@@ -295,7 +295,7 @@ def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, 
     row = {"Setting": words.setting(curves[0][0]), "Losses of the arms": _ALIKE[same]}
     stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]
     if stuck:
-        return row | {"Loss": f"did not fall for {words.listed(stuck)}", "Took": words.UNKNOWN}
+        return row | {"Loss": f"did not fall for {_names(stuck)}", "Took": words.UNKNOWN}
     goal, times = _goal(curves)
     begin = float(curves[0][1]["loss"].iloc[0])
     return row | {"Loss": f"{begin:#.3g} to {goal:#.3g}", "Took": words.each(times, words.seconds, JCT)}
@@ -315,11 +315,20 @@ def _fallen(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]], who: str) -> st
     same = f"{who if same == SAME else who.replace('every arm', 'the arms')} {same}" if same else ""
     stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]
     if stuck:
-        whose = f" of {words.listed(stuck)}" if len(stuck) < min(len(curves), words.MOST_NAMED) else ""
-        return f"{where}{same}the loss{whose} did not fall."
+        whose = f" of {_names(stuck)}" if len(stuck) < len(curves) else ""
+        return _sentence(f"{where}{same}the loss{whose} did not fall.")
     goal, times = _goal(curves)
     begin = float(curves[0][1]["loss"].iloc[0])
-    return f"{where}{same}the loss fell from {begin:#.3g} to {goal:#.3g} in {words.each(times, words.seconds, JCT)}."
+    took = words.each(times, words.seconds, JCT)
+    return _sentence(f"{where}{same}the loss fell from {begin:#.3g} to {goal:#.3g} in {took}.")
+
+
+def _names(labels: Sequence[str]) -> str:
+    return words.listed(labels) if len(labels) <= words.MOST_NAMED else shortened(labels, words.MOST_NAMED)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _falls(losses: pd.Series[float]) -> bool:
