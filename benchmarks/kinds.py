@@ -1,4 +1,4 @@
-"""Words of the interface of a kind of trial, and lines that ask which sort of job they deal with, counted in the source.
+"""Words of the interface of a kind of trial, and lines that ask for the sort of a job, counted in the source.
 
     python benchmarks/kinds.py [ROOT] [--lines]
 

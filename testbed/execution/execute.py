@@ -341,7 +341,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     pairs, moves = job_files.host_pairs(trial), job_files.moves_for_jobs(trial)
     lab.up(trial.topology, settings, job_files.joined(trial.topology, pairs) if moves else pairs)
     with named_errors(files.work):
-        agent = lab.agent() if any(job.kind.needs_agent(job.plan) for job in trial.jobs) else ()
+        agent = lab.agent() if any(job.software.needs_agent(job.plan) for job in trial.jobs) else ()
         launches = job_files.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.topology, lab, settings)
     names = [launch.process for launch in launches]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
+from testbed.workloads.kinds.parts import Software
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
@@ -80,6 +82,11 @@ class Job:
     def kind(self) -> AnyKind:
         """What moves in it."""
         return kinds.of(self.plan)
+
+    @property
+    def software(self) -> Software[Any]:
+        """Programs of others that move its bytes; where there are none, a part that needs nothing."""
+        return self.kind.software or Software()
 
     @property
     def floats(self) -> int:

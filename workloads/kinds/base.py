@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -23,7 +23,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
-from testbed.workloads.plan import Plan
+from testbed.workloads.kinds.parts import P, Software
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.flows import neighbours, pairs
@@ -55,9 +55,6 @@ __all__ = [
     "Tool",
 ]
 
-P = TypeVar("P", bound=Plan)
-"""The type of a kind's plans."""
-
 
 class Kind(Generic[P]):
     """A kind of trial, whose plans are of one type. Its attributes are what it declares.
@@ -88,6 +85,8 @@ class Kind(Generic[P]):
             points of the group ``testbed.controllers``.
         tools: what some of its trials need to be installed.
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
+        software: programs and packages of others that move its bytes. This and what follows are parts
+            (:mod:`.parts`), which a kind has or has not.
     """
 
     name: str
@@ -108,6 +107,8 @@ class Kind(Generic[P]):
     controllers: Sequence[str] = ()
     tools: Sequence[Tool] = ()
     abouts: Sequence[About] = ()
+
+    software: Software[P] | None = None
 
     # What a plan is
 
@@ -159,13 +160,6 @@ class Kind(Generic[P]):
 
         Raises:
             SpecError: it does not.
-        """
-
-    def require(self, plan: P) -> None:
-        """Return only if this machine has the programs and packages that it takes.
-
-        Raises:
-            MissingToolError: it lacks one.
         """
 
     def encode(self, plan: P) -> dict[str, NDArray[Any]]:
@@ -346,23 +340,6 @@ class Kind(Generic[P]):
     def role(self, plan: P, process: str) -> str:
         """Name the role of a process of :meth:`processes`, in a word."""
         return "worker" if self.processes(plan)[process] in plan.workers else "aggregator"
-
-    def meeting_port(self, plan: P) -> int | None:
-        """Return the port at which rank 0 listens for the others, if they meet by themselves; otherwise None."""
-        return None
-
-    def needs_agent(self, plan: P) -> bool:
-        """Whether a process starts programs on the hosts of others."""
-        return False
-
-    def uses_torch(self, plan: P) -> bool:
-        """Whether processes have a use for PyTorch even where they train nothing."""
-        return False
-
-    def polling(self, plan: P) -> str:
-        """Name the processes that keep their cores busy while they wait, so that idle time says nothing; empty if none
-        does."""
-        return ""
 
     # On a node
 
