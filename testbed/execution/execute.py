@@ -156,7 +156,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                     told = attributed(trial.job, seen)
                     samples = told.samples
                     if trial.job.work.is_trained:
-                        correctness.check_loss(told.samples, trial.job.kind.losing(trial.job.plan))
+                        correctness.check_loss(told.samples, trial.job.losing)
                     record |= summary(trial, trial.job, seen, told)
                     start_s, end_s = float(samples["start_s"].min()), float(samples["end_s"].max())
                     waited = queues.table(seen.queues, start_s, end_s)
@@ -236,7 +236,7 @@ def _of_jobs(
             told = attributed(job, seen)
             record["begun_s"] = several.begun_s(told.samples, seen.began[job.name])
             if job.work.is_trained:
-                correctness.check_loss(told.samples, job.kind.losing(job.plan))
+                correctness.check_loss(told.samples, job.losing)
             record |= summary(trial, job, seen, told)
             _check(job, seen, told, referee, files, record)
             network = {key: record[key] for key in (*several.OF_NETWORK, "events")}

@@ -281,7 +281,7 @@ def _check_checkpoint(job: Job) -> None:
     if asked is None:
         return
     keepers, fix = job.kind.keepers(plan), "remove checkpoint"
-    if job.kind.held(plan) is not None:
+    if job.held is not None:
         raise SpecError("under a strategy no worker has all weights, so none can write a checkpoint", fix=fix)
     if not keepers:
         raise SpecError(f"scheme {plan.scheme} cannot write a checkpoint", fix=fix)

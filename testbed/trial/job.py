@@ -189,16 +189,24 @@ class Job:
     def savers(self) -> list[str]:
         """The workers that save their weights in the end: the first one, or, where that may be lost or has not all of
         them, each."""
-        return self.workers if self.survives or self._held is not None else self.workers[:1]
+        return self.workers if self.survives or self.held is not None else self.workers[:1]
 
     @property
     def saved_bytes(self) -> int:
         """What they save together."""
-        return 4 * sum(self._held) if self._held is not None else self.gradient_bytes * len(self.savers)
+        return 4 * sum(self.held) if self.held is not None else self.gradient_bytes * len(self.savers)
 
     @property
-    def _held(self) -> Sequence[int] | None:
-        return self.kind.held(self.plan) if self.is_synchronised else None
+    def held(self) -> Sequence[int] | None:
+        """How many weights each worker saves in the end, by rank, where no worker has all of them; else None."""
+        model = self.kind.model_parallel
+        return None if model is None else model.held(self.plan)
+
+    @property
+    def losing(self) -> Sequence[int]:
+        """The ranks that compute a loss in each iteration of a training."""
+        model = self.kind.model_parallel
+        return range(self.world) if model is None else model.losing(self.plan)
 
     # How long it takes
 
@@ -246,7 +254,8 @@ class Job:
     def pace_s(self) -> NDArray[np.float64]:
         """float64[workers, iterations]: how long computing takes at least, after the checkpoint that comes before."""
         slow = self.stragglers
-        paces = np.array(self.kind.paces(self.plan) or (1.0,) * self.world)[:, None]
+        model = self.kind.model_parallel
+        paces = np.array((1.0,) * self.world if model is None else model.paces(self.plan))[:, None]
         found: NDArray[np.float64] = np.repeat(paces * self.compute.pace_s, self.iterations, axis=1)
         if slow is not None:
             found = slow.factor * found + slow.extra_s

@@ -23,7 +23,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
-from testbed.workloads.kinds.parts import P, Software
+from testbed.workloads.kinds.parts import Gate, ModelParallel, P, Software
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.flows import neighbours, pairs
@@ -31,7 +31,6 @@ from testbed.workloads.sync.forest import Forest, RunBy
 from testbed.workloads.sync.verify import check_form
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd  # not needed to plan a trial
 
     from testbed.workloads.job import WorkerJob
@@ -73,8 +72,6 @@ class Kind(Generic[P]):
         tells_resent: whether processes tell what TCP sent again to each neighbour.
         parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
             send the same bytes over each.
-        tells_unsent: whether its processes tell what they have still to send, and hold it while circuits move
-            (:attr:`.WorkerJob.gate`).
         shares_network: whether its jobs can share a network with others, each on some of the hosts (:meth:`placed`).
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
@@ -87,6 +84,8 @@ class Kind(Generic[P]):
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
         software: programs and packages of others that move its bytes. This and what follows are parts
             (:mod:`.parts`), which a kind has or has not.
+        model_parallel: what each worker holds of a model that no worker has as a whole.
+        gate: what holds its bytes while circuits move.
     """
 
     name: str
@@ -98,7 +97,6 @@ class Kind(Generic[P]):
     ends_alone = False
     tells_resent = True
     parallel_connections = False
-    tells_unsent = False
     shares_network = False
     reference = ""
     notes: Mapping[str, str] = {}
@@ -109,6 +107,8 @@ class Kind(Generic[P]):
     abouts: Sequence[About] = ()
 
     software: Software[P] | None = None
+    model_parallel: ModelParallel[P] | None = None
+    gate: Gate[P] | None = None
 
     # What a plan is
 
@@ -310,11 +310,6 @@ class Kind(Generic[P]):
         ``norms`` of its terms, all added."""
         return 0.0
 
-    def paces(self, plan: P) -> Sequence[float]:
-        """Return by rank the least share of the pace for which a worker computes; empty where each computes for all of
-        it."""
-        return ()
-
     # Who takes part
 
     def pairs(self, plan: P) -> list[tuple[int, int]]:
@@ -360,11 +355,6 @@ class Kind(Generic[P]):
         """
         raise NotImplementedError
 
-    def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
-        """Make a worker's part where what it computes depends on the plan; None where its task alone decides it
-        (:mod:`testbed.workloads.tasks`)."""
-        return None
-
     def values(self, job: WorkerJob, rank: int) -> Values:
         """Return a profile's gradients of a rank, and the sums that they must become."""
         from testbed.workloads.job import Replay
@@ -400,31 +390,9 @@ class Kind(Generic[P]):
         """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""
         return None
 
-    def cost_reconfigured(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
-        """Return the cost of an average synchronisation of a kind that :attr:`tells_unsent`, over circuits that moved
-        meanwhile, so that links carried these bytes."""
-        raise NotImplementedError
-
     def judge(self, seen: Evidence) -> Iterable[Check]:
         """Make the kind's own checks of a finished trial."""
         return ()
-
-    def held(self, plan: P) -> Sequence[int] | None:
-        """Return by rank how many weights each worker saves in the end, where no worker has all of them; None where
-        each has."""
-        return None
-
-    def collected(self, plan: P, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Put together all weights, as the task orders them, from those that each worker has saved (:meth:`held`).
-
-        Raises:
-            WorkerError: workers that hold the same ones have not the same bits.
-        """
-        raise NotImplementedError
-
-    def losing(self, plan: P) -> Sequence[int]:
-        """Return the ranks that compute a loss in each iteration of a training."""
-        return range(len(plan.workers))
 
     @cached_property
     def measures(self) -> Measures:

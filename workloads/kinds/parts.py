@@ -1,13 +1,25 @@
-"""Optional parts of a kind of trial, each an attribute of :class:`.base.Kind` that is None where a kind does without it.
+"""Optional parts of a kind of trial: attributes of :class:`.base.Kind` that are None where a kind does without them.
 
 Whoever needs a part asks whether it is there. Nothing of a part has to be defined by kinds without it.
 """
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from numpy.typing import NDArray
+
+from testbed.topologies.model import Topology
+from testbed.workloads.kinds.asked import Floats
 from testbed.workloads.plan import Plan
+from testbed.workloads.sync.cost import Cost
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.tasks.base import Participant
 
 P = TypeVar("P", bound=Plan)
 """The type of a kind's plans."""
@@ -39,3 +51,41 @@ class Software(Generic[P]):
         """Name the processes that keep their cores busy while they wait, so that idle time says nothing; empty if none
         does."""
         return ""
+
+
+class ModelParallel(Generic[P]):
+    """A model of which each worker holds a part only, so that the plan decides what a worker computes."""
+
+    def paces(self, plan: P) -> Sequence[float]:
+        """Return by rank the least share of the pace for which a worker computes."""
+        raise NotImplementedError
+
+    def take_part(self, job: WorkerJob, rank: int) -> Participant:
+        """Make a worker's part in a job."""
+        raise NotImplementedError
+
+    def losing(self, plan: P) -> Sequence[int]:
+        """Return the ranks that compute a loss in each iteration of a training."""
+        raise NotImplementedError
+
+    def held(self, plan: P) -> Sequence[int]:
+        """Return by rank how many weights each worker saves in the end."""
+        raise NotImplementedError
+
+    def collected(self, plan: P, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Put together all weights, as the task orders them, from those that each worker has saved (:meth:`held`).
+
+        Raises:
+            WorkerError: workers that hold the same ones have not the same bits.
+        """
+        raise NotImplementedError
+
+
+class Gate(Generic[P]):
+    """A gate at each process, which tells what the process has still to send, and holds it while circuits move
+    (:attr:`.WorkerJob.gate`)."""
+
+    def cost(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
+        """Return the cost of an average synchronisation over circuits that moved meanwhile, so that links carried these
+        bytes."""
+        raise NotImplementedError
