@@ -20,7 +20,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
-from testbed.workloads.kinds.parts import Software
+from testbed.workloads.kinds.parts import Predictor, Software
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
@@ -287,6 +287,10 @@ class Job:
         return self.kind.least_jct_s(self.cost, self.shaper, self.pace_s, self.work.overlap)
 
     @property
+    def _predictor(self) -> Predictor[Any]:
+        return self.kind.predictor or Predictor()
+
+    @property
     def planned_s(self) -> float:
         """When it begins, after the trial's beginning, if every job takes as long as predicted."""
         return self.slot.planned_s if self.slot else 0.0
@@ -295,7 +299,7 @@ class Job:
         """About how long it takes (s); None where nobody knows more than the least time, or not even that."""
         if not self.kind.writes_samples or self.compute.mode == "real":
             return None
-        return self.kind.likely_jct_s(self.plan, self._demand(changes, {}))
+        return self._predictor.likely_jct_s(self.plan, self._demand(changes, {}))
 
     def _demand(self, changes: Sequence[Change], norms: Mapping[tuple[int, int], float]) -> Demand:
         task, work = self.training, self.work
@@ -321,7 +325,7 @@ class Job:
         if not self.is_synchronised or self.compute.mode == "real":
             return {}
         demand = self._demand(changes, norms or {})
-        found, iteration_s = self.kind.predicted(self.plan, demand), self.iteration_predicted_s
+        found, iteration_s = self._predictor.predicted(self.plan, demand), self.iteration_predicted_s
         return found if iteration_s is None or changes else {**found, "iteration_predicted_s": iteration_s}
 
     @property
@@ -330,7 +334,7 @@ class Job:
         if not self._keeps_pace:
             return None
         network = self.network
-        return self.kind.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
+        return self._predictor.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
 
     @property
     def critical_path(self) -> Sequence[Stage]:
@@ -338,7 +342,7 @@ class Job:
         if not self._keeps_pace:
             return ()
         network = self.network
-        return self.kind.critical_path(self.plan, network.topology, self.compute.pace_s, network.goodput)
+        return self._predictor.critical_path(self.plan, network.topology, self.compute.pace_s, network.goodput)
 
     @property
     def _keeps_pace(self) -> bool:

@@ -23,7 +23,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
-from testbed.workloads.kinds.parts import Gate, ModelParallel, P, Software
+from testbed.workloads.kinds.parts import Gate, ModelParallel, P, Predictor, Software
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.flows import neighbours, pairs
@@ -86,6 +86,7 @@ class Kind(Generic[P]):
             (:mod:`.parts`), which a kind has or has not.
         model_parallel: what each worker holds of a model that no worker has as a whole.
         gate: what holds its bytes while circuits move.
+        predictor: theory that predicts its times.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Kind(Generic[P]):
     software: Software[P] | None = None
     model_parallel: ModelParallel[P] | None = None
     gate: Gate[P] | None = None
+    predictor: Predictor[P] | None = None
 
     # What a plan is
 
@@ -254,27 +256,6 @@ class Kind(Generic[P]):
         """Return the least job completion time (s); ``pace_s`` is float64[workers, iterations], what computing
         takes."""
         raise NotImplementedError
-
-    def likely_jct_s(self, plan: P, demand: Demand) -> float | None:
-        """Estimate how long (s) a job takes, to guess the time of a run; None where the least time says as much. This
-        has to be quick."""
-        return None
-
-    def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
-        """Predict numbers of a job in which only computing and links take time, links change as :attr:`Demand.changes`
-        says, and nothing else disturbs. Keys are names of metrics that :mod:`testbed.analysis.dictionary` defines;
-        empty where there is no prediction, or it would take too long."""
-        return {}
-
-    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
-        """Predict the time of an iteration (s), where ``goodput`` is payload's share of a link's rate, and computing
-        takes ``pace_s``; None where there is no prediction."""
-        return None
-
-    def critical_path(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
-        """List the stages that decide the time of :meth:`iteration_s`, from its start to its end; empty where there is
-        no prediction."""
-        return ()
 
     def chunk_bytes(self, plan: P, gradient_bytes: float, largest_bytes: int) -> int:
         """Return the size of chunks where none is asked for, and the links suit chunks of ``largest_bytes``."""

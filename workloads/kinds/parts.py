@@ -5,13 +5,13 @@ Whoever needs a part asks whether it is there. Nothing of a part has to be defin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from numpy.typing import NDArray
 
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.asked import Floats
+from testbed.workloads.kinds.asked import Demand, Floats, Stage
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.cost import Cost
 
@@ -89,3 +89,28 @@ class Gate(Generic[P]):
         """Return the cost of an average synchronisation over circuits that moved meanwhile, so that links carried these
         bytes."""
         raise NotImplementedError
+
+
+class Predictor(Generic[P]):
+    """A theory of trials, which predicts times. These methods are those of a theory that predicts nothing."""
+
+    def likely_jct_s(self, plan: P, demand: Demand) -> float | None:
+        """Estimate how long (s) a job takes, to guess the time of a run; None where the least time says as much. This
+        has to be quick."""
+        return None
+
+    def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
+        """Predict numbers of a job in which only computing and links take time, links change as :attr:`Demand.changes`
+        says, and nothing else disturbs. Keys are names of metrics that :mod:`testbed.analysis.dictionary` defines;
+        empty where there is no prediction, or it would take too long."""
+        return {}
+
+    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
+        """Predict the time of an iteration (s), where ``goodput`` is payload's share of a link's rate, and computing
+        takes ``pace_s``; None where there is no prediction."""
+        return None
+
+    def critical_path(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
+        """List the stages that decide the time of :meth:`iteration_s`, from its start to its end; empty where there is
+        no prediction."""
+        return ()

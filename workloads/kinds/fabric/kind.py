@@ -15,10 +15,12 @@ from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError, SpecError
 from testbed.topologies.model import Topology
 from testbed.workloads.job import LARGEST
-from testbed.workloads.kinds.base import Asked, Demand, Evidence, Floats, Kind, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Evidence, Floats, Kind, Refusal, Told
 from testbed.workloads.kinds.fabric import plan as plans
 from testbed.workloads.kinds.fabric.notes import NOTES
 from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.predictor import FabricPredictor
+from testbed.workloads.kinds.parts import Predictor
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Shaper
 
@@ -57,6 +59,7 @@ class FabricKind(Kind[Fabric]):
     numbers = frozenset({"held_s"})
     notes: Mapping[str, str] = NOTES
     reference = "a single process that makes the server's updates in their order"
+    predictor: Predictor[Fabric] | None = FabricPredictor(makes_sums=False)
 
     def check_form(self, plan: Fabric, topology: Topology) -> None:
         if plan.nodes != tuple(node.name for node in topology.nodes):
@@ -138,16 +141,6 @@ class FabricKind(Kind[Fabric]):
         workers, iterations = pace_s.shape
         alone_s = pace_s.mean(axis=1) + cost.bound_s(shaper) / 2
         return float(iterations * workers / (1 / alone_s).sum())
-
-    def likely_jct_s(self, plan: Fabric, demand: Demand) -> float | None:
-        from testbed.workloads.kinds.fabric import ideal
-
-        return ideal.likely_jct_s(plan, demand, makes_sums=self.sums_together)
-
-    def predicted(self, plan: Fabric, demand: Demand) -> Mapping[str, float]:
-        from testbed.workloads.kinds.fabric import ideal
-
-        return ideal.predicted(plan, demand, makes_sums=self.sums_together)
 
     def chunks(self, plan: Fabric, gradient: Any, chunk_bytes: int) -> int:
         return 2 * len(plan.workers)

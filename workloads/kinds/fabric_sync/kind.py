@@ -13,6 +13,7 @@ from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
 from testbed.workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
+from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric_sync import plan as plans
 from testbed.workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
 from testbed.workloads.sync.cost import Cost, Shaper
@@ -34,6 +35,7 @@ class SynchronousKind(FabricKind):
     numbers = frozenset()
     notes: Mapping[str, str] = {}
     reference = ""
+    predictor = FabricPredictor(makes_sums=True)
     abouts = ()
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:

@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
-from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Stage, Told
+from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
 from testbed.workloads.kinds.forest.kind import KIND as FOREST
 from testbed.workloads.kinds.hybrid import fields
 from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
-from testbed.workloads.kinds.hybrid.program.pace import flop_per_s
+from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
 from testbed.workloads.kinds.parts import Gate
-from testbed.workloads.parallel.network import Network
 from testbed.workloads.parallel.operators import FLOAT_BYTES
-from testbed.workloads.parallel.prediction import Machine, Prediction, predict, stages
 from testbed.workloads.parallel.strategy import text
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
@@ -36,12 +34,6 @@ if TYPE_CHECKING:
     from testbed.workloads.learning.buckets import Gradient
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
-
-
-MOMENT_S = 1e-6
-"""Pace that takes no time, for a prediction that divides by it."""
-MOST_BYTES = 1e18
-"""Memory of a server for a prediction: a strategy that does not fit is refused earlier."""
 
 
 class HybridGate(Gate[Plan]):
@@ -61,6 +53,7 @@ class HybridKind(Kind[Plan]):
     shares_network = True
     model_parallel = HeldOperators()
     gate = HybridGate()
+    predictor = StrategyPredictor()
     numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s", "late_s"})
 
     # What a plan is
@@ -125,18 +118,6 @@ class HybridKind(Kind[Plan]):
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         assert isinstance(cost, HybridCost)
         return cost.least_jct_s(shaper, pace_s)
-
-    def iteration_s(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> float:
-        return self._predicted(plan, topology, pace_s, goodput).iteration_s
-
-    def critical_path(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
-        path = stages(self._predicted(plan, topology, pace_s, goodput).critical_path)
-        return [Stage(one.what, one.where, one.start_s, one.end_s) for one in path]
-
-    def _predicted(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> Prediction:
-        machine = Machine(flop_per_s(plan.model, max(pace_s, MOMENT_S)), memory_bytes=MOST_BYTES, overlaps=False)
-        own = Part(topology, plan.workers).topology
-        return predict(plan.model, plan.strategy, Network(own, plan.rings, goodput), machine)
 
     def chunk_bytes(self, plan: Plan, gradient_bytes: float, largest_bytes: int) -> int:
         return FOREST.chunk_bytes(plan.forest, gradient_bytes, largest_bytes)

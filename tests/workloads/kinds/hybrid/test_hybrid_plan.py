@@ -17,6 +17,7 @@ from testbed.topologies.topoopt.finder import find
 from testbed.workloads import kinds
 from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import Plan, ReconfiguredCost, plan
+from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
 from testbed.workloads.parallel.network import Network, of_found
 from testbed.workloads.parallel.operators import Model, Operator, model, scaled
 from testbed.workloads.parallel.prediction import Machine, predict
@@ -105,8 +106,7 @@ def test_least_job_times_are_below_predicted_ones(strategy: Strategy, network: s
     kind, model = kinds.of(made), HeldOperators()
     paces_s = pace_s * np.repeat(np.array(model.paces(made))[:, None], 3, axis=1)
     least_s = kind.least_jct_s(made.cost(net), Shaper(), paces_s, "none")
-    predicted_s = kind.iteration_s(made, net, pace_s, goodput=1.0)
-    assert predicted_s is not None
+    predicted_s = StrategyPredictor().iteration_s(made, net, pace_s, goodput=1.0)
     assert 0 < least_s <= 3 * predicted_s * (1 + 1e-4)
 
 
@@ -177,8 +177,9 @@ def test_on_some_hosts_of_a_network_all_is_as_on_a_network_of_their_own(strategy
     assert moved.bound_s() == moved_too.bound_s()
     assert moved.least_jct_s(IDEAL, pace_s) == moved_too.least_jct_s(IDEAL, pace_s)
     assert one.bound_s() == other.bound_s()
-    kind, model = kinds.of(made), HeldOperators()
-    assert kind.iteration_s(made, whole, 0.1, 1.0) == pytest.approx(kind.iteration_s(alone, part.topology, 0.1, 1.0))
+    kind, model, theory = kinds.of(made), HeldOperators(), StrategyPredictor()
+    predicted_s = theory.iteration_s(alone, part.topology, 0.1, 1.0)
+    assert theory.iteration_s(made, whole, 0.1, 1.0) == pytest.approx(predicted_s)
     assert [*model.held(made)] == [*model.held(alone)]
     assert [*model.paces(made)] == [*model.paces(alone)]
     again = kind.decode(kind.encode(made))
