@@ -422,7 +422,7 @@ def journal(job: Job, lines: Lines) -> Lines:
     Raises:
         WorkerError: another one has written some.
     """
-    own = {of_job(job.name, process) for process in job.kind.journals(job.plan)}
+    own = {of_job(job.name, process) for process in job.reports.journals(job.plan)}
     others = sorted({line["name"] for line in lines} - own)
     if others:
         raise WorkerError(

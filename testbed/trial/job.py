@@ -20,7 +20,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
-from testbed.workloads.kinds.parts import Predictor, Software
+from testbed.workloads.kinds.parts import Predictor, Reports, Software
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
@@ -89,6 +89,11 @@ class Job:
         return self.kind.software or Software()
 
     @property
+    def reports(self) -> Reports[Any]:
+        """Reports of its processes about more than their iterations; the least that all kinds have."""
+        return self.kind.reports or Reports()
+
+    @property
     def floats(self) -> int:
         """Length of the gradient."""
         return self.gradient.floats
@@ -141,9 +146,10 @@ class Job:
         """The processes without which the others go on by themselves: none unless that was asked for, by ``failover``
         or by something that is done to the trial. Who keeps weights is needed where workers cannot go on from those of
         another process."""
-        if self.network.spec.failover_s is None and not self.network.perturbations:
+        survivor = self.kind.survivor
+        if survivor is None or (self.network.spec.failover_s is None and not self.network.perturbations):
             return frozenset()
-        survivors, nodes = self.kind.survives(self.plan), self.kind.processes(self.plan)
+        survivors, nodes = survivor.survives(self.plan), self.kind.processes(self.plan)
         needed = self.kind.keepers(self.plan) if survivors and not self.work.is_resumable else ()
         known = (process for process in survivors if nodes[process] not in needed)
         return frozenset(of_job(self.name, process) for process in known)
@@ -154,12 +160,12 @@ class Job:
         was asked for, by ``failover``, a kill or a freeze, the arm has checkpoints on this machine, a single process
         repeats what the job does, and its workers can go on from them. Such checkpoints have more than weights in
         them."""
-        network = self.network
+        network, survivor = self.network, self.kind.survivor
         asked = network.spec.failover_s is not None or any(one.kills or one.stops for one in network.perturbations)
         can = network.arm.checkpoint is not None and network.spec.place.is_here and self.work.is_trained
-        if not (asked and can and self.work.is_resumable and self.survives):
+        if survivor is None or not (asked and can and self.work.is_resumable and self.survives):
             return frozenset()
-        return frozenset(of_job(self.name, process) for process in self.kind.returns(self.plan))
+        return frozenset(of_job(self.name, process) for process in survivor.returns(self.plan))
 
     @property
     def knows_bytes(self) -> bool:
@@ -237,9 +243,10 @@ class Job:
             return {}
         if asked.spread is not None:
             return dict.fromkeys(self.plan.workers, self.gradient_bytes * min(1.0, asked.spread / self.world))
-        keepers = self.kind.keepers(self.plan)
-        arrays = self.training.arrays if self.returns else 1
-        more = self.kind.saved_bytes(self.plan, self.iterations) if self.returns else 0
+        keepers, survivor = self.kind.keepers(self.plan), self.kind.survivor
+        arrays, more = 1, 0
+        if survivor is not None and self.returns:
+            arrays, more = self.training.arrays, survivor.saved_bytes(self.plan, self.iterations)
         return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers) + more)
 
     @property

@@ -23,7 +23,7 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
-from testbed.workloads.kinds.parts import Gate, ModelParallel, P, Predictor, Software
+from testbed.workloads.kinds.parts import Gate, ModelParallel, P, Predictor, Reports, Software, Survivor
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.flows import neighbours, pairs
@@ -87,6 +87,8 @@ class Kind(Generic[P]):
         model_parallel: what each worker holds of a model that no worker has as a whole.
         gate: what holds its bytes while circuits move.
         predictor: theory that predicts its times.
+        survivor: processes that go on by themselves when others are lost.
+        reports: reports of its processes about more than their own iterations.
     """
 
     name: str
@@ -111,6 +113,8 @@ class Kind(Generic[P]):
     model_parallel: ModelParallel[P] | None = None
     gate: Gate[P] | None = None
     predictor: Predictor[P] | None = None
+    survivor: Survivor[P] | None = None
+    reports: Reports[P] | None = None
 
     # What a plan is
 
@@ -185,11 +189,6 @@ class Kind(Generic[P]):
         round."""
         return bound
 
-    def said_bytes(self, plan: P) -> int:
-        """Return an upper bound of the bytes that a process reports for each worker and iteration, besides its own
-        iterations."""
-        return 64
-
     def cannot(self, plan: P) -> Mapping[str, Refusal]:
         """Return the refusal of each effect of perturbations that makes no sense for this plan (``computing``,
         ``steps``, ``circuits``), and of moments that are told by ``iterations``; each says why."""
@@ -207,31 +206,6 @@ class Kind(Generic[P]):
             SchemeError: it cannot do without them.
         """
         raise NotImplementedError
-
-    def survives(self, plan: P) -> Collection[str]:
-        """Return the processes, of :meth:`processes`, without which the others go on by themselves: no new plan is
-        made, and a lost process does not rejoin. The others notice a loss within :attr:`.WorkerJob.loss_s`. One of them
-        reports it in its last line, with that line's moment: ``lost``, a list of (node, when that was noticed, when
-        weights were changed next or None), and ``time`` and ``clock_s``, which are both now on the process's clock.
-        :meth:`told` finds out what became of the updates."""
-        return ()
-
-    def returns(self, plan: P) -> Collection[str]:
-        """Return the processes, of :meth:`processes`, that can be started again from a checkpoint of their own when
-        they were killed, or stood still for :attr:`.WorkerJob.loss_s` and were ended therefore. The other processes
-        then find them again. They report it in their last line, as :meth:`survives` says, with a fourth entry: the lost
-        updates as (rank, iteration)."""
-        return ()
-
-    def journals(self, plan: P) -> Collection[str]:
-        """Return the processes, of :meth:`processes`, that report what they do as they go (:meth:`.Session.tells`). No
-        other process may: these reports are all that is known of a server that was lost."""
-        return ()
-
-    def saved_bytes(self, plan: P, iterations: int) -> int:
-        """Return an upper bound of the bytes, besides arrays, in the checkpoint of a process that :meth:`returns`,
-        after so many iterations of each worker."""
-        return 0
 
     def keepers(self, plan: P) -> Sequence[int]:
         """Return the nodes that write checkpoints, which together have all weights once; None where no node can."""

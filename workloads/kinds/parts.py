@@ -5,7 +5,7 @@ Whoever needs a part asks whether it is there. Nothing of a part has to be defin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from numpy.typing import NDArray
@@ -113,4 +113,45 @@ class Predictor(Generic[P]):
     def critical_path(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
         """List the stages that decide the time of :meth:`iteration_s`, from its start to its end; empty where there is
         no prediction."""
+        return ()
+
+
+class Survivor(Generic[P]):
+    """Processes that go on by themselves when others are lost: no new plan is made, and a lost process does not rejoin.
+
+    The others notice a loss within :attr:`.WorkerJob.loss_s`. One of them reports it in its last line, with that line's
+    moment: ``lost``, a list of (node, when that was noticed, when weights were changed next or None), and ``time`` and
+    ``clock_s``, which are both now on the process's clock. :meth:`.Kind.told` finds out what became of the updates.
+    """
+
+    def survives(self, plan: P) -> Collection[str]:
+        """Return the processes, of :meth:`.Kind.processes`, without which the others go on."""
+        raise NotImplementedError
+
+    def returns(self, plan: P) -> Collection[str]:
+        """Return the processes, of :meth:`.Kind.processes`, that can be started again from a checkpoint of their own
+        when they were killed, or stood still for :attr:`.WorkerJob.loss_s` and were ended therefore. The other
+        processes then find them again. They report it in their last line as a loss, with a fourth entry: the lost
+        updates as (rank, iteration)."""
+        return ()
+
+    def saved_bytes(self, plan: P, iterations: int) -> int:
+        """Return an upper bound of the bytes, besides arrays, in the checkpoint of a process that :meth:`returns`,
+        after so many iterations of each worker."""
+        return 0
+
+
+class Reports(Generic[P]):
+    """Reports of processes about more than their own iterations. By default they need little room, and come in the
+    end."""
+
+    def said_bytes(self, plan: P) -> int:
+        """Return an upper bound of the bytes that a process reports for each worker and iteration, besides its own
+        iterations."""
+        return 64
+
+    def journals(self, plan: P) -> Collection[str]:
+        """Return the processes, of :meth:`.Kind.processes`, that report what they do as they go
+        (:meth:`.Session.tells`). No other process may: these reports are all that is known of a server that was
+        lost."""
         return ()

@@ -36,6 +36,7 @@ class SynchronousKind(FabricKind):
     notes: Mapping[str, str] = {}
     reference = ""
     predictor = FabricPredictor(makes_sums=True)
+    survivor = None  # an iteration would lack a lost worker's gradient
     abouts = ()
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
