@@ -102,7 +102,7 @@ def main() -> None:
     asked = options.parse_args()
     there, parts = interface(asked.root)
     by, lines = said_by(asked.root), list(asking(asked.root, parts))
-    single = {word: next(iter(by[word]), "no kind") for word in there if len(by[word]) <= 1}
+    single = {word: next(iter(by[word])) for word in there if len(by[word]) == 1}
     if asked.lines:
         for path, number, text in lines:
             print(f"{path}:{number}: {text}")

@@ -156,7 +156,9 @@ def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan
     arm, spec, topology, program = network.arm, network.spec, network.topology, network.spec.workload.program
     assert program is not None
     if not arm.scheme:
-        own: Plan = kinds.named(spec.workload.brings).own_plan(topology)
+        alone = kinds.named(spec.workload.brings).program
+        assert alone is not None  # or the workload would bring no kind
+        own: Plan = alone.own_plan(topology)
         check_meets(program.words, len(own.workers))
         return own.scheme, own
     scheme_text = locate(arm.scheme, folder)

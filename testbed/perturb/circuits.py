@@ -61,8 +61,8 @@ def reconfigured_cost(plan: Plan, history: History, iterations: int, gradient_by
         link_bytes += cost_of_flows(_carried(state), state.topology, 0).link_bytes / iterations
     gate = kinds.of(plan).gate
     assert gate is not None  # or processes would have told nothing
-    found: Cost = gate.cost(plan, first, gradient_bytes, link_bytes)
-    return found
+    mean: Cost = gate.cost(plan, first, gradient_bytes, link_bytes)
+    return mean
 
 
 def _carried(state: State) -> Flows:

@@ -23,7 +23,17 @@ from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
-from testbed.workloads.kinds.parts import Gate, ModelParallel, P, Predictor, Reports, Software, Survivor
+from testbed.workloads.kinds.parts import (
+    Gate,
+    ModelParallel,
+    P,
+    Predictor,
+    Program,
+    Reports,
+    Scripts,
+    Software,
+    Survivor,
+)
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.flows import neighbours, pairs
@@ -35,7 +45,6 @@ if TYPE_CHECKING:
 
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.measures import Measures
-    from testbed.workloads.kinds.ranks import Account, RankRows
     from testbed.workloads.learning.replay import Values
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
@@ -61,8 +70,6 @@ class Kind(Generic[P]):
     Attributes:
         name: its folder, and how records call it.
         run_by: the type of :attr:`Forest.run_by` of its plans; None where that is None.
-        writes_samples: whether its processes tell of their iterations. Otherwise they are programs of which nothing is
-            known but when they began and ended, and what the links carried meanwhile.
         no_trees: why collectives of a script cannot go as its plans say (:meth:`for_scripts`), to go after the scheme.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
@@ -89,11 +96,12 @@ class Kind(Generic[P]):
         predictor: theory that predicts its times.
         survivor: processes that go on by themselves when others are lost.
         reports: reports of its processes about more than their own iterations.
+        program: programs that synchronise by themselves, and tell nothing.
+        scripts: ranks of a script, whose collectives go as the plan says.
     """
 
     name: str
     run_by: type[RunBy] | None = None
-    writes_samples = True
     no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
     runs_our_engine = True
@@ -115,16 +123,15 @@ class Kind(Generic[P]):
     predictor: Predictor[P] | None = None
     survivor: Survivor[P] | None = None
     reports: Reports[P] | None = None
+    program: Program[P] | None = None
+    scripts: Scripts[P] | None = None
+
+    @property
+    def writes_samples(self) -> bool:
+        """Whether its processes tell of their iterations."""
+        return self.program is None
 
     # What a plan is
-
-    def own_plan(self, topology: Topology) -> P:
-        """Make the plan of a kind whose trials have no scheme.
-
-        Raises:
-            SchemeError: it cannot use this topology.
-        """
-        raise NotImplementedError
 
     def for_scripts(self, plan: P, topology: Topology) -> Forest:
         """Make the plan by which the collectives of a script move along the same trees.
@@ -296,11 +303,6 @@ class Kind(Generic[P]):
     def prepare(self) -> None:
         """Import what its processes need, so that those that are forked from this one need not."""
 
-    def wrap(self) -> None:
-        """Give the script the collectives of a kind whose ranks are scripts. This runs in the process of a rank of the
-        user's script, while it imports PyTorch."""
-        raise NotImplementedError
-
     def join(self, job: WorkerJob, plan: P, part: Participant | None, called_off: Callable[[], None]) -> Session:
         """Meet the other processes of the trial; ``part`` is None where the node has no gradient of its own.
 
@@ -329,16 +331,6 @@ class Kind(Generic[P]):
         Raises:
             WorkerError: they contradict each other.
         """
-        raise NotImplementedError
-
-    def library(self, plan: P) -> str:
-        """Name the library whose backend carries the collectives of a script under this plan; empty for ours."""
-        return ""
-
-    def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
-        """Put together the reports of a script's ranks; of a kind whose ranks are programs that report something.
-        ``warmup`` is how many iterations medians are to leave out, and ``shaper`` what links let pass before their
-        rates count."""
         raise NotImplementedError
 
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:

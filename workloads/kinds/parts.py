@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asked import Demand, Floats, Stage
 from testbed.workloads.plan import Plan
-from testbed.workloads.sync.cost import Cost
+from testbed.workloads.sync.cost import Cost, Shaper
 
 if TYPE_CHECKING:
     import numpy as np
 
     from testbed.workloads.job import WorkerJob
+    from testbed.workloads.kinds.ranks import Account, RankRows
     from testbed.workloads.tasks.base import Participant
 
 P = TypeVar("P", bound=Plan)
@@ -155,3 +156,33 @@ class Reports(Generic[P]):
         (:meth:`.Session.tells`). No other process may: these reports are all that is known of a server that was
         lost."""
         return ()
+
+
+class Program(Generic[P]):
+    """Programs that synchronise by themselves, without a scheme. Nothing is known of them but when they began and
+    ended, and what the links carried meanwhile."""
+
+    def own_plan(self, topology: Topology) -> P:
+        """Make the plan of a trial on this topology.
+
+        Raises:
+            SchemeError: it cannot use this topology.
+        """
+        raise NotImplementedError
+
+
+class Scripts(Generic[P]):
+    """Ranks of a user's script whose collectives go as the plan says, and which report something."""
+
+    def wrap(self) -> None:
+        """Give the script the collectives of the kind. This runs in the process of a rank, while it imports PyTorch."""
+        raise NotImplementedError
+
+    def library(self, plan: P) -> str:
+        """Name the library whose backend carries the collectives under this plan; empty for ours."""
+        raise NotImplementedError
+
+    def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
+        """Put together the reports of the ranks. ``warmup`` is how many iterations medians are to leave out, and
+        ``shaper`` what links let pass before their rates count."""
+        raise NotImplementedError
