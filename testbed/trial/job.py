@@ -139,7 +139,9 @@ class Job:
     @property
     def goes_on(self) -> bool:
         """Whether the others go on when a node dies. With several jobs, a death ends its job, and the others go on."""
-        return self.kind.goes_on(self.plan) and self.work.is_resumable and self.slot is None
+        if (repair := self.kind.repair) is None:
+            return False
+        return repair.goes_on(self.plan) and self.work.is_resumable and self.slot is None
 
     @cached_property
     def survives(self) -> frozenset[str]:

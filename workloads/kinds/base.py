@@ -10,7 +10,7 @@ after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
@@ -20,17 +20,19 @@ from numpy.typing import NDArray
 from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
-from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
 from testbed.workloads.kinds.parts import (
     Gate,
+    Lots,
     ModelParallel,
     P,
     Predictor,
     Program,
+    Repair,
     Reports,
     Scripts,
+    Sharing,
     Software,
     Survivor,
 )
@@ -79,7 +81,6 @@ class Kind(Generic[P]):
         tells_resent: whether processes tell what TCP sent again to each neighbour.
         parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
             send the same bytes over each.
-        shares_network: whether its jobs can share a network with others, each on some of the hosts (:meth:`placed`).
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
@@ -98,6 +99,9 @@ class Kind(Generic[P]):
         reports: reports of its processes about more than their own iterations.
         program: programs that synchronise by themselves, and tell nothing.
         scripts: ranks of a script, whose collectives go as the plan says.
+        lots: chance in its plans.
+        sharing: how its jobs share a network with others.
+        repair: new plans for those that are left when nodes die.
     """
 
     name: str
@@ -108,7 +112,6 @@ class Kind(Generic[P]):
     ends_alone = False
     tells_resent = True
     parallel_connections = False
-    shares_network = False
     reference = ""
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()
@@ -125,6 +128,9 @@ class Kind(Generic[P]):
     reports: Reports[P] | None = None
     program: Program[P] | None = None
     scripts: Scripts[P] | None = None
+    lots: Lots[P] | None = None
+    sharing: Sharing[P] | None = None
+    repair: Repair[P] | None = None
 
     @property
     def writes_samples(self) -> bool:
@@ -150,16 +156,6 @@ class Kind(Generic[P]):
         Raises:
             SchemeError: it cannot.
         """
-
-    def drawn(self, plan: P, seed: int) -> P:
-        """Draw by lot, with the experiment's seed, all that the plan leaves to chance; return the plan itself if it
-        leaves nothing."""
-        return plan
-
-    def placed(self, plan: P, part: Part) -> P:
-        """Put a plan that was made for :attr:`.Part.topology` into the whole network's numbers of nodes. Only kinds
-        that :attr:`shares_network` do this."""
-        raise NotImplementedError
 
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan, on this topology, does what it is for.
@@ -200,19 +196,6 @@ class Kind(Generic[P]):
         """Return the refusal of each effect of perturbations that makes no sense for this plan (``computing``,
         ``steps``, ``circuits``), and of moments that are told by ``iterations``; each says why."""
         return {}
-
-    def goes_on(self, plan: P) -> bool:
-        """Whether the other processes go on when a node dies."""
-        return False
-
-    def without(self, plan: P, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> P:
-        """Make the plan that replaces one which :meth:`goes_on` when these nodes are dead; ``plan`` is the trial's
-        first one.
-
-        Raises:
-            SchemeError: it cannot do without them.
-        """
-        raise NotImplementedError
 
     def keepers(self, plan: P) -> Sequence[int]:
         """Return the nodes that write checkpoints, which together have all weights once; None where no node can."""

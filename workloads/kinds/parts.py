@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from numpy.typing import NDArray
 
 from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Demand, Floats, Stage
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.cost import Cost, Shaper
@@ -185,4 +186,38 @@ class Scripts(Generic[P]):
     def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
         """Put together the reports of the ranks. ``warmup`` is how many iterations medians are to leave out, and
         ``shaper`` what links let pass before their rates count."""
+        raise NotImplementedError
+
+
+class Lots(Generic[P]):
+    """Chance in a plan, which is drawn by lot."""
+
+    def drawn(self, plan: P, seed: int) -> P:
+        """Draw by lot, with the experiment's seed, all that the plan leaves to chance; return the plan itself if it
+        leaves nothing."""
+        raise NotImplementedError
+
+
+class Sharing(Generic[P]):
+    """Jobs that share a network with others, each on some of the hosts."""
+
+    def placed(self, plan: P, part: Part) -> P:
+        """Put a plan that was made for :attr:`.Part.topology` into the whole network's numbers of nodes."""
+        raise NotImplementedError
+
+
+class Repair(Generic[P]):
+    """New plans for those that are left when nodes die."""
+
+    def goes_on(self, plan: P) -> bool:
+        """Whether the other processes go on when a node dies."""
+        raise NotImplementedError
+
+    def without(self, plan: P, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> P:
+        """Make the plan that replaces one which :meth:`goes_on` when these nodes are dead; ``plan`` is the trial's
+        first one. Whoever asks for it verifies it.
+
+        Raises:
+            SchemeError: it cannot do without them.
+        """
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,16 +11,18 @@ import numpy as np
 
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
-from testbed.topologies.part import Part
 from testbed.workloads.job import LARGEST, Replay
 from testbed.workloads.kinds.base import Asked, Floats, KindOfForests, Told, Tool
+from testbed.workloads.kinds.forest.repair import ForestRepair
+from testbed.workloads.kinds.forest.sharing import ForestSharing
+from testbed.workloads.kinds.parts import Repair, Sharing
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync import compiled
 from testbed.workloads.sync.chunk_size import shortened
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.cost import Cost, Releases, Shaper, cost
 from testbed.workloads.sync.fixed_point import furthest, least_scale, sum_error
-from testbed.workloads.sync.forest import Forest, placed
+from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.verify import verify
 
 if TYPE_CHECKING:
@@ -49,14 +51,12 @@ class ForestKind(KindOfForests):
     tools: Sequence[Tool] = (Tool(compiled.LIBRARY, "less processor time for a byte", compiled.FIX, is_package=True),)
     ends_alone = True
     parallel_connections = True
-    shares_network = True
     no_trees = ""
+    sharing: Sharing[Forest] | None = ForestSharing()
+    repair: Repair[Forest] | None = ForestRepair()
 
     def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
         return super().for_scripts(plan, topology) if self.no_trees else scripted(plan)
-
-    def placed(self, plan: Forest, part: Part) -> Forest:
-        return placed(plan, part)
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)
@@ -75,18 +75,6 @@ class ForestKind(KindOfForests):
             _check_scale(plan)
         if asked.largest is not None:
             _check_whole(plan, asked.largest)
-
-    def goes_on(self, plan: Forest) -> bool:
-        from testbed.workloads.sync.schemes import repairable  # which imports the schemes of all kinds
-
-        return repairable(plan.scheme)
-
-    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
-        from testbed.workloads.sync.schemes import repair
-
-        found = repair(plan.scheme, topology, tensor_sizes, dead)
-        self.verify(found, topology)
-        return found
 
     def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
         return cost(plan, topology, gradient_bytes)

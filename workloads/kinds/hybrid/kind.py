@@ -19,7 +19,7 @@ from testbed.workloads.kinds.hybrid import fields
 from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
 from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
-from testbed.workloads.kinds.parts import Gate
+from testbed.workloads.kinds.parts import Gate, Sharing
 from testbed.workloads.parallel.operators import FLOAT_BYTES
 from testbed.workloads.parallel.strategy import text
 from testbed.workloads.sync import codec
@@ -43,6 +43,13 @@ class HybridGate(Gate[Plan]):
         return ReconfiguredCost(**vars(plan.cost(topology)) | {"link_bytes": link_bytes})
 
 
+class HybridSharing(Sharing[Plan]):
+    """Servers of a strategy that are some of a network's hosts."""
+
+    def placed(self, plan: Plan, part: Part) -> Plan:
+        return replace(plan, forest=placed(plan.forest, part))
+
+
 class HybridKind(Kind[Plan]):
     """Servers that hold some operators each. They send each other outputs and gradients of outputs, and then sum the
     gradients of weights that several of them hold."""
@@ -50,16 +57,13 @@ class HybridKind(Kind[Plan]):
     name = "hybrid"
     parallel_connections = True
     no_trees = "hosts hold some operators each, and send outputs"
-    shares_network = True
     model_parallel = HeldOperators()
+    sharing = HybridSharing()
     gate = HybridGate()
     predictor = StrategyPredictor()
     numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s", "late_s"})
 
     # What a plan is
-
-    def placed(self, plan: Plan, part: Part) -> Plan:
-        return replace(plan, forest=placed(plan.forest, part))
 
     def check_form(self, plan: Plan, topology: Topology) -> None:
         check_form(plan.forest, topology)

@@ -30,7 +30,7 @@ class LibraryKind(ForestKind):
     ends_alone = False
     tells_resent = False
     parallel_connections = False
-    shares_network = False
+    sharing = None
     tools = installed.OPENMPI
     software = LibrarySoftware()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,8 @@ class ScriptKind(ForestKind):
     ends_alone = False
     tells_resent = False
     parallel_connections = False
-    shares_network = False
+    sharing = None
+    repair = None
     no_trees = "it carries one already"
     numbers = frozenset({"exposed_s", "hidden_s", "setup_busy_s", "sum_error", "nonfinite"})
     abouts = checks.ABOUTS
@@ -80,9 +81,6 @@ class ScriptKind(ForestKind):
 
     def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
         return {"computing": _COMPUTES, "steps": _COMPUTES, "iterations": _COUNTS, "circuits": _STAYS}
-
-    def goes_on(self, plan: Forest) -> bool:
-        return False
 
     def keepers(self, plan: Forest) -> Sequence[int]:
         return ()
@@ -122,9 +120,6 @@ class ScriptKind(ForestKind):
 
     def judge(self, seen: Evidence) -> Iterable[Check]:
         return checks.checks(seen)
-
-    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
-        raise NotImplementedError  # nobody asks, as it does not go on
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         assert part is None  # ranks are not workers of ours
