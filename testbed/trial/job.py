@@ -20,7 +20,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
-from testbed.workloads.kinds.parts import Predictor, Reports, Software
+from testbed.workloads.kinds.parts import Arithmetic, Predictor, Reports, Software
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
@@ -92,6 +92,11 @@ class Job:
     def reports(self) -> Reports[Any]:
         """Reports of its processes about more than their iterations; the least that all kinds have."""
         return self.kind.reports or Reports()
+
+    @property
+    def arithmetic(self) -> Arithmetic[Any]:
+        """Arithmetic of its sums."""
+        return self.kind.arithmetic or Arithmetic()
 
     @property
     def floats(self) -> int:
@@ -177,7 +182,7 @@ class Job:
     @property
     def training(self) -> Task:
         """What each worker does; the same for every arm, so that their results can be compared."""
-        return self.work.task(self.batch, self.network.spec.seed, self.gradient, self.kind.rounding(self.plan))
+        return self.work.task(self.batch, self.network.spec.seed, self.gradient, self.arithmetic.rounding(self.plan))
 
     @cached_property
     def processes(self) -> dict[str, int]:

@@ -23,7 +23,9 @@ from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
 from testbed.workloads.kinds.parts import (
+    Arithmetic,
     Gate,
+    Groups,
     Lots,
     ModelParallel,
     P,
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
 
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.measures import Measures
-    from testbed.workloads.learning.replay import Values
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -102,6 +103,8 @@ class Kind(Generic[P]):
         lots: chance in its plans.
         sharing: how its jobs share a network with others.
         repair: new plans for those that are left when nodes die.
+        arithmetic: arithmetic of its sums, where that is another one than that of floats.
+        groups: sums among some of the workers.
     """
 
     name: str
@@ -131,6 +134,8 @@ class Kind(Generic[P]):
     lots: Lots[P] | None = None
     sharing: Sharing[P] | None = None
     repair: Repair[P] | None = None
+    arithmetic: Arithmetic[P] | None = None
+    groups: Groups[P] | None = None
 
     @property
     def writes_samples(self) -> bool:
@@ -241,20 +246,6 @@ class Kind(Generic[P]):
         """Say why it cannot be told beforehand whether a machine carries the load; empty where it can."""
         return ""
 
-    def rounding(self, plan: P) -> float:
-        """Return by how much a right sum of a profile's values may be off."""
-        return 0.0
-
-    def scale(self, plan: P) -> float | None:
-        """Return how many integer steps make 1.0 in what travels; None where floats travel, or where each chunk has a
-        scale of its own."""
-        return None
-
-    def sum_error(self, plan: P, norms: float, floats: int, chunk_bytes: int) -> float:
-        """Return an upper bound of the norm of a sum's error, besides the rounding of floats, as a share of the
-        ``norms`` of its terms, all added."""
-        return 0.0
-
     # Who takes part
 
     def pairs(self, plan: P) -> list[tuple[int, int]]:
@@ -294,17 +285,6 @@ class Kind(Generic[P]):
             PrivilegeError: the kernel refuses the congestion control.
         """
         raise NotImplementedError
-
-    def values(self, job: WorkerJob, rank: int) -> Values:
-        """Return a profile's gradients of a rank, and the sums that they must become."""
-        from testbed.workloads.job import Replay
-        from testbed.workloads.learning.replay import Updates, Values
-
-        floats, work = job.buckets[-1][1], job.training
-        assert isinstance(work, Replay)  # the one task with values
-        if self.sums_together:
-            return Values(floats, work.seed, rank, job.world, work.tolerance)
-        return Updates(floats, work.seed, rank, job.world)
 
     # Afterwards
 

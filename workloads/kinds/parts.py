@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.ranks import Account, RankRows
+    from testbed.workloads.learning.parts import Span
     from testbed.workloads.tasks.base import Participant
 
 P = TypeVar("P", bound=Plan)
@@ -220,4 +221,31 @@ class Repair(Generic[P]):
         Raises:
             SchemeError: it cannot do without them.
         """
+        raise NotImplementedError
+
+
+class Arithmetic(Generic[P]):
+    """Arithmetic of sums. These methods are those of floats."""
+
+    def rounding(self, plan: P) -> float:
+        """Return by how much a right sum of a profile's values may be off."""
+        return 0.0
+
+    def scale(self, plan: P) -> float | None:
+        """Return how many integer steps make 1.0 in what travels; None where floats travel, or where each chunk has a
+        scale of its own."""
+        return None
+
+    def sum_error(self, plan: P, norms: float, floats: int, chunk_bytes: int) -> float:
+        """Return an upper bound of the norm of a sum's error, besides the rounding of floats, as a share of the
+        ``norms`` of its terms, all added."""
+        return 0.0
+
+
+class Groups(Generic[P]):
+    """Sums among some of the workers."""
+
+    def summed(self, plan: P, job: WorkerJob) -> Sequence[tuple[Span, Collection[int]]]:
+        """List spans of the gradient, in floats, each with the ranks whose sum it becomes; empty where all of it is the
+        sum of all workers."""
         raise NotImplementedError

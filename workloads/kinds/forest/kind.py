@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
-from testbed.workloads.job import LARGEST, Replay
+from testbed.workloads.job import LARGEST
 from testbed.workloads.kinds.base import Asked, Floats, KindOfForests, Told, Tool
+from testbed.workloads.kinds.forest.fixed_point import FixedPointArithmetic
+from testbed.workloads.kinds.forest.groups import ForestGroups
 from testbed.workloads.kinds.forest.repair import ForestRepair
 from testbed.workloads.kinds.forest.sharing import ForestSharing
 from testbed.workloads.kinds.parts import Repair, Sharing
@@ -21,7 +22,7 @@ from testbed.workloads.sync import compiled
 from testbed.workloads.sync.chunk_size import shortened
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.cost import Cost, Releases, Shaper, cost
-from testbed.workloads.sync.fixed_point import furthest, least_scale, sum_error
+from testbed.workloads.sync.fixed_point import furthest, least_scale
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.verify import verify
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.learning.buckets import Gradient
-    from testbed.workloads.learning.replay import Values
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -54,6 +54,8 @@ class ForestKind(KindOfForests):
     no_trees = ""
     sharing: Sharing[Forest] | None = ForestSharing()
     repair: Repair[Forest] | None = ForestRepair()
+    arithmetic = FixedPointArithmetic()
+    groups = ForestGroups()
 
     def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
         return super().for_scripts(plan, topology) if self.no_trees else scripted(plan)
@@ -94,18 +96,6 @@ class ForestKind(KindOfForests):
         edges = (plan.reduce >= 0).sum(axis=1) + (plan.broadcast >= 0).sum(axis=1)
         return int(edges[np.asarray(table.klass)].sum())
 
-    def rounding(self, plan: Forest) -> float:
-        if plan.fixed is None:
-            return 0.0
-        world = len(plan.workers)
-        return furthest(plan.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST), world, LARGEST)
-
-    def scale(self, plan: Forest) -> float | None:
-        return None if plan.fixed is None else plan.fixed.scale
-
-    def sum_error(self, plan: Forest, norms: float, floats: int, chunk_bytes: int) -> float:
-        return 0.0 if plan.fixed is None else sum_error(plan.fixed, len(plan.workers), norms, floats, chunk_bytes)
-
     def prepare(self) -> None:
         import_module("testbed.workloads.kinds.forest.node")
 
@@ -113,20 +103,6 @@ class ForestKind(KindOfForests):
         from testbed.workloads.kinds.forest.node import join
 
         return join(job, plan, part, called_off)
-
-    def values(self, job: WorkerJob, rank: int) -> Values:
-        from testbed.workloads.kinds import load
-        from testbed.workloads.learning.replay import Values
-        from testbed.workloads.sync.groups import summed
-
-        plan = load(Path(job.forest))
-        assert isinstance(plan, Forest)
-        if plan.members is None:
-            return super().values(job, rank)
-        floats, work = job.buckets[-1][1], job.training
-        assert isinstance(work, Replay)  # the one task with values
-        table = cut(plan, floats, job.buckets, job.chunk_bytes)
-        return Values(floats, work.seed, rank, job.world, work.tolerance, summed(plan, table))
 
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         return Told(samples)
