@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
-from testbed.base.errors import SchemeError
+from testbed.base.errors import SchemeError, UsageError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
 from testbed.workloads.kinds.parts import (
+    FORMER,
+    PARTS,
     Arithmetic,
     Gate,
     Groups,
@@ -37,6 +39,7 @@ from testbed.workloads.kinds.parts import (
     Sharing,
     Software,
     Survivor,
+    part_that_says,
 )
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
@@ -136,6 +139,19 @@ class Kind(Generic[P]):
     repair: Repair[P] | None = None
     arithmetic: Arithmetic[P] | None = None
     groups: Groups[P] | None = None
+
+    def __init_subclass__(cls) -> None:
+        """
+        Raises:
+            UsageError: it defines a word of a part, which nobody would ask it for.
+        """
+        for word in vars(cls):
+            part = None if word in OWN or word.startswith("_") else part_that_says(word)
+            if part is not None:
+                raise UsageError(
+                    f"the kind of trial {cls.__name__} defines {word}, and nobody asks a kind for it",
+                    fix=f"give it the part {part}, a {PARTS[part].__name__} of testbed.workloads.kinds.parts",
+                )
 
     @property
     def writes_samples(self) -> bool:
@@ -314,6 +330,10 @@ class Kind(Generic[P]):
     def wrote(self, record: Mapping[str, Any]) -> bool:
         """Whether a record of an older version, which does not name its kind, is of this one."""
         return False
+
+
+OWN = frozenset(vars(Kind)) - FORMER.keys()
+"""Words that kinds define themselves, though a part may have one with the same name."""
 
 
 class KindOfForests(Kind[Forest]):

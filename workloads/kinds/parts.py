@@ -6,7 +6,7 @@ Whoever needs a part asks whether it is there. Nothing of a part has to be defin
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
@@ -249,3 +249,31 @@ class Groups(Generic[P]):
         """List spans of the gradient, in floats, each with the ranks whose sum it becomes; empty where all of it is the
         sum of all workers."""
         raise NotImplementedError
+
+
+PARTS: dict[str, type[Any]] = {
+    "software": Software,
+    "model_parallel": ModelParallel,
+    "gate": Gate,
+    "predictor": Predictor,
+    "survivor": Survivor,
+    "reports": Reports,
+    "program": Program,
+    "scripts": Scripts,
+    "lots": Lots,
+    "sharing": Sharing,
+    "repair": Repair,
+    "arithmetic": Arithmetic,
+    "groups": Groups,
+}
+"""The class of each part, by the attribute that a kind has it as."""
+FORMER = {
+    **{"writes_samples": "program", "tells_unsent": "gate", "cost_reconfigured": "gate", "shares_network": "sharing"},
+    "values": "groups",
+}
+"""The part that says now what kinds once said in words which no part has."""
+
+
+def part_that_says(word: str) -> str | None:
+    """Return the name of the part that a word is of, or that took its place; None if there is none."""
+    return FORMER.get(word) or next((name for name, part in PARTS.items() if word in vars(part)), None)
