@@ -16,4 +16,6 @@ def autoload() -> None:
         from testbed.workloads.rank_job import RankJob
 
         if job := RankJob.of_environment():
-            kinds.named(job.kind).wrap()
+            scripts = kinds.named(job.kind).scripts
+            assert scripts is not None  # only ranks of a script have such a job
+            scripts.wrap()

@@ -26,7 +26,7 @@ Lines = Sequence[Mapping[str, Any]]
 def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from those of the reference and from each other."""
     training, each = job_files.training(job, files), course.phases
-    scales = [phase.job.kind.scale(phase.job.plan) for phase in each]
+    scales = [phase.job.arithmetic.scale(phase.job.plan) for phase in each]
     worlds = [(phase.first, phase.job.world) for phase in each]
     known = each[-1].job
     before = {known.workers[rank] for rank in told.ended_before}
@@ -39,7 +39,7 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
         "reference": named,
         **found,
         "curve_s": _reached_s(found["curve"], told.samples),
-        "weights_equal": known.kind.held(known.plan) is not None or are_equal(done, before),
+        "weights_equal": known.held is not None or are_equal(done, before),
         "takeover_allowed": told.most_apart,
         **({"reference": job.kind.reference} if job.kind.reference else {}),
     }

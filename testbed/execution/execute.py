@@ -158,7 +158,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
                     told = attributed(trial.job, seen)
                     samples = told.samples
                     if trial.job.work.is_trained:
-                        correctness.check_loss(told.samples, trial.job.kind.losing(trial.job.plan))
+                        correctness.check_loss(told.samples, trial.job.losing)
                     record |= summary(trial, trial.job, seen, told)
                     start_s, end_s = float(samples["start_s"].min()), float(samples["end_s"].max())
                     waited = queues.table(seen.queues, start_s, end_s)
@@ -238,7 +238,7 @@ def _of_jobs(
             told = attributed(job, seen)
             record["begun_s"] = several.begun_s(told.samples, seen.began[job.name])
             if job.work.is_trained:
-                correctness.check_loss(told.samples, job.kind.losing(job.plan))
+                correctness.check_loss(told.samples, job.losing)
             record |= summary(trial, job, seen, told)
             _check(job, seen, told, referee, files, record)
             network = {key: record[key] for key in (*several.OF_NETWORK, "events")}
@@ -327,7 +327,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     pairs, moves = job_files.host_pairs(trial), job_files.moves_for_jobs(trial)
     lab.up(trial.topology, settings, job_files.joined(trial.topology, pairs) if moves else pairs)
     with named_errors(files.work):
-        agent = lab.agent() if any(job.kind.needs_agent(job.plan) for job in trial.jobs) else ()
+        agent = lab.agent() if any(job.software.needs_agent(job.plan) for job in trial.jobs) else ()
         launches = job_files.write(trial, files, congestion_control, agent)
     idle = calibration.measure(trial.topology, lab, settings)
     names = [launch.process for launch in launches]
@@ -408,7 +408,7 @@ def journal(job: Job, lines: Lines) -> Lines:
     Raises:
         WorkerError: another one has written some.
     """
-    own = {of_job(job.name, process) for process in job.kind.journals(job.plan)}
+    own = {of_job(job.name, process) for process in job.reports.journals(job.plan)}
     others = sorted({line["name"] for line in lines} - own)
     if others:
         raise WorkerError(

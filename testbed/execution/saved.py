@@ -19,11 +19,10 @@ def whole(job: Job, files: Files, keeper: str) -> Path:
     Raises:
         TrialError: a worker's file holds something else than its part, or those that hold the same differ.
     """
-    held = job.kind.held(job.plan)
-    if held is None:
+    if (model := job.kind.model_parallel) is None:
         return files.weights(keeper)
     found = []
-    for worker, count in zip(job.workers, held, strict=True):
+    for worker, count in zip(job.workers, model.held(job.plan), strict=True):
         try:
             found.append(read_weights(files.weights(worker), count))
         except UnfitError as error:
@@ -31,5 +30,5 @@ def whole(job: Job, files: Files, keeper: str) -> Path:
                 f"the weights of {worker}: {error}", fix=f"see what {files.called(worker)} did to its file"
             ) from error
     path = files.collected(job.name)
-    np.save(path, job.kind.collected(job.plan, found))
+    np.save(path, model.collected(job.plan, found))
     return path

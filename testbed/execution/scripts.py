@@ -20,6 +20,7 @@ from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Replay, Task, WorkerJob
+from testbed.workloads.kinds.parts import Scripts
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.rank_job import RankJob
 
@@ -88,8 +89,14 @@ def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Ad
         samples=str(files.samples(name)),
         check=read.check,
         pace_s=read.pace_s,
-        library=job.kind.library(job.plan),
+        library=_part(job).library(job.plan),
     )
+
+
+def _part(job: Job) -> Scripts[Any]:
+    part = job.kind.scripts
+    assert part is not None  # its processes are ranks of a script
+    return part
 
 
 def _server_job(trial: Trial, files: Files, congestion_control: str, addresses: Addresses, name: str) -> WorkerJob:
@@ -164,7 +171,7 @@ def account(trial: Trial, files: Files) -> Accounted | None:
     for name in job.workers:
         rank_lines.check_end(lines[name], name)
     ranks = [one for one in told if one is not None]
-    found = job.kind.account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
+    found = _part(job).account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
     for name in [*job.processes][job.world :]:
         lines[name] = endings.read_checked(files.samples(name), most_said_bytes(job), job.kind)
     logs = log_numbers.read([files.log(name) for name in job.workers], read.metrics)

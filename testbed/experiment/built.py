@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from testbed.base.errors import SchemeError
 from testbed.experiment.own_links import with_own
 from testbed.spec import Spec
 from testbed.topologies.build import build as build_topology
@@ -62,15 +61,7 @@ def _plan_on(part: Part, text: str, gradient: Gradient) -> Plan:
     Raises:
         SchemeError: it cannot, or its kind of trial needs a network of its own.
     """
-    plan = build_plan(text, part.topology, gradient.tensors)
-    kind = kinds.of(plan)
-    if not kind.shares_network:
-        raise SchemeError(
-            f"scheme {plan.scheme} needs a network of its own",
-            fix="take a scheme that sums along trees, such as ring; or give it an arm of its own",
-        )
-    found: Plan = kind.placed(plan, part)
-    return found
+    return kinds.placed(build_plan(text, part.topology, gradient.tensors), part)
 
 
 def _links_key(topology_text: str, spec: Spec) -> Hashable:

@@ -156,7 +156,9 @@ def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan
     arm, spec, topology, program = network.arm, network.spec, network.topology, network.spec.workload.program
     assert program is not None
     if not arm.scheme:
-        own: Plan = kinds.named(spec.workload.brings).own_plan(topology)
+        alone = kinds.named(spec.workload.brings).program
+        assert alone is not None  # or the workload would bring no kind
+        own: Plan = alone.own_plan(topology)
         check_meets(program.words, len(own.workers))
         return own.scheme, own
     scheme_text = locate(arm.scheme, folder)
@@ -281,7 +283,7 @@ def _check_checkpoint(job: Job) -> None:
     if asked is None:
         return
     keepers, fix = job.kind.keepers(plan), "remove checkpoint"
-    if job.kind.held(plan) is not None:
+    if job.held is not None:
         raise SpecError("under a strategy no worker has all weights, so none can write a checkpoint", fix=fix)
     if not keepers:
         raise SpecError(f"scheme {plan.scheme} cannot write a checkpoint", fix=fix)

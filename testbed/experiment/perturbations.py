@@ -92,7 +92,7 @@ def _check_fit(one: Perturbation, spec: Spec, plan: Plan) -> None:
 
 def _check_holds(spec: Spec, plan: Plan) -> None:
     """Check that processes can tell what they have still to send, and hold it."""
-    if not kinds.of(plan).tells_unsent:
+    if kinds.of(plan).gate is None:
         raise SpecError(
             "circuits follow the bytes that processes have not sent yet, and only arms with a strategy report these",
             fix="give the arm a strategy, such as strategy: data",

@@ -31,7 +31,7 @@ def placed(
     strategy = read(model, own.host_count, given)
     plan = planned(scheme, own, model, strategy)
     if part:
-        plan = kinds.of(plan).placed(plan, part)
+        plan = kinds.placed(plan, part)
     kinds.verify(plan, topology)
     sent = _gradient(tuple(size // FLOAT_BYTES for size in gradients(model, strategy).values()))
     return sent, plan, kinds.cost(plan, topology, FLOAT_BYTES * sent.floats)

@@ -96,7 +96,7 @@ class Experiment:
                 for settings in trial.network.settings_met:
                     self._lab.require(trial.network.topology, settings)
                 for job in trial.jobs:
-                    job.kind.require(job.plan)
+                    job.software.require(job.plan)
                     controllers_of(job.kind)
             self.directory = directory(len(self._plan.trials))
         except BaseException:

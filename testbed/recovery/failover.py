@@ -37,6 +37,7 @@ from testbed.trial.job import Job
 from testbed.workloads import failover, kinds
 from testbed.workloads.failover import checked_in, next_job, write_whole
 from testbed.workloads.job import Failover, Peer, WorkerJob
+from testbed.workloads.plan import Plan
 
 LOOK_S = 0.1
 """Seconds between looks. Nodes wait for a round's end: see :data:`testbed.execution.supervise.POLL_S`."""
@@ -186,8 +187,11 @@ class Coordinator:
             WorkerError: the scheme cannot do without them.
         """
         known, topology, dead = self._job, self._job.network.topology, self._dead
+        repair = known.kind.repair
+        assert repair is not None  # as the job goes on
         try:
-            plan = known.kind.without(known.plan, topology, known.gradient.tensors, dead)
+            plan: Plan = repair.without(known.plan, topology, known.gradient.tensors, dead)
+            kinds.verify(plan, topology)
         except SpecError as error:
             names = ", ".join(self._name(node) for node in sorted(dead))
             told = WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
+from testbed.workloads.kinds.parts import Arithmetic, Predictor, Reports, Software
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
@@ -82,6 +84,21 @@ class Job:
         return kinds.of(self.plan)
 
     @property
+    def software(self) -> Software[Any]:
+        """Programs of others that move its bytes; where there are none, a part that needs nothing."""
+        return self.kind.software or Software()
+
+    @property
+    def reports(self) -> Reports[Any]:
+        """Reports of its processes about more than their iterations; the least that all kinds have."""
+        return self.kind.reports or Reports()
+
+    @property
+    def arithmetic(self) -> Arithmetic[Any]:
+        """Arithmetic of its sums."""
+        return self.kind.arithmetic or Arithmetic()
+
+    @property
     def floats(self) -> int:
         """Length of the gradient."""
         return self.gradient.floats
@@ -127,16 +144,19 @@ class Job:
     @property
     def goes_on(self) -> bool:
         """Whether the others go on when a node dies. With several jobs, a death ends its job, and the others go on."""
-        return self.kind.goes_on(self.plan) and self.work.is_resumable and self.slot is None
+        if (repair := self.kind.repair) is None:
+            return False
+        return repair.goes_on(self.plan) and self.work.is_resumable and self.slot is None
 
     @cached_property
     def survives(self) -> frozenset[str]:
         """The processes without which the others go on by themselves: none unless that was asked for, by ``failover``
         or by something that is done to the trial. Who keeps weights is needed where workers cannot go on from those of
         another process."""
-        if self.network.spec.failover_s is None and not self.network.perturbations:
+        survivor = self.kind.survivor
+        if survivor is None or (self.network.spec.failover_s is None and not self.network.perturbations):
             return frozenset()
-        survivors, nodes = self.kind.survives(self.plan), self.kind.processes(self.plan)
+        survivors, nodes = survivor.survives(self.plan), self.kind.processes(self.plan)
         needed = self.kind.keepers(self.plan) if survivors and not self.work.is_resumable else ()
         known = (process for process in survivors if nodes[process] not in needed)
         return frozenset(of_job(self.name, process) for process in known)
@@ -147,12 +167,12 @@ class Job:
         was asked for, by ``failover``, a kill or a freeze, the arm has checkpoints on this machine, a single process
         repeats what the job does, and its workers can go on from them. Such checkpoints have more than weights in
         them."""
-        network = self.network
+        network, survivor = self.network, self.kind.survivor
         asked = network.spec.failover_s is not None or any(one.kills or one.stops for one in network.perturbations)
         can = network.arm.checkpoint is not None and network.spec.place.is_here and self.work.is_trained
-        if not (asked and can and self.work.is_resumable and self.survives):
+        if survivor is None or not (asked and can and self.work.is_resumable and self.survives):
             return frozenset()
-        return frozenset(of_job(self.name, process) for process in self.kind.returns(self.plan))
+        return frozenset(of_job(self.name, process) for process in survivor.returns(self.plan))
 
     @property
     def knows_bytes(self) -> bool:
@@ -162,7 +182,7 @@ class Job:
     @property
     def training(self) -> Task:
         """What each worker does; the same for every arm, so that their results can be compared."""
-        return self.work.task(self.batch, self.network.spec.seed, self.gradient, self.kind.rounding(self.plan))
+        return self.work.task(self.batch, self.network.spec.seed, self.gradient, self.arithmetic.rounding(self.plan))
 
     @cached_property
     def processes(self) -> dict[str, int]:
@@ -182,16 +202,24 @@ class Job:
     def savers(self) -> list[str]:
         """The workers that save their weights in the end: the first one, or, where that may be lost or has not all of
         them, each."""
-        return self.workers if self.survives or self._held is not None else self.workers[:1]
+        return self.workers if self.survives or self.held is not None else self.workers[:1]
 
     @property
     def saved_bytes(self) -> int:
         """What they save together."""
-        return 4 * sum(self._held) if self._held is not None else self.gradient_bytes * len(self.savers)
+        return 4 * sum(self.held) if self.held is not None else self.gradient_bytes * len(self.savers)
 
     @property
-    def _held(self) -> Sequence[int] | None:
-        return self.kind.held(self.plan) if self.is_synchronised else None
+    def held(self) -> Sequence[int] | None:
+        """How many weights each worker saves in the end, by rank, where no worker has all of them; else None."""
+        model = self.kind.model_parallel
+        return None if model is None else model.held(self.plan)
+
+    @property
+    def losing(self) -> Sequence[int]:
+        """The ranks that compute a loss in each iteration of a training."""
+        model = self.kind.model_parallel
+        return range(self.world) if model is None else model.losing(self.plan)
 
     # How long it takes
 
@@ -222,9 +250,10 @@ class Job:
             return {}
         if asked.spread is not None:
             return dict.fromkeys(self.plan.workers, self.gradient_bytes * min(1.0, asked.spread / self.world))
-        keepers = self.kind.keepers(self.plan)
-        arrays = self.training.arrays if self.returns else 1
-        more = self.kind.saved_bytes(self.plan, self.iterations) if self.returns else 0
+        keepers, survivor = self.kind.keepers(self.plan), self.kind.survivor
+        arrays, more = 1, 0
+        if survivor is not None and self.returns:
+            arrays, more = self.training.arrays, survivor.saved_bytes(self.plan, self.iterations)
         return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers) + more)
 
     @property
@@ -239,7 +268,8 @@ class Job:
     def pace_s(self) -> NDArray[np.float64]:
         """float64[workers, iterations]: how long computing takes at least, after the checkpoint that comes before."""
         slow = self.stragglers
-        paces = np.array(self.kind.paces(self.plan) or (1.0,) * self.world)[:, None]
+        model = self.kind.model_parallel
+        paces = np.array((1.0,) * self.world if model is None else model.paces(self.plan))[:, None]
         found: NDArray[np.float64] = np.repeat(paces * self.compute.pace_s, self.iterations, axis=1)
         if slow is not None:
             found = slow.factor * found + slow.extra_s
@@ -271,6 +301,10 @@ class Job:
         return self.kind.least_jct_s(self.cost, self.shaper, self.pace_s, self.work.overlap)
 
     @property
+    def _predictor(self) -> Predictor[Any]:
+        return self.kind.predictor or Predictor()
+
+    @property
     def planned_s(self) -> float:
         """When it begins, after the trial's beginning, if every job takes as long as predicted."""
         return self.slot.planned_s if self.slot else 0.0
@@ -279,7 +313,7 @@ class Job:
         """About how long it takes (s); None where nobody knows more than the least time, or not even that."""
         if not self.kind.writes_samples or self.compute.mode == "real":
             return None
-        return self.kind.likely_jct_s(self.plan, self._demand(changes, {}))
+        return self._predictor.likely_jct_s(self.plan, self._demand(changes, {}))
 
     def _demand(self, changes: Sequence[Change], norms: Mapping[tuple[int, int], float]) -> Demand:
         task, work = self.training, self.work
@@ -305,7 +339,7 @@ class Job:
         if not self.is_synchronised or self.compute.mode == "real":
             return {}
         demand = self._demand(changes, norms or {})
-        found, iteration_s = self.kind.predicted(self.plan, demand), self.iteration_predicted_s
+        found, iteration_s = self._predictor.predicted(self.plan, demand), self.iteration_predicted_s
         return found if iteration_s is None or changes else {**found, "iteration_predicted_s": iteration_s}
 
     @property
@@ -314,7 +348,7 @@ class Job:
         if not self._keeps_pace:
             return None
         network = self.network
-        return self.kind.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
+        return self._predictor.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
 
     @property
     def critical_path(self) -> Sequence[Stage]:
@@ -322,7 +356,7 @@ class Job:
         if not self._keeps_pace:
             return ()
         network = self.network
-        return self.kind.critical_path(self.plan, network.topology, self.compute.pace_s, network.goodput)
+        return self._predictor.critical_path(self.plan, network.topology, self.compute.pace_s, network.goodput)
 
     @property
     def _keeps_pace(self) -> bool:

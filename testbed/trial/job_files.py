@@ -80,7 +80,7 @@ def _write(job: Job, files: Files, congestion_control: str, probing: Probing) ->
 
 
 def _uses_torch(job: Job) -> bool:
-    return job.work.uses_torch or job.kind.uses_torch(job.plan)
+    return job.work.uses_torch or job.software.uses_torch(job.plan)
 
 
 def _probing(trial: Trial) -> Probing:
@@ -93,7 +93,7 @@ def _probing(trial: Trial) -> Probing:
 def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[WorkerJob]:
     """What each process of a job is to do: workers, then those that only pass chunks on."""
     forest, kind, spec = job.plan, job.kind, job.network.spec
-    addresses, port = plan(job.network.topology), kind.meeting_port(forest)
+    addresses, port = plan(job.network.topology), job.software.meeting_port(forest)
     ranks, savers = {name: rank for rank, name in enumerate(job.workers)}, {*job.savers}
     for process, (name, node) in zip(kind.processes(forest), job.processes.items(), strict=True):
         yield WorkerJob(

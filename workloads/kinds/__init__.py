@@ -12,9 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.base.errors import OutputError, UsageError
+from testbed.base.errors import OutputError, SchemeError, UsageError
 from testbed.base.plugins import with_plugged
 from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync import codec
@@ -106,8 +107,25 @@ def verify(plan: Plan, topology: Topology) -> None:
 
 def drawn(plan: Plan, seed: int) -> Plan:
     """Draw by lot, with the experiment's seed, all that the plan leaves to chance, and return that plan."""
-    found: Plan = of(plan).drawn(plan, seed)
-    return found
+    if (lots := of(plan).lots) is None:
+        return plan
+    drawn_plan: Plan = lots.drawn(plan, seed)
+    return drawn_plan
+
+
+def placed(plan: Plan, part: Part) -> Plan:
+    """Put a plan that was made for some of a network's hosts into the whole network's numbers of nodes.
+
+    Raises:
+        SchemeError: its kind of trial needs a network of its own.
+    """
+    if (sharing := of(plan).sharing) is None:
+        raise SchemeError(
+            f"scheme {plan.scheme} needs a network of its own",
+            fix="take a scheme that sums along trees, such as ring; or give it an arm of its own",
+        )
+    placed_plan: Plan = sharing.placed(plan, part)
+    return placed_plan
 
 
 def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> Cost:

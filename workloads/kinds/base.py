@@ -10,20 +10,37 @@ after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from numpy.typing import NDArray
 
 from testbed.base.check import About, Check
-from testbed.base.errors import SchemeError
+from testbed.base.errors import SchemeError, UsageError
 from testbed.topologies.model import Topology
-from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Evidence, Told
-from testbed.workloads.plan import Plan
+from testbed.workloads.kinds.parts import (
+    FORMER,
+    PARTS,
+    Arithmetic,
+    Gate,
+    Groups,
+    Lots,
+    ModelParallel,
+    P,
+    Predictor,
+    Program,
+    Repair,
+    Reports,
+    Scripts,
+    Sharing,
+    Software,
+    Survivor,
+    part_that_says,
+)
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.flows import neighbours, pairs
@@ -31,13 +48,10 @@ from testbed.workloads.sync.forest import Forest, RunBy
 from testbed.workloads.sync.verify import check_form
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd  # not needed to plan a trial
 
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.measures import Measures
-    from testbed.workloads.kinds.ranks import Account, RankRows
-    from testbed.workloads.learning.replay import Values
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -55,9 +69,6 @@ __all__ = [
     "Tool",
 ]
 
-P = TypeVar("P", bound=Plan)
-"""The type of a kind's plans."""
-
 
 class Kind(Generic[P]):
     """A kind of trial, whose plans are of one type. Its attributes are what it declares.
@@ -65,8 +76,6 @@ class Kind(Generic[P]):
     Attributes:
         name: its folder, and how records call it.
         run_by: the type of :attr:`Forest.run_by` of its plans; None where that is None.
-        writes_samples: whether its processes tell of their iterations. Otherwise they are programs of which nothing is
-            known but when they began and ended, and what the links carried meanwhile.
         no_trees: why collectives of a script cannot go as its plans say (:meth:`for_scripts`), to go after the scheme.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
@@ -76,9 +85,6 @@ class Kind(Generic[P]):
         tells_resent: whether processes tell what TCP sent again to each neighbour.
         parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
             send the same bytes over each.
-        tells_unsent: whether its processes tell what they have still to send, and hold it while circuits move
-            (:attr:`.WorkerJob.gate`).
-        shares_network: whether its jobs can share a network with others, each on some of the hosts (:meth:`placed`).
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
@@ -88,19 +94,30 @@ class Kind(Generic[P]):
             points of the group ``testbed.controllers``.
         tools: what some of its trials need to be installed.
         abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
+        software: programs and packages of others that move its bytes. This and what follows are parts
+            (:mod:`.parts`), which a kind has or has not.
+        model_parallel: what each worker holds of a model that no worker has as a whole.
+        gate: what holds its bytes while circuits move.
+        predictor: theory that predicts its times.
+        survivor: processes that go on by themselves when others are lost.
+        reports: reports of its processes about more than their own iterations.
+        program: programs that synchronise by themselves, and tell nothing.
+        scripts: ranks of a script, whose collectives go as the plan says.
+        lots: chance in its plans.
+        sharing: how its jobs share a network with others.
+        repair: new plans for those that are left when nodes die.
+        arithmetic: arithmetic of its sums, where that is another one than that of floats.
+        groups: sums among some of the workers.
     """
 
     name: str
     run_by: type[RunBy] | None = None
-    writes_samples = True
     no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
     runs_our_engine = True
     ends_alone = False
     tells_resent = True
     parallel_connections = False
-    tells_unsent = False
-    shares_network = False
     reference = ""
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()
@@ -109,15 +126,39 @@ class Kind(Generic[P]):
     tools: Sequence[Tool] = ()
     abouts: Sequence[About] = ()
 
-    # What a plan is
+    software: Software[P] | None = None
+    model_parallel: ModelParallel[P] | None = None
+    gate: Gate[P] | None = None
+    predictor: Predictor[P] | None = None
+    survivor: Survivor[P] | None = None
+    reports: Reports[P] | None = None
+    program: Program[P] | None = None
+    scripts: Scripts[P] | None = None
+    lots: Lots[P] | None = None
+    sharing: Sharing[P] | None = None
+    repair: Repair[P] | None = None
+    arithmetic: Arithmetic[P] | None = None
+    groups: Groups[P] | None = None
 
-    def own_plan(self, topology: Topology) -> P:
-        """Make the plan of a kind whose trials have no scheme.
-
-        Raises:
-            SchemeError: it cannot use this topology.
+    def __init_subclass__(cls) -> None:
         """
-        raise NotImplementedError
+        Raises:
+            UsageError: it defines a word of a part, which nobody would ask it for.
+        """
+        for word in vars(cls):
+            part = None if word in OWN or word.startswith("_") else part_that_says(word)
+            if part is not None:
+                raise UsageError(
+                    f"the kind of trial {cls.__name__} defines {word}, and nobody asks a kind for it",
+                    fix=f"give it the part {part}, a {PARTS[part].__name__} of testbed.workloads.kinds.parts",
+                )
+
+    @property
+    def writes_samples(self) -> bool:
+        """Whether its processes tell of their iterations."""
+        return self.program is None
+
+    # What a plan is
 
     def for_scripts(self, plan: P, topology: Topology) -> Forest:
         """Make the plan by which the collectives of a script move along the same trees.
@@ -137,16 +178,6 @@ class Kind(Generic[P]):
             SchemeError: it cannot.
         """
 
-    def drawn(self, plan: P, seed: int) -> P:
-        """Draw by lot, with the experiment's seed, all that the plan leaves to chance; return the plan itself if it
-        leaves nothing."""
-        return plan
-
-    def placed(self, plan: P, part: Part) -> P:
-        """Put a plan that was made for :attr:`.Part.topology` into the whole network's numbers of nodes. Only kinds
-        that :attr:`shares_network` do this."""
-        raise NotImplementedError
-
     def verify(self, plan: P, topology: Topology) -> None:
         """Return only if the plan, on this topology, does what it is for.
 
@@ -159,13 +190,6 @@ class Kind(Generic[P]):
 
         Raises:
             SpecError: it does not.
-        """
-
-    def require(self, plan: P) -> None:
-        """Return only if this machine has the programs and packages that it takes.
-
-        Raises:
-            MissingToolError: it lacks one.
         """
 
     def encode(self, plan: P) -> dict[str, NDArray[Any]]:
@@ -189,53 +213,10 @@ class Kind(Generic[P]):
         round."""
         return bound
 
-    def said_bytes(self, plan: P) -> int:
-        """Return an upper bound of the bytes that a process reports for each worker and iteration, besides its own
-        iterations."""
-        return 64
-
     def cannot(self, plan: P) -> Mapping[str, Refusal]:
         """Return the refusal of each effect of perturbations that makes no sense for this plan (``computing``,
         ``steps``, ``circuits``), and of moments that are told by ``iterations``; each says why."""
         return {}
-
-    def goes_on(self, plan: P) -> bool:
-        """Whether the other processes go on when a node dies."""
-        return False
-
-    def without(self, plan: P, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> P:
-        """Make the plan that replaces one which :meth:`goes_on` when these nodes are dead; ``plan`` is the trial's
-        first one.
-
-        Raises:
-            SchemeError: it cannot do without them.
-        """
-        raise NotImplementedError
-
-    def survives(self, plan: P) -> Collection[str]:
-        """Return the processes, of :meth:`processes`, without which the others go on by themselves: no new plan is
-        made, and a lost process does not rejoin. The others notice a loss within :attr:`.WorkerJob.loss_s`. One of them
-        reports it in its last line, with that line's moment: ``lost``, a list of (node, when that was noticed, when
-        weights were changed next or None), and ``time`` and ``clock_s``, which are both now on the process's clock.
-        :meth:`told` finds out what became of the updates."""
-        return ()
-
-    def returns(self, plan: P) -> Collection[str]:
-        """Return the processes, of :meth:`processes`, that can be started again from a checkpoint of their own when
-        they were killed, or stood still for :attr:`.WorkerJob.loss_s` and were ended therefore. The other processes
-        then find them again. They report it in their last line, as :meth:`survives` says, with a fourth entry: the lost
-        updates as (rank, iteration)."""
-        return ()
-
-    def journals(self, plan: P) -> Collection[str]:
-        """Return the processes, of :meth:`processes`, that report what they do as they go (:meth:`.Session.tells`). No
-        other process may: these reports are all that is known of a server that was lost."""
-        return ()
-
-    def saved_bytes(self, plan: P, iterations: int) -> int:
-        """Return an upper bound of the bytes, besides arrays, in the checkpoint of a process that :meth:`returns`,
-        after so many iterations of each worker."""
-        return 0
 
     def keepers(self, plan: P) -> Sequence[int]:
         """Return the nodes that write checkpoints, which together have all weights once; None where no node can."""
@@ -261,27 +242,6 @@ class Kind(Generic[P]):
         takes."""
         raise NotImplementedError
 
-    def likely_jct_s(self, plan: P, demand: Demand) -> float | None:
-        """Estimate how long (s) a job takes, to guess the time of a run; None where the least time says as much. This
-        has to be quick."""
-        return None
-
-    def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
-        """Predict numbers of a job in which only computing and links take time, links change as :attr:`Demand.changes`
-        says, and nothing else disturbs. Keys are names of metrics that :mod:`testbed.analysis.dictionary` defines;
-        empty where there is no prediction, or it would take too long."""
-        return {}
-
-    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
-        """Predict the time of an iteration (s), where ``goodput`` is payload's share of a link's rate, and computing
-        takes ``pace_s``; None where there is no prediction."""
-        return None
-
-    def critical_path(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
-        """List the stages that decide the time of :meth:`iteration_s`, from its start to its end; empty where there is
-        no prediction."""
-        return ()
-
     def chunk_bytes(self, plan: P, gradient_bytes: float, largest_bytes: int) -> int:
         """Return the size of chunks where none is asked for, and the links suit chunks of ``largest_bytes``."""
         return largest_bytes
@@ -301,25 +261,6 @@ class Kind(Generic[P]):
     def unknown_load(self, plan: P) -> str:
         """Say why it cannot be told beforehand whether a machine carries the load; empty where it can."""
         return ""
-
-    def rounding(self, plan: P) -> float:
-        """Return by how much a right sum of a profile's values may be off."""
-        return 0.0
-
-    def scale(self, plan: P) -> float | None:
-        """Return how many integer steps make 1.0 in what travels; None where floats travel, or where each chunk has a
-        scale of its own."""
-        return None
-
-    def sum_error(self, plan: P, norms: float, floats: int, chunk_bytes: int) -> float:
-        """Return an upper bound of the norm of a sum's error, besides the rounding of floats, as a share of the
-        ``norms`` of its terms, all added."""
-        return 0.0
-
-    def paces(self, plan: P) -> Sequence[float]:
-        """Return by rank the least share of the pace for which a worker computes; empty where each computes for all of
-        it."""
-        return ()
 
     # Who takes part
 
@@ -347,32 +288,10 @@ class Kind(Generic[P]):
         """Name the role of a process of :meth:`processes`, in a word."""
         return "worker" if self.processes(plan)[process] in plan.workers else "aggregator"
 
-    def meeting_port(self, plan: P) -> int | None:
-        """Return the port at which rank 0 listens for the others, if they meet by themselves; otherwise None."""
-        return None
-
-    def needs_agent(self, plan: P) -> bool:
-        """Whether a process starts programs on the hosts of others."""
-        return False
-
-    def uses_torch(self, plan: P) -> bool:
-        """Whether processes have a use for PyTorch even where they train nothing."""
-        return False
-
-    def polling(self, plan: P) -> str:
-        """Name the processes that keep their cores busy while they wait, so that idle time says nothing; empty if none
-        does."""
-        return ""
-
     # On a node
 
     def prepare(self) -> None:
         """Import what its processes need, so that those that are forked from this one need not."""
-
-    def wrap(self) -> None:
-        """Give the script the collectives of a kind whose ranks are scripts. This runs in the process of a rank of the
-        user's script, while it imports PyTorch."""
-        raise NotImplementedError
 
     def join(self, job: WorkerJob, plan: P, part: Participant | None, called_off: Callable[[], None]) -> Session:
         """Meet the other processes of the trial; ``part`` is None where the node has no gradient of its own.
@@ -382,22 +301,6 @@ class Kind(Generic[P]):
             PrivilegeError: the kernel refuses the congestion control.
         """
         raise NotImplementedError
-
-    def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
-        """Make a worker's part where what it computes depends on the plan; None where its task alone decides it
-        (:mod:`testbed.workloads.tasks`)."""
-        return None
-
-    def values(self, job: WorkerJob, rank: int) -> Values:
-        """Return a profile's gradients of a rank, and the sums that they must become."""
-        from testbed.workloads.job import Replay
-        from testbed.workloads.learning.replay import Updates, Values
-
-        floats, work = job.buckets[-1][1], job.training
-        assert isinstance(work, Replay)  # the one task with values
-        if self.sums_together:
-            return Values(floats, work.seed, rank, job.world, work.tolerance)
-        return Updates(floats, work.seed, rank, job.world)
 
     # Afterwards
 
@@ -409,45 +312,13 @@ class Kind(Generic[P]):
         """
         raise NotImplementedError
 
-    def library(self, plan: P) -> str:
-        """Name the library whose backend carries the collectives of a script under this plan; empty for ours."""
-        return ""
-
-    def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
-        """Put together the reports of a script's ranks; of a kind whose ranks are programs that report something.
-        ``warmup`` is how many iterations medians are to leave out, and ``shaper`` what links let pass before their
-        rates count."""
-        raise NotImplementedError
-
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""
         return None
 
-    def cost_reconfigured(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
-        """Return the cost of an average synchronisation of a kind that :attr:`tells_unsent`, over circuits that moved
-        meanwhile, so that links carried these bytes."""
-        raise NotImplementedError
-
     def judge(self, seen: Evidence) -> Iterable[Check]:
         """Make the kind's own checks of a finished trial."""
         return ()
-
-    def held(self, plan: P) -> Sequence[int] | None:
-        """Return by rank how many weights each worker saves in the end, where no worker has all of them; None where
-        each has."""
-        return None
-
-    def collected(self, plan: P, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Put together all weights, as the task orders them, from those that each worker has saved (:meth:`held`).
-
-        Raises:
-            WorkerError: workers that hold the same ones have not the same bits.
-        """
-        raise NotImplementedError
-
-    def losing(self, plan: P) -> Sequence[int]:
-        """Return the ranks that compute a loss in each iteration of a training."""
-        return range(len(plan.workers))
 
     @cached_property
     def measures(self) -> Measures:
@@ -459,6 +330,10 @@ class Kind(Generic[P]):
     def wrote(self, record: Mapping[str, Any]) -> bool:
         """Whether a record of an older version, which does not name its kind, is of this one."""
         return False
+
+
+OWN = frozenset(vars(Kind)) - FORMER.keys()
+"""Words that kinds define themselves, though a part may have one with the same name."""
 
 
 class KindOfForests(Kind[Forest]):

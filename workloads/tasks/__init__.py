@@ -116,7 +116,9 @@ def expect(works: Collection[Task]) -> None:
 
 def take_part(job: WorkerJob, rank: int, kind: AnyKind) -> Participant:
     """Make a worker's part in a job."""
-    return kind.take_part(job, rank) or module(job.training.kind).take_part(job, rank, kind)
+    if (model := kind.model_parallel) is not None:
+        return model.take_part(job, rank)
+    return module(job.training.kind).take_part(job, rank, kind)
 
 
 def judging(task: Task) -> JudgedModule:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from testbed.workloads import kinds
 from testbed.workloads.job import Replay, WorkerJob
 from testbed.workloads.kinds.base import AnyKind
 from testbed.workloads.learning.parts import Span
-from testbed.workloads.learning.replay import Checked, Player, Values
+from testbed.workloads.learning.replay import Checked, Player, Updates, Values
 from testbed.workloads.sync.engine import Engine
 from testbed.workloads.sync.session import Session
 from testbed.workloads.tasks.base import Floats, Notes, Participant, Release
@@ -35,12 +37,22 @@ def served(job: WorkerJob, span: Span) -> tuple[Floats, Callable[[Floats], None]
     return total, add
 
 
+def _values(job: WorkerJob, rank: int, kind: AnyKind) -> Values:
+    """Make a rank's gradients, and the sums that they must become."""
+    floats, work = job.buckets[-1][1], job.training
+    assert isinstance(work, Replay)
+    if not kind.sums_together:
+        return Updates(floats, work.seed, rank, job.world)
+    parts = () if kind.groups is None else kind.groups.summed(kinds.load(Path(job.forest)), job)
+    return Values(floats, work.seed, rank, job.world, work.tolerance, parts)
+
+
 class Replayer(Participant):
     """A worker that plays a profile back."""
 
     def __init__(self, job: WorkerJob, rank: int, kind: AnyKind) -> None:
         self._kind, self._sums = kind, Checked()
-        self._values: Values = kind.values(job, rank)
+        self._values = _values(job, rank, kind)
 
     @property
     def gradient(self) -> Floats:  # type: ignore[override]
@@ -54,7 +66,7 @@ class Replayer(Participant):
         """Make new values after a death: ranks, and the sums that they must get, are others then."""
         if job.failover and job.failover.generation:
             assert job.rank is not None
-            self._values = self._kind.values(job, job.rank)
+            self._values = _values(job, job.rank, self._kind)
 
     def learn(self, updates: Sequence[tuple[int, int]], span: Span) -> None:
         self._values.learn(updates, span)

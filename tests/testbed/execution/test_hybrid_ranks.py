@@ -17,11 +17,12 @@ from testbed.execution.execute import _told_by_workers
 from testbed.execution.saved import whole
 from testbed.trial.files import Files
 from testbed.workloads import kinds
+from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from tests.workloads.kinds.hybrid.test_hybrid_kind import made
 from tests.workloads.kinds.hybrid.test_hybrid_plan import TWO
 
 PLAN = made("ring", TWO, {"e": [0], "a": [1], "b": "all"}, 2)
-HELD = kinds.of(PLAN).held(PLAN)
+HELD = HeldOperators().held(PLAN)
 NAMES = [PLAN.nodes[worker] for worker in PLAN.workers]
 
 

@@ -18,6 +18,7 @@ from testbed.spec import read
 from testbed.trial import job_files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from testbed.workloads.kinds.forest.repair import ForestRepair
 
 from ..bench import Bench
 
@@ -32,7 +33,7 @@ arms:
 
 def without(job: Job, name: str, dead: Sequence[int]) -> Job:
     """The job of the other hosts, under another name."""
-    plan = job.kind.without(job.plan, job.network.topology, job.gradient.tensors, dead)
+    plan = ForestRepair().without(job.plan, job.network.topology, job.gradient.tensors, dead)
     cost = job.kind.cost(plan, job.network.topology, job.gradient_bytes)
     return replace(job, name=name, plan=plan, cost=cost)
 

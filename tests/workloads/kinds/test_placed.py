@@ -9,6 +9,7 @@ from testbed.base.errors import SchemeError
 from testbed.topologies.build import build
 from testbed.topologies.part import Part
 from testbed.workloads import kinds
+from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.schemes import build_plan
 
 SIZES = [400, 40, 4000]
@@ -27,7 +28,7 @@ def test_a_plan_is_right_on_the_whole_network_and_costs_the_same(scheme: str, ho
         alone = build_plan(scheme, part.topology, SIZES)
     except SchemeError:
         pytest.skip(f"{scheme} cannot use these hosts")
-    found = kinds.of(alone).placed(alone, part)
+    found = kinds.placed(alone, part)
     kinds.verify(found, whole)
     assert set(kinds.of(found).processes(found)) <= {whole.nodes[host].name for host in hosts}
     ours, theirs = kinds.cost(found, whole, GRADIENT_BYTES), kinds.cost(alone, part.topology, GRADIENT_BYTES)
@@ -38,8 +39,9 @@ def test_a_plan_is_right_on_the_whole_network_and_costs_the_same(scheme: str, ho
 def test_members_are_placed_too() -> None:
     whole = build("star(hosts=6)", rate_bps=10**8)
     part = Part(whole, (5, 1, 3))
-    found = kinds.named("forest").placed(build_plan("ring(members=[[0,1],[0,1,2]])", part.topology, SIZES), part)
+    found = kinds.placed(build_plan("ring(members=[[0,1],[0,1,2]])", part.topology, SIZES), part)
     kinds.verify(found, whole)
+    assert isinstance(found, Forest)
     assert found.workers == (5, 1, 3)
     assert {tuple(np.flatnonzero(row)) for row in found.members} == {(1, 5), (1, 3, 5)}
 
@@ -47,10 +49,10 @@ def test_members_are_placed_too() -> None:
 def test_switches_that_add_stay_the_same_switches() -> None:
     whole = build("star(hosts=4,ina=all)", rate_bps=10**8)
     part = Part(whole, (1, 3))
-    found = kinds.named("forest").placed(build_plan("rina", part.topology, SIZES), part)
+    found = kinds.placed(build_plan("rina", part.topology, SIZES), part)
     kinds.verify(found, whole)
     assert set(kinds.of(found).processes(found)) == {"h1", "h3", "s0"}
 
 
 def test_kinds_say_whether_their_jobs_share_a_network() -> None:
-    assert [name for name, kind in kinds.kinds().items() if kind.shares_network] == ["forest", "hybrid"]
+    assert [name for name, kind in kinds.kinds().items() if kind.sharing is not None] == ["forest", "hybrid"]

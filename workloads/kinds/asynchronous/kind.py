@@ -47,7 +47,7 @@ class AsynchronousKind(ForestKind):
     ends_alone = False
     no_trees = "each gradient is an update of its own, and workers get weights, not sums"
     parallel_connections = False
-    shares_network = False
+    sharing = None
     counts = frozenset({"update", "version", "staleness", "update_*", "version_*"})
     numbers = frozenset({"held_s"})
     abouts = (STALENESS,)

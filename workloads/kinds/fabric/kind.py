@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,14 @@ from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError, SpecError
 from testbed.topologies.model import Topology
 from testbed.workloads.job import LARGEST
-from testbed.workloads.kinds.base import Asked, Demand, Evidence, Floats, Kind, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Evidence, Floats, Kind, Refusal, Told
 from testbed.workloads.kinds.fabric import plan as plans
 from testbed.workloads.kinds.fabric.notes import NOTES
 from testbed.workloads.kinds.fabric.plan import Fabric
+from testbed.workloads.kinds.fabric.predictor import FabricPredictor
+from testbed.workloads.kinds.fabric.reports import FabricReports
+from testbed.workloads.kinds.fabric.survivor import FabricSurvivor
+from testbed.workloads.kinds.parts import Predictor, Survivor
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Shaper
 
@@ -38,10 +42,6 @@ DIVERGENCE = About(
     sees="a server whose weights went further from its replica's than the scheme allows",
     misses="how far they were really apart: the bound is computed from the norms of updates, which workers tell",
 )
-MOST_SAVED_BYTES = 200
-"""Limit on the bytes of an update in the JSON of a checkpoint: two shares with up to 24 characters each, its number
-twice, the version that it was computed on and the one that it changed, sender and size, and the punctuation around
-them."""
 
 
 class FabricKind(Kind[Fabric]):
@@ -57,6 +57,9 @@ class FabricKind(Kind[Fabric]):
     numbers = frozenset({"held_s"})
     notes: Mapping[str, str] = NOTES
     reference = "a single process that makes the server's updates in their order"
+    predictor: Predictor[Fabric] | None = FabricPredictor(makes_sums=False)
+    survivor: Survivor[Fabric] | None = FabricSurvivor()
+    reports = FabricReports()
 
     def check_form(self, plan: Fabric, topology: Topology) -> None:
         if plan.nodes != tuple(node.name for node in topology.nodes):
@@ -139,26 +142,11 @@ class FabricKind(Kind[Fabric]):
         alone_s = pace_s.mean(axis=1) + cost.bound_s(shaper) / 2
         return float(iterations * workers / (1 / alone_s).sum())
 
-    def likely_jct_s(self, plan: Fabric, demand: Demand) -> float | None:
-        from testbed.workloads.kinds.fabric import ideal
-
-        return ideal.likely_jct_s(plan, demand, makes_sums=self.sums_together)
-
-    def predicted(self, plan: Fabric, demand: Demand) -> Mapping[str, float]:
-        from testbed.workloads.kinds.fabric import ideal
-
-        return ideal.predicted(plan, demand, makes_sums=self.sums_together)
-
     def chunks(self, plan: Fabric, gradient: Any, chunk_bytes: int) -> int:
         return 2 * len(plan.workers)
 
     def unknown_load(self, plan: Fabric) -> str:
         return "what a scheduler and daemons take of the cores is not measured"
-
-    def said_bytes(self, plan: Fabric) -> int:
-        """Count the bytes with which the scheduler reports the transfers of an update, there and to a replica, and of
-        weights."""
-        return 1024 * len(plan.servers)
 
     # Who takes part
 
@@ -170,39 +158,13 @@ class FabricKind(Kind[Fabric]):
         return [] if process == plan.nodes[node] and node in plan.workers else plan.met_by(node)
 
     def processes(self, plan: Fabric) -> dict[str, int]:
-        workers = {plan.nodes[node]: node for node in plan.workers}
-        daemons = {f"{plan.nodes[node]}.daemon": node for node in plan.workers}
-        return workers | daemons | {plan.nodes[node]: node for node in plan.others}
+        return plan.processes
 
     def role(self, plan: Fabric, process: str) -> str:
         node = self.processes(plan)[process]
         if node in plan.workers:
             return "worker" if process == plan.nodes[node] else "daemon"
         return {plan.scheduler: "scheduler", plan.replica: "replica"}.get(node, "server")
-
-    def survives(self, plan: Fabric) -> Collection[str]:
-        """Return all processes but the server, where it has no replica; with a replica, the server too, if no other
-        process but the replica is lost. Return none where sums are made, because an iteration would lack a lost
-        worker's gradient; and none with several servers, of which one may have a shard of an update that another one
-        never gets."""
-        if self.sums_together or plan.further_servers:
-            return ()
-        alone = {plan.nodes[plan.server]} if plan.replica is None else set()
-        return self.processes(plan).keys() - alone
-
-    def returns(self, plan: Fabric) -> Collection[str]:
-        """Return the server, where it is the only one and has no replica."""
-        if self.sums_together or plan.replica is not None or plan.further_servers:
-            return ()
-        return (plan.nodes[plan.server],)
-
-    def journals(self, plan: Fabric) -> Collection[str]:
-        """Return the server, where a replica may take over."""
-        return () if plan.replica is None else (plan.nodes[plan.server],)
-
-    def saved_bytes(self, plan: Fabric, iterations: int) -> int:
-        """Bound the journal of the server, and the record of what came (:class:`.processes.returned.Saved`)."""
-        return MOST_SAVED_BYTES * (1 + iterations * len(plan.workers))
 
     # On a node
 

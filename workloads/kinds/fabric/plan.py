@@ -158,6 +158,13 @@ class Fabric:
         """The nodes to which updates go on their way to the replica."""
         return () if self.replica is None else (self.replica, *self.replica_aggregators)
 
+    @property
+    def processes(self) -> dict[str, int]:
+        """The node of each process, by the process's name: workers by rank, their daemons, then the others."""
+        workers = {self.nodes[node]: node for node in self.workers}
+        daemons = {f"{self.nodes[node]}.daemon": node for node in self.workers}
+        return workers | daemons | {self.nodes[node]: node for node in self.others}
+
     def met_by(self, node: int) -> list[int]:
         """List the nodes that a node's daemon, server, replica or scheduler is connected with, sorted."""
         sums = {*self.aggregators, *self.replica_aggregators, *self.roots}

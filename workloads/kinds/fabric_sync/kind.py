@@ -13,14 +13,25 @@ from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
 from testbed.workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
+from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric_sync import plan as plans
 from testbed.workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
+from testbed.workloads.kinds.parts import Lots
 from testbed.workloads.sync.cost import Cost, Shaper
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from testbed.workloads.kinds.measures import Measures
+
+
+class Roots(Lots[Fabric]):
+    """Roots of sums, of which each iteration has one that is drawn for it."""
+
+    def drawn(self, plan: Fabric, seed: int) -> Fabric:
+        if not plan.roots:
+            return plan
+        return replace(plan, options=replace(plan.options, seed=seed), server=drawn_root(plan.roots, 0, seed))
 
 
 class SynchronousKind(FabricKind):
@@ -34,6 +45,9 @@ class SynchronousKind(FabricKind):
     numbers = frozenset()
     notes: Mapping[str, str] = {}
     reference = ""
+    lots = Roots()
+    predictor = FabricPredictor(makes_sums=True)
+    survivor = None  # an iteration would lack a lost worker's gradient
     abouts = ()
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
@@ -44,11 +58,6 @@ class SynchronousKind(FabricKind):
             )
         refuse_no_computing(plan, asked)
         refuse_switches(plan, topology)
-
-    def drawn(self, plan: Fabric, seed: int) -> Fabric:
-        if not plan.roots:
-            return plan
-        return replace(plan, options=replace(plan.options, seed=seed), server=drawn_root(plan.roots, 0, seed))
 
     def cannot(self, plan: Fabric) -> Mapping[str, Refusal]:
         fix = "leave the scheme out of this experiment"

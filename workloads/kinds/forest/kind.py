@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
-from testbed.topologies.part import Part
-from testbed.workloads.job import LARGEST, Replay
+from testbed.workloads.job import LARGEST
 from testbed.workloads.kinds.base import Asked, Floats, KindOfForests, Told, Tool
+from testbed.workloads.kinds.forest.fixed_point import FixedPointArithmetic
+from testbed.workloads.kinds.forest.groups import ForestGroups
+from testbed.workloads.kinds.forest.repair import ForestRepair
+from testbed.workloads.kinds.forest.sharing import ForestSharing
+from testbed.workloads.kinds.parts import Repair, Sharing
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync import compiled
 from testbed.workloads.sync.chunk_size import shortened
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.cost import Cost, Releases, Shaper, cost
-from testbed.workloads.sync.fixed_point import furthest, least_scale, sum_error
-from testbed.workloads.sync.forest import Forest, placed
+from testbed.workloads.sync.fixed_point import furthest, least_scale
+from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.verify import verify
 
 if TYPE_CHECKING:
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.learning.buckets import Gradient
-    from testbed.workloads.learning.replay import Values
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -49,14 +51,14 @@ class ForestKind(KindOfForests):
     tools: Sequence[Tool] = (Tool(compiled.LIBRARY, "less processor time for a byte", compiled.FIX, is_package=True),)
     ends_alone = True
     parallel_connections = True
-    shares_network = True
     no_trees = ""
+    sharing: Sharing[Forest] | None = ForestSharing()
+    repair: Repair[Forest] | None = ForestRepair()
+    arithmetic = FixedPointArithmetic()
+    groups = ForestGroups()
 
     def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
         return super().for_scripts(plan, topology) if self.no_trees else scripted(plan)
-
-    def placed(self, plan: Forest, part: Part) -> Forest:
-        return placed(plan, part)
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)
@@ -76,18 +78,6 @@ class ForestKind(KindOfForests):
         if asked.largest is not None:
             _check_whole(plan, asked.largest)
 
-    def goes_on(self, plan: Forest) -> bool:
-        from testbed.workloads.sync.schemes import repairable  # which imports the schemes of all kinds
-
-        return repairable(plan.scheme)
-
-    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
-        from testbed.workloads.sync.schemes import repair
-
-        found = repair(plan.scheme, topology, tensor_sizes, dead)
-        self.verify(found, topology)
-        return found
-
     def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
         return cost(plan, topology, gradient_bytes)
 
@@ -106,18 +96,6 @@ class ForestKind(KindOfForests):
         edges = (plan.reduce >= 0).sum(axis=1) + (plan.broadcast >= 0).sum(axis=1)
         return int(edges[np.asarray(table.klass)].sum())
 
-    def rounding(self, plan: Forest) -> float:
-        if plan.fixed is None:
-            return 0.0
-        world = len(plan.workers)
-        return furthest(plan.fixed.scale or (2**31 - 1) / (world * 2 * LARGEST), world, LARGEST)
-
-    def scale(self, plan: Forest) -> float | None:
-        return None if plan.fixed is None else plan.fixed.scale
-
-    def sum_error(self, plan: Forest, norms: float, floats: int, chunk_bytes: int) -> float:
-        return 0.0 if plan.fixed is None else sum_error(plan.fixed, len(plan.workers), norms, floats, chunk_bytes)
-
     def prepare(self) -> None:
         import_module("testbed.workloads.kinds.forest.node")
 
@@ -125,20 +103,6 @@ class ForestKind(KindOfForests):
         from testbed.workloads.kinds.forest.node import join
 
         return join(job, plan, part, called_off)
-
-    def values(self, job: WorkerJob, rank: int) -> Values:
-        from testbed.workloads.kinds import load
-        from testbed.workloads.learning.replay import Values
-        from testbed.workloads.sync.groups import summed
-
-        plan = load(Path(job.forest))
-        assert isinstance(plan, Forest)
-        if plan.members is None:
-            return super().values(job, rank)
-        floats, work = job.buckets[-1][1], job.training
-        assert isinstance(work, Replay)  # the one task with values
-        table = cut(plan, floats, job.buckets, job.chunk_bytes)
-        return Values(floats, work.seed, rank, job.world, work.tolerance, summed(plan, table))
 
     def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
         return Told(samples)

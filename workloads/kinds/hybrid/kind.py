@@ -8,22 +8,19 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import SpecError, WorkerError
+from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
-from testbed.workloads.job import Replay
-from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Stage, Told
+from testbed.workloads.kinds.base import Asked, Floats, Kind, Refusal, Told
 from testbed.workloads.kinds.forest.kind import KIND as FOREST
 from testbed.workloads.kinds.hybrid import fields
+from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
-from testbed.workloads.kinds.hybrid.program.layout import collected, held_floats
-from testbed.workloads.kinds.hybrid.program.pace import flop_per_s
-from testbed.workloads.parallel.network import Network
+from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
+from testbed.workloads.kinds.parts import Gate, Sharing
 from testbed.workloads.parallel.operators import FLOAT_BYTES
-from testbed.workloads.parallel.prediction import Machine, Prediction, predict, stages
 from testbed.workloads.parallel.strategy import text
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
@@ -39,10 +36,18 @@ if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 
-MOMENT_S = 1e-6
-"""Pace that takes no time, for a prediction that divides by it."""
-MOST_BYTES = 1e18
-"""Memory of a server for a prediction: a strategy that does not fit is refused earlier."""
+class HybridGate(Gate[Plan]):
+    """Gates of servers, which hold messages and chunks alike."""
+
+    def cost(self, plan: Plan, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> ReconfiguredCost:
+        return ReconfiguredCost(**vars(plan.cost(topology)) | {"link_bytes": link_bytes})
+
+
+class HybridSharing(Sharing[Plan]):
+    """Servers of a strategy that are some of a network's hosts."""
+
+    def placed(self, plan: Plan, part: Part) -> Plan:
+        return replace(plan, forest=placed(plan.forest, part))
 
 
 class HybridKind(Kind[Plan]):
@@ -52,14 +57,13 @@ class HybridKind(Kind[Plan]):
     name = "hybrid"
     parallel_connections = True
     no_trees = "hosts hold some operators each, and send outputs"
-    tells_unsent = True
-    shares_network = True
+    model_parallel = HeldOperators()
+    sharing = HybridSharing()
+    gate = HybridGate()
+    predictor = StrategyPredictor()
     numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s", "late_s"})
 
     # What a plan is
-
-    def placed(self, plan: Plan, part: Part) -> Plan:
-        return replace(plan, forest=placed(plan.forest, part))
 
     def check_form(self, plan: Plan, topology: Topology) -> None:
         check_form(plan.forest, topology)
@@ -115,24 +119,9 @@ class HybridKind(Kind[Plan]):
     def releases(self, plan: Plan, topology: Topology, gradient_bytes: float) -> Releases | None:
         return FOREST.releases(plan.forest, topology, gradient_bytes)
 
-    def paces(self, plan: Plan) -> Sequence[float]:
-        return plan.paces
-
     def least_jct_s(self, cost: Cost, shaper: Shaper, pace_s: Floats, overlap: str) -> float:
         assert isinstance(cost, HybridCost)
         return cost.least_jct_s(shaper, pace_s)
-
-    def iteration_s(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> float:
-        return self._predicted(plan, topology, pace_s, goodput).iteration_s
-
-    def critical_path(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
-        path = stages(self._predicted(plan, topology, pace_s, goodput).critical_path)
-        return [Stage(one.what, one.where, one.start_s, one.end_s) for one in path]
-
-    def _predicted(self, plan: Plan, topology: Topology, pace_s: float, goodput: float) -> Prediction:
-        machine = Machine(flop_per_s(plan.model, max(pace_s, MOMENT_S)), memory_bytes=MOST_BYTES, overlaps=False)
-        own = Part(topology, plan.workers).topology
-        return predict(plan.model, plan.strategy, Network(own, plan.rings, goodput), machine)
 
     def chunk_bytes(self, plan: Plan, gradient_bytes: float, largest_bytes: int) -> int:
         return FOREST.chunk_bytes(plan.forest, gradient_bytes, largest_bytes)
@@ -154,15 +143,6 @@ class HybridKind(Kind[Plan]):
     def prepare(self) -> None:
         import_module("testbed.workloads.kinds.hybrid.worker")
 
-    def take_part(self, job: WorkerJob, rank: int) -> Participant | None:
-        from testbed.workloads.kinds.hybrid.worker import Replayer
-
-        if isinstance(job.training, Replay):
-            return Replayer(job, rank)
-        from testbed.workloads.kinds.hybrid.trainer import Trainer  # which needs PyTorch
-
-        return Trainer(job)
-
     def join(self, job: WorkerJob, plan: Plan, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from testbed.workloads.kinds.hybrid.worker import Part, join
 
@@ -175,31 +155,6 @@ class HybridKind(Kind[Plan]):
         from testbed.workloads.kinds.hybrid import account
 
         return account.told(plan, samples, done, iterations)
-
-    def cost_reconfigured(
-        self, plan: Plan, topology: Topology, gradient_bytes: float, link_bytes: Floats
-    ) -> ReconfiguredCost:
-        first = self.cost(plan, topology, gradient_bytes)
-        assert isinstance(first, HybridCost)
-        return ReconfiguredCost(**vars(first) | {"link_bytes": link_bytes})
-
-    def held(self, plan: Plan) -> Sequence[int]:
-        return [held_floats(plan.model, plan.strategy, server) for server in range(len(plan.workers))]
-
-    def collected(self, plan: Plan, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        found = collected(plan.model, plan.strategy, parts)
-        if found.differing:
-            name, *differing = found.differing[0]
-            first, second = (plan.nodes[plan.workers[server]] for server in differing)
-            raise WorkerError(
-                f"the weights of operator {name} differ on {first} and {second}",
-                fix="the scheme did not give every server that holds it the same sum; read its code",
-            )
-        return found.weights
-
-    def losing(self, plan: Plan) -> Sequence[int]:
-        ends = [place for place, consumers in enumerate(plan.model.consumers) if not consumers]
-        return sorted({server for place in ends for server in plan.strategy.holders[place]})
 
 
 KIND = HybridKind()

@@ -11,6 +11,7 @@ from testbed.workloads.kinds.base import Asked, Refusal
 from testbed.workloads.kinds.forest.kind import ForestKind, own_order
 from testbed.workloads.kinds.library import installed
 from testbed.workloads.kinds.library.plan import Library, library_of
+from testbed.workloads.kinds.library.software import LibrarySoftware
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync.forest import Forest
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
-
-MEETING_PORT = 9_500
-"""Port at which rank 0 listens, if the library wants that: beside the ports of :mod:`testbed.trial.job_files`."""
 
 
 class LibraryKind(ForestKind):
@@ -32,8 +30,9 @@ class LibraryKind(ForestKind):
     ends_alone = False
     tells_resent = False
     parallel_connections = False
-    shares_network = False
+    sharing = None
     tools = installed.OPENMPI
+    software = LibrarySoftware()
 
     def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
         library = library_of(plan).name
@@ -49,15 +48,12 @@ class LibraryKind(ForestKind):
             raise own_order(plan, "priority: layer", "a library sends")
         if asked.overlap == "both":
             raise own_order(plan, "overlap: both", "a library sends")
-        if self.needs_agent(plan) and not asked.has_agent:
+        if installed.needs_agent(library_of(plan)) and not asked.has_agent:
             raise SpecError(
                 f"scheme {library_of(plan).name}: mpirun reaches the other hosts by ssh from the first one, and the "
                 f"lab {asked.lab} has connections from the controller only",
                 fix="take gloo or a scheme of testbed's on machines, or the lab netns or docker for openmpi",
             )
-
-    def require(self, plan: Forest) -> None:
-        installed.require(library_of(plan))
 
     def describe(self, plan: Forest) -> list[tuple[str, str]]:
         library = library_of(plan)
@@ -82,19 +78,6 @@ class LibraryKind(ForestKind):
 
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers
-
-    def meeting_port(self, plan: Forest) -> int | None:
-        return MEETING_PORT
-
-    def needs_agent(self, plan: Forest) -> bool:
-        return installed.needs_agent(library_of(plan))
-
-    def uses_torch(self, plan: Forest) -> bool:
-        return installed.imports_torch(library_of(plan))
-
-    def polling(self, plan: Forest) -> str:
-        library = library_of(plan)
-        return library.name if library.polls else ""
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         from testbed.workloads.kinds.library.node import join

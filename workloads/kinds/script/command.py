@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import KindOfForests, Refusal
+from testbed.workloads.kinds.parts import Program
 from testbed.workloads.kinds.script.themselves import Themselves, command, free
 from testbed.workloads.sync.cost import Cost
 from testbed.workloads.sync.forest import Forest
@@ -17,18 +18,22 @@ _COMPUTES = Refusal(
 _COUNTS = Refusal("a command's iterations are not known", "write a time, such as at: 3 s")
 
 
+class CommandProgram(Program[Forest]):
+    """A rank on each host."""
+
+    def own_plan(self, topology: Topology) -> Forest:
+        return command(topology)
+
+
 class CommandKind(KindOfForests):
     """Any script that torchrun could start."""
 
     name = "command"
     run_by = Themselves
-    writes_samples = False
+    program = CommandProgram()
     sums_together = False
     runs_our_engine = False
     tells_resent = False
-
-    def own_plan(self, topology: Topology) -> Forest:
-        return command(topology)
 
     def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
         return {"computing": _COMPUTES, "steps": _COMPUTES, "iterations": _COUNTS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from testbed.base.check import Check
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Evidence, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
+from testbed.workloads.kinds.parts import Scripts
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
 from testbed.workloads.sync.cost import Cost, Shaper
@@ -31,16 +32,37 @@ _COUNTS = Refusal("a script's iterations are not known before it runs", "write a
 _STAYS = Refusal("a script's connections stay where they are", "leave circuits as they are in this experiment")
 
 
+class Ranks(Scripts[Forest]):
+    """Ranks whose backend is ours, along the trees of a scheme, or Gloo's."""
+
+    def wrap(self) -> None:
+        from testbed.workloads.kinds.script.backend.initialise import wrap
+
+        wrap()
+
+    def library(self, plan: Forest) -> str:
+        return library_of(plan)
+
+    def account(
+        self, plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper
+    ) -> Account:
+        from testbed.workloads.kinds.script.account import account
+
+        return account(plan, topology, ranks, warmup, shaper)
+
+
 class ScriptKind(ForestKind):
     """Trials of any script that torchrun could start, over a backend of ours for ``torch.distributed``."""
 
     name = "script"
     run_by = Scripted
+    scripts = Ranks()
     runs_our_engine = False
     ends_alone = False
     tells_resent = False
     parallel_connections = False
-    shares_network = False
+    sharing = None
+    repair = None
     no_trees = "it carries one already"
     numbers = frozenset({"exposed_s", "hidden_s", "setup_busy_s", "sum_error", "nonfinite"})
     abouts = checks.ABOUTS
@@ -60,14 +82,8 @@ class ScriptKind(ForestKind):
     def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
         return {"computing": _COMPUTES, "steps": _COMPUTES, "iterations": _COUNTS, "circuits": _STAYS}
 
-    def goes_on(self, plan: Forest) -> bool:
-        return False
-
     def keepers(self, plan: Forest) -> Sequence[int]:
         return ()
-
-    def library(self, plan: Forest) -> str:
-        return library_of(plan)
 
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers
@@ -90,13 +106,6 @@ class ScriptKind(ForestKind):
         """Do nothing: ranks are no children of the process that calls this; a server imports what it needs when it
         joins."""
 
-    def account(
-        self, plan: Forest, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper
-    ) -> Account:
-        from testbed.workloads.kinds.script.account import account
-
-        return account(plan, topology, ranks, warmup, shaper)
-
     @cached_property
     def measures(self) -> Measures:
         from testbed.workloads.kinds.script.measures import ScriptMeasures
@@ -111,14 +120,6 @@ class ScriptKind(ForestKind):
 
     def judge(self, seen: Evidence) -> Iterable[Check]:
         return checks.checks(seen)
-
-    def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
-        raise NotImplementedError  # nobody asks, as it does not go on
-
-    def wrap(self) -> None:
-        from testbed.workloads.kinds.script.backend.initialise import wrap
-
-        wrap()
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         assert part is None  # ranks are not workers of ours

@@ -15,7 +15,9 @@ from testbed.topologies.build import build
 from testbed.topologies.part import Part
 from testbed.topologies.topoopt.finder import find
 from testbed.workloads import kinds
+from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import Plan, ReconfiguredCost, plan
+from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
 from testbed.workloads.parallel.network import Network, of_found
 from testbed.workloads.parallel.operators import Model, Operator, model, scaled
 from testbed.workloads.parallel.prediction import Machine, predict
@@ -101,11 +103,10 @@ def test_least_job_times_are_below_predicted_ones(strategy: Strategy, network: s
         return
     net = star(network.format(strategy.servers))
     made = plan(net, TABLES, strategy)
-    kind = kinds.of(made)
-    paces_s = pace_s * np.repeat(np.array(kind.paces(made))[:, None], 3, axis=1)
+    kind, model = kinds.of(made), HeldOperators()
+    paces_s = pace_s * np.repeat(np.array(model.paces(made))[:, None], 3, axis=1)
     least_s = kind.least_jct_s(made.cost(net), Shaper(), paces_s, "none")
-    predicted_s = kind.iteration_s(made, net, pace_s, goodput=1.0)
-    assert predicted_s is not None
+    predicted_s = StrategyPredictor().iteration_s(made, net, pace_s, goodput=1.0)
     assert 0 < least_s <= 3 * predicted_s * (1 + 1e-4)
 
 
@@ -163,7 +164,8 @@ def test_on_some_hosts_of_a_network_all_is_as_on_a_network_of_their_own(strategy
     alone = plan(star(f"star(hosts={servers})"), SMALL, strategy)
     whole = star(f"star(hosts={servers + 3})")
     part = Part(whole, tuple(random.sample(whole.hosts, servers)))
-    made = kinds.of(alone).placed(plan(part.topology, SMALL, strategy), part)
+    made = kinds.placed(plan(part.topology, SMALL, strategy), part)
+    assert isinstance(made, Plan)
     verify(made.forest, whole)
     assert made.workers == part.hosts
     assert made.pairs == sorted((part.hosts[a], part.hosts[b]) for a, b in alone.pairs)
@@ -176,10 +178,11 @@ def test_on_some_hosts_of_a_network_all_is_as_on_a_network_of_their_own(strategy
     assert moved.bound_s() == moved_too.bound_s()
     assert moved.least_jct_s(IDEAL, pace_s) == moved_too.least_jct_s(IDEAL, pace_s)
     assert one.bound_s() == other.bound_s()
-    kind = kinds.of(made)
-    assert kind.iteration_s(made, whole, 0.1, 1.0) == pytest.approx(kind.iteration_s(alone, part.topology, 0.1, 1.0))
-    assert [*kind.held(made)] == [*kind.held(alone)]
-    assert [*kind.paces(made)] == [*kind.paces(alone)]
+    kind, model, theory = kinds.of(made), HeldOperators(), StrategyPredictor()
+    predicted_s = theory.iteration_s(alone, part.topology, 0.1, 1.0)
+    assert theory.iteration_s(made, whole, 0.1, 1.0) == pytest.approx(predicted_s)
+    assert [*model.held(made)] == [*model.held(alone)]
+    assert [*model.paces(made)] == [*model.paces(alone)]
     again = kind.decode(kind.encode(made))
     assert (again.workers, again.pairs, again.messages) == (made.workers, made.pairs, made.messages)
     assert kind.to_json(made)["messages"] == [

@@ -63,7 +63,9 @@ def test_a_plan_comes_back_from_its_file(scheme: str, tmp_path: Path) -> None:
     again = kinds.load(tmp_path / "plan")
     assert isinstance(again, Forest)
     assert again.run_by == Scripted(scheme if scheme == "gloo" else "")
-    assert library_of(again) == kinds.of(again).library(again) == library_of(plan)
+    scripts = kinds.of(again).scripts
+    assert scripts is not None
+    assert library_of(again) == scripts.library(again) == library_of(plan)
 
 
 @pytest.mark.parametrize("scheme", ["async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s", "openmpi"])

@@ -1,0 +1,14 @@
+"""Jobs along trees that share a network with others."""
+
+from __future__ import annotations
+
+from testbed.topologies.part import Part
+from testbed.workloads.kinds.parts import Sharing
+from testbed.workloads.sync.forest import Forest, placed
+
+
+class ForestSharing(Sharing[Forest]):
+    """Trees among some of a network's hosts."""
+
+    def placed(self, plan: Forest, part: Part) -> Forest:
+        return placed(plan, part)

@@ -1,0 +1,279 @@
+"""Optional parts of a kind of trial: attributes of :class:`.base.Kind` that are None where a kind does without them.
+
+Whoever needs a part asks whether it is there. Nothing of a part has to be defined by kinds without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from numpy.typing import NDArray
+
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
+from testbed.workloads.kinds.asked import Demand, Floats, Stage
+from testbed.workloads.plan import Plan
+from testbed.workloads.sync.cost import Cost, Shaper
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.kinds.ranks import Account, RankRows
+    from testbed.workloads.learning.parts import Span
+    from testbed.workloads.tasks.base import Participant
+
+P = TypeVar("P", bound=Plan)
+"""The type of a kind's plans."""
+
+
+class Software(Generic[P]):
+    """Programs and packages of other people that move the bytes. The processes meet and wait as these like."""
+
+    def require(self, plan: P) -> None:
+        """Return only if this machine has the programs and packages that the plan takes.
+
+        Raises:
+            MissingToolError: it lacks one.
+        """
+
+    def meeting_port(self, plan: P) -> int | None:
+        """Return the port at which rank 0 listens for the others, if they meet by themselves; otherwise None."""
+        return None
+
+    def needs_agent(self, plan: P) -> bool:
+        """Whether a process starts programs on the hosts of others."""
+        return False
+
+    def uses_torch(self, plan: P) -> bool:
+        """Whether processes have a use for PyTorch even where they train nothing."""
+        return False
+
+    def polling(self, plan: P) -> str:
+        """Name the processes that keep their cores busy while they wait, so that idle time says nothing; empty if none
+        does."""
+        return ""
+
+
+class ModelParallel(Generic[P]):
+    """A model of which each worker holds a part only, so that the plan decides what a worker computes."""
+
+    def paces(self, plan: P) -> Sequence[float]:
+        """Return by rank the least share of the pace for which a worker computes."""
+        raise NotImplementedError
+
+    def take_part(self, job: WorkerJob, rank: int) -> Participant:
+        """Make a worker's part in a job."""
+        raise NotImplementedError
+
+    def losing(self, plan: P) -> Sequence[int]:
+        """Return the ranks that compute a loss in each iteration of a training."""
+        raise NotImplementedError
+
+    def held(self, plan: P) -> Sequence[int]:
+        """Return by rank how many weights each worker saves in the end."""
+        raise NotImplementedError
+
+    def collected(self, plan: P, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Put together all weights, as the task orders them, from those that each worker has saved (:meth:`held`).
+
+        Raises:
+            WorkerError: workers that hold the same ones have not the same bits.
+        """
+        raise NotImplementedError
+
+
+class Gate(Generic[P]):
+    """A gate at each process, which tells what the process has still to send, and holds it while circuits move
+    (:attr:`.WorkerJob.gate`)."""
+
+    def cost(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
+        """Return the cost of an average synchronisation over circuits that moved meanwhile, so that links carried these
+        bytes."""
+        raise NotImplementedError
+
+
+class Predictor(Generic[P]):
+    """A theory of trials, which predicts times. These methods are those of a theory that predicts nothing."""
+
+    def likely_jct_s(self, plan: P, demand: Demand) -> float | None:
+        """Estimate how long (s) a job takes, to guess the time of a run; None where the least time says as much. This
+        has to be quick."""
+        return None
+
+    def predicted(self, plan: P, demand: Demand) -> Mapping[str, float]:
+        """Predict numbers of a job in which only computing and links take time, links change as :attr:`Demand.changes`
+        says, and nothing else disturbs. Keys are names of metrics that :mod:`testbed.analysis.dictionary` defines;
+        empty where there is no prediction, or it would take too long."""
+        return {}
+
+    def iteration_s(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> float | None:
+        """Predict the time of an iteration (s), where ``goodput`` is payload's share of a link's rate, and computing
+        takes ``pace_s``; None where there is no prediction."""
+        return None
+
+    def critical_path(self, plan: P, topology: Topology, pace_s: float, goodput: float) -> Sequence[Stage]:
+        """List the stages that decide the time of :meth:`iteration_s`, from its start to its end; empty where there is
+        no prediction."""
+        return ()
+
+
+class Survivor(Generic[P]):
+    """Processes that go on by themselves when others are lost: no new plan is made, and a lost process does not rejoin.
+
+    The others notice a loss within :attr:`.WorkerJob.loss_s`. One of them reports it in its last line, with that line's
+    moment: ``lost``, a list of (node, when that was noticed, when weights were changed next or None), and ``time`` and
+    ``clock_s``, which are both now on the process's clock. :meth:`.Kind.told` finds out what became of the updates.
+    """
+
+    def survives(self, plan: P) -> Collection[str]:
+        """Return the processes, of :meth:`.Kind.processes`, without which the others go on."""
+        raise NotImplementedError
+
+    def returns(self, plan: P) -> Collection[str]:
+        """Return the processes, of :meth:`.Kind.processes`, that can be started again from a checkpoint of their own
+        when they were killed, or stood still for :attr:`.WorkerJob.loss_s` and were ended therefore. The other
+        processes then find them again. They report it in their last line as a loss, with a fourth entry: the lost
+        updates as (rank, iteration)."""
+        return ()
+
+    def saved_bytes(self, plan: P, iterations: int) -> int:
+        """Return an upper bound of the bytes, besides arrays, in the checkpoint of a process that :meth:`returns`,
+        after so many iterations of each worker."""
+        return 0
+
+
+class Reports(Generic[P]):
+    """Reports of processes about more than their own iterations. By default they need little room, and come in the
+    end."""
+
+    def said_bytes(self, plan: P) -> int:
+        """Return an upper bound of the bytes that a process reports for each worker and iteration, besides its own
+        iterations."""
+        return 64
+
+    def journals(self, plan: P) -> Collection[str]:
+        """Return the processes, of :meth:`.Kind.processes`, that report what they do as they go
+        (:meth:`.Session.tells`). No other process may: these reports are all that is known of a server that was
+        lost."""
+        return ()
+
+
+class Program(Generic[P]):
+    """Programs that synchronise by themselves, without a scheme. Nothing is known of them but when they began and
+    ended, and what the links carried meanwhile."""
+
+    def own_plan(self, topology: Topology) -> P:
+        """Make the plan of a trial on this topology.
+
+        Raises:
+            SchemeError: it cannot use this topology.
+        """
+        raise NotImplementedError
+
+
+class Scripts(Generic[P]):
+    """Ranks of a user's script whose collectives go as the plan says, and which report something."""
+
+    def wrap(self) -> None:
+        """Give the script the collectives of the kind. This runs in the process of a rank, while it imports PyTorch."""
+        raise NotImplementedError
+
+    def library(self, plan: P) -> str:
+        """Name the library whose backend carries the collectives under this plan; empty for ours."""
+        raise NotImplementedError
+
+    def account(self, plan: P, topology: Topology, ranks: Sequence[RankRows], warmup: int, shaper: Shaper) -> Account:
+        """Put together the reports of the ranks. ``warmup`` is how many iterations medians are to leave out, and
+        ``shaper`` what links let pass before their rates count."""
+        raise NotImplementedError
+
+
+class Lots(Generic[P]):
+    """Chance in a plan, which is drawn by lot."""
+
+    def drawn(self, plan: P, seed: int) -> P:
+        """Draw by lot, with the experiment's seed, all that the plan leaves to chance; return the plan itself if it
+        leaves nothing."""
+        raise NotImplementedError
+
+
+class Sharing(Generic[P]):
+    """Jobs that share a network with others, each on some of the hosts."""
+
+    def placed(self, plan: P, part: Part) -> P:
+        """Put a plan that was made for :attr:`.Part.topology` into the whole network's numbers of nodes."""
+        raise NotImplementedError
+
+
+class Repair(Generic[P]):
+    """New plans for those that are left when nodes die."""
+
+    def goes_on(self, plan: P) -> bool:
+        """Whether the other processes go on when a node dies."""
+        raise NotImplementedError
+
+    def without(self, plan: P, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> P:
+        """Make the plan that replaces one which :meth:`goes_on` when these nodes are dead; ``plan`` is the trial's
+        first one. Whoever asks for it verifies it.
+
+        Raises:
+            SchemeError: it cannot do without them.
+        """
+        raise NotImplementedError
+
+
+class Arithmetic(Generic[P]):
+    """Arithmetic of sums. These methods are those of floats."""
+
+    def rounding(self, plan: P) -> float:
+        """Return by how much a right sum of a profile's values may be off."""
+        return 0.0
+
+    def scale(self, plan: P) -> float | None:
+        """Return how many integer steps make 1.0 in what travels; None where floats travel, or where each chunk has a
+        scale of its own."""
+        return None
+
+    def sum_error(self, plan: P, norms: float, floats: int, chunk_bytes: int) -> float:
+        """Return an upper bound of the norm of a sum's error, besides the rounding of floats, as a share of the
+        ``norms`` of its terms, all added."""
+        return 0.0
+
+
+class Groups(Generic[P]):
+    """Sums among some of the workers."""
+
+    def summed(self, plan: P, job: WorkerJob) -> Sequence[tuple[Span, Collection[int]]]:
+        """List spans of the gradient, in floats, each with the ranks whose sum it becomes; empty where all of it is the
+        sum of all workers."""
+        raise NotImplementedError
+
+
+PARTS: dict[str, type[Any]] = {
+    "software": Software,
+    "model_parallel": ModelParallel,
+    "gate": Gate,
+    "predictor": Predictor,
+    "survivor": Survivor,
+    "reports": Reports,
+    "program": Program,
+    "scripts": Scripts,
+    "lots": Lots,
+    "sharing": Sharing,
+    "repair": Repair,
+    "arithmetic": Arithmetic,
+    "groups": Groups,
+}
+"""The class of each part, by the attribute that a kind has it as."""
+FORMER = {
+    **{"writes_samples": "program", "tells_unsent": "gate", "cost_reconfigured": "gate", "shares_network": "sharing"},
+    "values": "groups",
+}
+"""The part that says now what kinds once said in words which no part has."""
+
+
+def part_that_says(word: str) -> str | None:
+    """Return the name of the part that a word is of, or that took its place; None if there is none."""
+    return FORMER.get(word) or next((name for name, part in PARTS.items() if word in vars(part)), None)
