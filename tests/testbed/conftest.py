@@ -137,13 +137,13 @@ def bench() -> Iterator[Bench]:
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Have trials measure what a function says (:data:`tests.testbed.runner.Measure`); after so many trials somebody
     presses Ctrl-C. Gives what ran."""
-    from testbed.experiment import run
+    from testbed.experiment import runner
 
     from .runner import Ran
 
     def make(measure: Callable[[Trial], float] = lambda _: 1.0, stop_after: int | None = None) -> Ran:
         ran = Ran(measure, stop_after)
-        monkeypatch.setattr(run, "execute", ran.execute)
+        monkeypatch.setattr(runner, "execute", ran.execute)
         return ran
 
     return make
