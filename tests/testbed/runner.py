@@ -94,7 +94,7 @@ def main() -> None:
         time.sleep(0.05)
         return outcome(trial, 1.0)
 
-    runner.execute = execute  # type: ignore[assignment]
+    vars(runner)["execute"] = execute
     go(Experiment.new(load(Path(sys.argv[1])), Path(sys.argv[2]), in_memory))
     os._exit(0)
 

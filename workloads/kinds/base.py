@@ -22,7 +22,7 @@ from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
-from testbed.workloads.kinds.evidence import Evidence, Told
+from testbed.workloads.kinds.evidence import Expected, Told
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
@@ -45,7 +45,7 @@ __all__ = [
     "AnyKind",
     "Asked",
     "Demand",
-    "Evidence",
+    "Expected",
     "Floats",
     "Kind",
     "KindOfForests",
@@ -428,7 +428,7 @@ class Kind(Generic[P]):
         meanwhile, so that links carried these bytes."""
         raise NotImplementedError
 
-    def judge(self, seen: Evidence) -> Iterable[Check]:
+    def judge(self, plan: P, told: Told, expected: Expected) -> Iterable[Check]:
         """Make the kind's own checks of a finished trial."""
         return ()
 

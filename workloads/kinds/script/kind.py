@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.base.check import Check
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.base import Asked, Evidence, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Expected, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
@@ -109,8 +109,8 @@ class ScriptKind(ForestKind):
     def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         return None
 
-    def judge(self, seen: Evidence) -> Iterable[Check]:
-        return checks.checks(seen)
+    def judge(self, plan: Forest, told: Told, expected: Expected) -> Iterable[Check]:
+        return checks.checks(told)
 
     def without(self, plan: Forest, topology: Topology, tensor_sizes: Sequence[int], dead: Collection[int]) -> Forest:
         raise NotImplementedError  # nobody asks, as it does not go on
