@@ -45,20 +45,22 @@ def account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Fil
 
 
 def _account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Files, outcome: Outcome) -> None:
+    more: dict[str, Any] = {}
     is_ours = job.workload.program is None  # else nobody can repeat what its processes did
     if is_ours:
-        told, more = attributed(job, seen), {}
+        told = attributed(job, seen)
     else:
         job, told, more = scripts.told(trial, job, seen, files)
         trial = replace(trial, jobs=(job,))
     outcome.samples = None if told.samples.empty else told.samples
-    if is_ours and job.work.is_trained:
+    is_checked = is_ours and not seen.is_played
+    if is_checked and job.work.is_trained:
         correctness.check_loss(told.samples, job.kind.losing(job.plan))
     outcome.record |= summary(trial, job, seen, told) | more
     start_s, end_s = window(job, seen, told)
     outcome.queues = queues.table(seen.queues, start_s, end_s)
     outcome.transfers = transfers.table(told.transfers, start_s)
-    if is_ours:
+    if is_checked:
         check(job, seen, told, referee, files, outcome.record)
 
 

@@ -10,23 +10,24 @@ from pathlib import Path
 from testbed.base.errors import DiskFullError, TrialError
 from testbed.evidence.referee import Referee
 from testbed.execution.accounting import account, told_by_processes
-from testbed.execution.observing import observe
 from testbed.execution.outcome import Outcome
+from testbed.execution.place import Place
 from testbed.execution.record import blank
 from testbed.execution.room import blame_full_disk, check_room, needed_bytes
 from testbed.execution.several import joined
 from testbed.execution.so_far import Tick
 from testbed.execution.working_files import working_files
-from testbed.lab.base import Lab
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.model import Trial
 
 __all__ = ["Outcome", "Tick", "blank", "execute"]
 
 
-def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick) -> Outcome:
+def execute(
+    trial: Trial, place: Place, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick
+) -> Outcome:
     """Run a trial, and ``tick`` while it runs; one that fails has an Outcome too, with ``status`` failed and why,
-    and its lab is closed.
+    and its place is closed.
 
     Raises:
         PrivilegeError, DiskFullError, OutputError: what would fail every other trial as well.
@@ -38,9 +39,8 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
     outcome = Outcome({})
     check_room(run_dir, needed_bytes(trial))
     with working_files(run_dir, trial) as files:
-        lab.share(files.work, [trial.network.folder] if trial.spec.workload.program else [])
         try:
-            seen = observe(trial, lab, files, congestion_control, tick)
+            seen = place.run(trial, files, congestion_control, tick)
             outcome.lab = seen.lab
             accounts = {job.name: account(trial, job, seen, referee, files) for job in trial.jobs}
             with told_by_processes():
@@ -53,7 +53,7 @@ def execute(trial: Trial, lab: Lab, referee: Referee, run_dir: Path, congestion_
         except DiskFullError:
             raise
         except TrialError as error:
-            lab.close()
+            place.close()
             blame_full_disk(trial, run_dir)
             record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
     check_unchanged(trial)

@@ -43,6 +43,7 @@ class Observed:
         queues: what waited at egresses; None where the place cannot tell.
         began, dark_s, failed: of jobs that share the network: when each began, for how long its hosts waited for its
             circuits, and why those failed that did.
+        is_played: whether nothing was computed, so that there are neither losses nor sums nor weights to check.
     """
 
     counters: list[Counters]
@@ -63,6 +64,7 @@ class Observed:
     began: Mapping[str, Began] = field(default_factory=dict)
     dark_s: Mapping[str, float] = field(default_factory=dict)
     failed: Mapping[str, WorkerError] = field(default_factory=dict)
+    is_played: bool = False
 
     def of(self, kind: str, job: Job | None = None) -> Lines:
         """The lines of one kind, each with its process's ``name``; of a job's processes, or of all."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, execute
+from testbed.execution.place import Place, place_of
 from testbed.execution.so_far import SoFar
 from testbed.experiment import provenance
 from testbed.lab.base import Lab
@@ -59,44 +60,43 @@ class Runner(Protocol):
 
 
 class Here:
-    """Runs one trial after another on this machine, in a lab that they share. Before each it waits for a calm moment,
-    for as long as the spec allows. A trial that fails closes the lab, so the next one gets another lab."""
+    """Runs one trial after another on this machine, in a place that they share, such as a lab. Before each it waits for
+    a calm moment, for as long as the spec allows. A trial that fails closes the place, so the next one gets another."""
 
-    def __init__(self, open_lab: Callable[[], Lab]) -> None:
+    def __init__(self, open_place: Callable[[], Lab | Place]) -> None:
         """
         Raises:
-            TestbedError: no lab can be had.
+            TestbedError: no place can be had.
         """
-        self._open_lab = open_lab
-        self._lab = open_lab()
-        self._lab_is_spent = False
+        self._open_place = open_place
+        self._place = place_of(open_place())
+        self._is_spent = False
         self._referee = Referee()
         self._lookout: Lookout | None = None
 
     def require(self, trial: Trial) -> None:
-        """Ask the lab whether it can emulate the trial's links."""
-        for settings in trial.network.settings_met:
-            self._lab.require(trial.topology, settings)
+        """Ask the place."""
+        self._place.require(trial)
 
     def run(self, trials: Iterable[Trial], folder: Path, listener: Listener) -> Iterator[Outcome]:
         """Run each trial when the machine is calm, and yield its outcome before the next one starts."""
         for trial in trials:
-            if self._lab_is_spent:
-                self._lab, self._lab_is_spent = self._open_lab(), False
+            if self._is_spent:
+                self._place, self._is_spent = place_of(self._open_place()), False
             if self._lookout is None:
                 self._lookout = Lookout(trial.spec.quiet_s if trial.spec.place.is_here else 0.0)
                 self._lookout.begin()
             waited = self._lookout.wait(listener.waiting)
             listener.started(trial)
             control = provenance.congestion_control(trial.spec)
-            outcome = execute(trial, self._lab, self._referee, folder, control, listener.advanced)
+            outcome = execute(trial, self._place, self._referee, folder, control, listener.advanced)
             self._lookout.begin()
-            self._lab_is_spent = outcome.record["status"] == "failed"
+            self._is_spent = outcome.record["status"] == "failed"
             yield replace(outcome, record=outcome.record | {"waited": waited})
 
     def close(self) -> None:
-        """End the lab and the referee."""
+        """End the place and the referee."""
         try:
-            self._lab.close()
+            self._place.close()
         finally:
             self._referee.close()

@@ -17,9 +17,11 @@ from testbed.capacity import cache
 from testbed.capacity.load import Load
 from testbed.capacity.model import Step
 from testbed.evidence.referee import Referee
-from testbed.experiment import provenance
+from testbed.experiment import provenance, run
 from testbed.experiment.expand import trials
+from testbed.lab import choice
 from testbed.spec import Source, read
+from testbed.testing import IdealPlace
 from testbed.trial.model import Trial
 
 from .bench import Bench
@@ -131,6 +133,13 @@ def bench() -> Iterator[Bench]:
         one = Bench(referee)
         yield one
         one.close()
+
+
+@pytest.fixture
+def ideal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all trials run in the place for tests, whatever lab their spec names."""
+    for module in (choice, run):
+        monkeypatch.setattr(module, "opener", lambda *_: IdealPlace)
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ class Told:
     transfers: Sequence[Carried] | None = None
     pairs: Sequence[Exchanged] | None = None
     medians: Sequence[str] = ()
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
     spoilt_bytes: float = 0.0
     ended_before: frozenset[int] = frozenset()
     lost_updates: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)

@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import SpecError, TrialError
-from testbed.experiment import runner
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.spec import Source, read
+from testbed.testing import IdealPlace
 from testbed.trial.model import Trial
 
 from ..conftest import PROFILE, SPEC
 from ..doubles.two_processes import TwoProcesses
 from ..fake_lab import FakeLab
-from ..runner import go, in_memory, outcome
+from ..runner import go, in_memory
 
 SWEEP = SPEC.replace("batch: [2]", "batch: [2, 4]") + "repeats: 2\n"
 OF_THE_MOMENT = {"started", "duration_s", "waited"}
@@ -35,12 +36,6 @@ SPECS = {
         arms: [{topology: star(hosts=2)}]
         """),
 }
-
-
-def made_up_here() -> runner.Here:
-    """What each of the processes opens: a lab in memory, and trials that take no time."""
-    vars(runner)["execute"] = lambda trial, *_: outcome(trial, 1.0 + trial.batch)
-    return in_memory()
 
 
 def source(text: str, folder: Path = Path()) -> Source:
@@ -87,12 +82,11 @@ def test_an_error_that_another_process_raises_keeps_its_fix() -> None:
     assert (str(again), again.fix, again.by_perturb) == (str(error), "mend it", True)
 
 
-def test_a_sweep_in_two_other_processes_leaves_the_same_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = go(Experiment.new(source(SWEEP), tmp_path / "there", partial(TwoProcesses, made_up_here)))
-    monkeypatch.setitem(vars(runner), "execute", None)  # what the next line changes is put back
-    here = go(Experiment.new(source(SWEEP), tmp_path / "here", made_up_here))
+def test_a_sweep_in_two_other_processes_leaves_the_same_records(tmp_path: Path) -> None:
+    ideal = partial(Here, IdealPlace)
+    there = go(Experiment.new(source(SWEEP), tmp_path / "there", partial(TwoProcesses, ideal)))
+    here = go(Experiment.new(source(SWEEP), tmp_path / "here", ideal))
+    assert not here.failed
     assert [record["id"] for record in there.records] == [record["id"] for record in here.records]
     assert records(tmp_path / "there") == records(tmp_path / "here")
     for name in ("results.csv", "samples"):
@@ -108,5 +102,5 @@ def test_a_lab_that_cannot_emulate_the_links_is_told_before_there_is_a_directory
             raise SpecError("no such links here", fix="take others")
 
     with pytest.raises(SpecError, match="no such links here"):
-        Experiment.new(source(SPEC), tmp_path / "run", lambda: runner.Here(Refusing))  # type: ignore[arg-type]
+        Experiment.new(source(SPEC), tmp_path / "run", lambda: Here(Refusing))  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
