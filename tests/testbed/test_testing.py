@@ -82,13 +82,13 @@ def test_jobs_that_share_a_network_begin_as_planned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ("perturb={kind: straggle, probability: 10 %, slowdown: 2}", "nothing can be done to a trial"),
+        ("perturb={kind: background, from: h0, to: h1}", "nothing can be done to a trial"),
         ("arms=[{topology: star(hosts=3), scheme: async_ps}]", "cannot play async_ps of kind asynchronous"),
         ("workload.overlap=layer", "cannot play"),
     ],
 )
 def test_what_theory_knows_no_single_answer_for_is_refused(change: str, problem: str, tmp_path: Path) -> None:
-    source = read(SPEC, "spec.yaml", Path(), [change])
+    source = read(SPEC, "spec.yaml", Path(), ["workload.compute={mode: paced, pace: {2: 10 ms}}", change])
     with pytest.raises(SpecError, match=problem):
         Experiment.new(source, tmp_path / "run", partial(Here, IdealPlace))
     assert not (tmp_path / "run").exists()
