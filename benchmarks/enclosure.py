@@ -25,6 +25,7 @@ import ending
 from testbed.base.columns import columns
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import execute
+from testbed.execution.place import InLab
 from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import LinkSettings
@@ -78,9 +79,9 @@ class Without(AsPrograms):
 def measured(kind: type[NetnsLab], trial: Trial, referee: Referee) -> dict[str, Any]:
     """A trial's metrics."""
     with tempfile.TemporaryDirectory() as folder, kind() as lab:
-        record = execute(trial, lab, referee, Path(folder), congestion_control(trial.spec), lambda *_: None).record
-    ending.with_failed([record])
-    return dict(record["metrics"])
+        done = execute(trial, InLab(lab), referee, Path(folder), congestion_control(trial.spec), lambda *_: None)
+    ending.with_failed([done.record])
+    return dict(done.record["metrics"])
 
 
 def start_s(kind: type[NetnsLab]) -> float:

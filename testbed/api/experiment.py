@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,12 @@ from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Planned
 from testbed.experiment.resume import with_found_of
 from testbed.experiment.run import Announce, Experiment, Run, write_report
+from testbed.experiment.runner import Here, Runner
 from testbed.experiment.selection import Wanted
 from testbed.experiment.stopping import Stopped
 from testbed.run_directory.layout import STOP
 from testbed.run_directory.stored import source_of
-from testbed.spec import load
+from testbed.spec import Spec, load
 from testbed.spec.yaml import WRITES_ONE
 
 if TYPE_CHECKING:
@@ -210,7 +212,7 @@ class Running:
         assert gate is not None  # is_compared
         source = self._experiment.source
         try:
-            found, failed = gate.settle(done.path, source, labs.opener(self._opening, source.spec), announce)
+            found, failed = gate.settle(done.path, source, _runner(self._opening, source.spec), announce)
         except MeasuringAgainInterrupted as cut:
             raise self._interrupted(f", and {cut.done} of {cut.planned} of the second measurement,") from None
         except KeyboardInterrupt:
@@ -244,17 +246,26 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
     if resume:
         source = load(spec, overrides) if spec else source_of(resume, asked.patience) if asked.patience else None
         known = source_of(resume) if source is None and (opening.inventory or asked.wanted) else source
-        open_lab = labs.opener(opening, known.spec) if known and opening.inventory else None
+        open_runner = _runner(opening, known.spec) if known and opening.inventory else None
         only = asked.wanted.of(known) if known else None
-        return Experiment.resumed(resume, source, open_lab, only, lacking, wanted=wanted)
+        return Experiment.resumed(resume, source, open_runner, only, lacking, wanted=wanted)
     if not spec:
         raise UsageError("no SPEC is given", fix=f"testbed run SPEC; {WRITES_ONE}")
     source = load(spec, overrides)
     if asked.found:
         source = with_found_of(asked.found, source)
-    open_lab = labs.opener(opening, source.spec)
+    open_runner = _runner(opening, source.spec)
     of, only = _part(part) if part else None, asked.wanted.of(source)
-    return Experiment.new(source, asked.out, open_lab, of, only, lacking, wanted=wanted)
+    return Experiment.new(source, asked.out, open_runner, of, only, lacking, wanted=wanted)
+
+
+def _runner(opening: Opening, spec: Spec) -> Callable[[], Runner]:
+    """What opens the runner of a spec's trials: they run here, in the spec's lab.
+
+    Raises:
+        UsageError: there is an inventory, and the lab takes none.
+    """
+    return partial(Here, labs.opener(opening, spec))
 
 
 def _part(text: str) -> tuple[int, int]:

@@ -22,8 +22,8 @@ from testbed.experiment import provenance
 from testbed.experiment.finding import settled
 from testbed.experiment.repeats import Lacking, Selection
 from testbed.experiment.run import Announce, Experiment
+from testbed.experiment.runner import Runner
 from testbed.files.writing import write_bytes
-from testbed.lab.base import Lab
 from testbed.run_directory.resolved import resolved
 from testbed.spec import Source, load
 from testbed.trial.model import Trial
@@ -82,7 +82,7 @@ class Gate:
             return {}
 
     def settle(
-        self, run: Path, source: Source, open_lab: Callable[[], Lab] | None, announce: Announce
+        self, run: Path, source: Source, open_runner: Callable[[], Runner] | None, announce: Announce
     ) -> tuple[Comparison, bool]:
         """Compare a finished run with the baseline, measure again what is suspicious, and write down what was found, in
         every format; return whether a trial of those measured again failed, too.
@@ -103,7 +103,7 @@ class Gate:
             def lacking(_: Path) -> Mapping[Cell, int]:
                 return self.lacking(run, again=True)
 
-            again = partial(_measure_again, suspicious, run / RERUN, source, open_lab)
+            again = partial(_measure_again, suspicious, run / RERUN, source, open_runner)
             failed = again(announce, lacking, self.wanted)
             found = self._judge(read(run))
         for ending, write in WRITTEN.items():
@@ -124,7 +124,7 @@ def _measure_again(
     only: Selection,
     out: Path,
     source: Source,
-    open_lab: Callable[[], Lab] | None,
+    open_runner: Callable[[], Runner] | None,
     announce: Announce,
     lacking: Lacking,
     wanted: Collection[str],
@@ -136,9 +136,9 @@ def _measure_again(
         TestbedError: as :class:`testbed.experiment.run.Experiment`.
     """
     if (out / "resolved.json").exists():  # the run was cut off in the middle of this
-        experiment = Experiment.resumed(out, source, open_lab, only, lacking, wanted=wanted)
+        experiment = Experiment.resumed(out, source, open_runner, only, lacking, wanted=wanted)
     else:
-        experiment = Experiment.new(source, out, open_lab, only=only, lacking=lacking, wanted=wanted)
+        experiment = Experiment.new(source, out, open_runner, only=only, lacking=lacking, wanted=wanted)
     with experiment:
         try:
             return experiment.go(announce).failed

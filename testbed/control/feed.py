@@ -38,6 +38,7 @@ class Feed:
     Attributes:
         running: the processes that have not ended, in their order.
         postponed: those that have not been started yet.
+        exits: of processes that have ended, in that order.
         exited_s: by process that has ended, when it did (``time.monotonic``).
         failed: exits of processes that did not end well, and that no controller has forgiven.
         begun_s: when the trial began (``time.monotonic``); None while that is not known.
@@ -48,6 +49,7 @@ class Feed:
         None for a process that writes none. Of each file the first ``most_bytes`` are read."""
         self.running: Sequence[str] = list(samples)
         self.postponed: Sequence[str] = []
+        self.exits: Sequence[Exit] = []
         self.exited_s: dict[str, float] = {}
         self.failed: Sequence[Exit] = []
         self.begun_s: float | None = None
@@ -138,6 +140,7 @@ class Feed:
             if self.first in ended:
                 self.look()  # its last lines count
             self.running = [process for process in self.running if process not in ended]
+            self.exits = [*self.exits, *exits]
             self.exited_s |= {exit.process: exit.ended_s for exit in exits}
             self.failed = [*self.failed, *(exit for exit in exits if exit.status != 0)]
 

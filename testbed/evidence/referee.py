@@ -63,9 +63,14 @@ class Referee:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End its process."""
         if self._process:
             self._process.kill()
             self._process.communicate()
+            self._process = None
 
     def check(
         self,

@@ -54,14 +54,18 @@ def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]
 
 
 def measured(trial: Trial, lab: Lab, files: Files, launches: Sequence[Launch]) -> list[dict[str, Any]]:
-    """Start the processes of :func:`probers` and wait for them: their ``probe`` lines, each with its process's name.
+    """Start the processes of :func:`probers`, if there are any, and wait for them: their ``probe`` lines, each with its
+    process's name.
 
     Raises:
         TrialError: one of them failed, or did not end.
     """
+    if not launches:
+        return []
     lab.launch(launches)
-    feed = Feed({one.process: files.samples(one.process) for one in launches}, MOST_PROBED_BYTES)
-    supervise.wait(lab, feed, files, trial.spec.timeout_s, trial.spec.start_timeout_s)
+    samples = {one.process: files.samples(one.process) for one in launches}
+    signs = supervise.Growth(lab, files, [*samples], trial.spec.timeout_s, trial.spec.start_timeout_s)
+    supervise.wait(lab, Feed(samples, MOST_PROBED_BYTES), files, signs)
     return [
         {**line, "name": one.process}
         for one in launches

@@ -1,14 +1,11 @@
-"""What is seen of every trial while its processes run, whatever they are: what was done to it, and what the kernel and
-the CPUs counted meanwhile."""
+"""A trial in a lab: build the network, start the processes, perturb and watch until they have ended, read what they
+wrote, and take the network down."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
 
 from testbed.base.errors import TrialError
 from testbed.control.conductor import Conductor, Record
@@ -20,59 +17,71 @@ from testbed.control.registry import Context, begun
 from testbed.evidence import calibration
 from testbed.evidence.links import counters_between
 from testbed.evidence.spot_checks import Readings, SpotChecks
+from testbed.execution import bursts, supervise
+from testbed.execution.observed import Observed
+from testbed.execution.processes import processes_of
 from testbed.execution.room import most_said_bytes
+from testbed.execution.so_far import Tick
+from testbed.execution.starting import Starting
+from testbed.execution.switching import Switching
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
-from testbed.lab.measurements import Counters, Queues
-from testbed.machine.monitor import CpuLog
-from testbed.machine.processes import ProcessLog
-from testbed.perturb.circuits import History
+from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
-
-_T = TypeVar("_T")
-ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
+from testbed.trial.network import link_settings
 
 
-@dataclass(frozen=True)
-class Observation:
-    """The kernel's counts, the CPUs' log, the lab as read back, how the kernel's settings differed from what was asked
-    for after, and what was read of them meanwhile, what was done on purpose, the bytes that each background flow sent,
-    the circuits that were met, what waited at egresses (None where the lab cannot tell), and whether processes stood
-    still."""
-
-    counters: list[Counters]
-    cpu: CpuLog
-    lab: dict[str, Any]
-    differs: str | None
-    readings: Readings
-    events: list[Record]
-    sent: list[int]
-    history: History
-    queues: Queues | None = None
-    processes: ProcessLog = field(default_factory=ProcessLog)
-
-
-def observe(
-    trial: Trial,
-    lab: Lab,
-    files: Files,
-    work: Callable[[Feed, Readings], _T],
-    samples: Mapping[str, Path | None],
-) -> tuple[_T, Observation]:
-    """What ``work`` returns, which starts a trial's processes and waits for their end; and what was seen meanwhile.
-    ``work`` is given what is read back of the links, as it grows.
-
-    Args:
-        samples: each process's file, workers first, by rank. Where there are none, ``work`` says when the trial begins.
+def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:
+    """Build, run and take down; a lab in which that failed is for the caller to close.
 
     Raises:
-        TrialError: as ``work`` does, with what was done to the trial; or a helper or a controller failed.
+        TrialError: the lab is not as asked, a process failed, or nothing happened for too long.
     """
-    topology, feed = trial.topology, Feed(samples, max(map(most_said_bytes, trial.jobs)))
+    settings = link_settings(trial.spec, congestion_control)
+    pairs, moves = job_files.host_pairs(trial), job_files.moves_for_jobs(trial)
+    lab.up(trial.topology, settings, job_files.joined(trial.topology, pairs) if moves else pairs)
+    with named_errors(files.work):
+        processes = processes_of(trial, lab, files, congestion_control)
+        probers = bursts.probers(trial, files, congestion_control) if trial.is_probed_before else []
+    idle = calibration.measure(trial.topology, lab, settings)
+    before = bursts.measured(trial, lab, files, probers)  # now, for the trial's processes can write to the same folders
+    switching = Switching(lab, trial.topology, pairs) if moves else None
+    starting = Starting(trial.jobs, processes.launches, lab, files, switching)
+    feed = Feed(processes.samples, max(map(most_said_bytes, trial.jobs)))
+
+    def run(readings: Readings) -> None:
+        controllers = [*processes.controllers(feed, readings, tick), starting]
+        starting.begin(feed)
+        supervise.wait(lab, feed, processes.files, processes.signs, controllers)
+
+    try:
+        seen = _watched(trial, lab, files, feed, run, processes.instead)
+    finally:
+        if switching:
+            switching.close()
+    seen.idle, seen.before, seen.lines, seen.exits = idle, before, processes.lines(), feed.exits
+    seen.lab |= processes.described(seen.lines)
+    seen.courses = processes.courses(seen.events)
+    seen.began, seen.failed = starting.began, starting.failed
+    if switching:
+        seen.events, seen.dark_s = [*seen.events, *switching.records], switching.dark_s
+    lab.down()
+    return seen
+
+
+def _watched(
+    trial: Trial, lab: Lab, files: Files, feed: Feed, run: Callable[[Readings], None], instead: str
+) -> Observed:
+    """Carry out what is to happen to a trial while ``run`` starts its processes and waits for their end; what was seen
+    meanwhile. ``run`` is given what is read back of the links, as it grows; ``instead`` ends the fix of an error.
+
+    Raises:
+        TrialError: as ``run`` does, with what was done to the trial; or a helper or a controller failed.
+    """
     before, watched = lab.counters(), lab.watch_queues()
     with (
-        Patching(lab, topology) as patching,
+        Patching(lab, trial.topology) as patching,
         _reconfiguring(trial, lab, files) as reconfiguring,
         Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
         begun(
@@ -83,34 +92,38 @@ def observe(
         SpotChecks(lab, trial.jct_theory_s or math.inf) as checks,
     ):
         try:
-            found = work(feed, checks.readings)
+            run(checks.readings)
         except TrialError as error:
             feed.look()  # the record tells when things happened after the trial began
             conductor.records += _moves(patching, reconfiguring)
-            instead = "" if trial.goes_on or not all(job.is_synchronised for job in trial.jobs) else ANOTHER
             goes_on = trial.does_without(conductor.kills)
             told = conductor.blamed(error, begun_s=feed.begun_s, goes_on=goes_on, instead=instead)
             raise told from error
     queues = lab.queues() if watched else None
-    sent = conductor.finish()
+    background = conductor.finish()
     moves = _moves(patching, reconfiguring)
-    events = sorted([*conductor.records, *moves], key=lambda one: one.begun_s or math.inf)
-    history = reconfiguring[0].history if reconfiguring else patching.history
-    counted, differs = counters_between(before, lab.counters()), calibration.differs(lab)
-    described, readings = lab.describe(), checks.readings
-    return found, Observation(
-        counted, monitor.log, described, differs, readings, events, sent, history, queues, monitor.processes
+    return Observed(
+        counters=counters_between(before, lab.counters()),
+        differs=calibration.differs(lab),
+        lab=lab.describe(),
+        cpu=monitor.log,
+        processes=monitor.processes,
+        readings=checks.readings,
+        events=sorted([*conductor.records, *moves], key=lambda one: one.begun_s or math.inf),
+        background=background,
+        circuits=reconfiguring[0].history if reconfiguring else patching.history,
+        queues=queues,
     )
 
 
 def _moves(patching: Patching, reconfiguring: Sequence[Reconfiguring]) -> list[Record]:
-    """Of circuits, that the schedule does not have."""
+    """Moves of circuits that the schedule does not have."""
     return [*patching.records, *(record for one in reconfiguring for record in one.records)]
 
 
 @contextmanager
 def _reconfiguring(trial: Trial, lab: Lab, files: Files) -> Iterator[Sequence[Reconfiguring]]:
-    """Who moves circuits within iterations, if that was asked for."""
+    """Move circuits within iterations, if that was asked for."""
     asked = next((found for one in trial.network.perturbations if (found := one.reconfiguration)), None)
     if asked is None:
         yield ()

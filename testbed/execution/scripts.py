@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pandas as pd
 
 from testbed.base.errors import TrialError
 from testbed.control import endings
 from testbed.execution import log_numbers, logged, rank_lines
+from testbed.execution.observed import Lines, Observed
 from testbed.execution.room import most_said_bytes
 from testbed.lab.programs import Launch
 from testbed.spec.workload.base import Reading, Synchronised
@@ -20,6 +23,7 @@ from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Replay, Task, WorkerJob
+from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.parts import Scripts
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.rank_job import RankJob
@@ -27,6 +31,8 @@ from testbed.workloads.rank_job import RankJob
 if TYPE_CHECKING:
     from testbed.workloads.kinds.ranks import Account, Failed
 
+COMMAND = "command"
+"""The kind of trial as which a script is told that shows no iterations."""
 STAGE = "rank"
 """What tells the files of ranks from those of the processes that measure links before."""
 NO_TASK = Replay(0, 0, ())
@@ -140,40 +146,51 @@ class AsRun(Synchronised):
         return Replay(self.iterations, seed, ())
 
 
-@dataclass(frozen=True)
-class Accounted:
-    """What a script did: its account, the trial in the words of work that is synchronised, each process's lines, and
-    what the trial's record has of it besides metrics."""
+def lines(trial: Trial, files: Files) -> dict[str, Lines]:
+    """What the ranks of a script under a scheme wrote, and the processes of ours beside them.
 
-    found: Account
-    as_run: Trial
-    lines: dict[str, list[dict[str, Any]]]
-    record: Mapping[str, Any]
+    Raises:
+        TrialError: one wrote what none writes.
+    """
+    job = trial.job
+    found = {name: rank_lines.read(files.samples(name)) for name in job.workers}
+    for name in [*job.processes][job.world :]:
+        found[name] = endings.read_checked(files.samples(name), most_said_bytes(job), job.kind)
+    return found
 
 
-def account(trial: Trial, files: Files) -> Accounted | None:
-    """What the ranks of a trial told; None where no scheme was asked for.
+def told(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Job, Told, dict[str, Any]]:
+    """The job of a program in the words of work that is synchronised, what its ranks told of it, and what the record
+    has of it besides; the job as it is, and no samples, where ranks tell of no iterations.
 
     Raises:
         TrialError: a rank wrote what none writes, not all of it, or it never made a process group.
     """
     if not trial.network.arm.scheme:
-        return None
-    files, job, read = later(files), trial.job, reading(trial)
-    lines = {name: rank_lines.read(files.samples(name)) for name in job.workers}
-    told = [rank_lines.rows(lines[name], rank, job.processes[name]) for rank, name in enumerate(job.workers)]
-    silent = [name for name, one in zip(job.workers, told, strict=True) if one is None]
+        return job, Told(pd.DataFrame()), {"moves": COMMAND}
+    account, record = _account(trial, job, seen, files)
+    if account.samples is None:
+        return job, Told(pd.DataFrame(), failed=account.failed), {**record, "moves": COMMAND}
+    job = _as_run(job, account, reading(trial).pace_s)
+    setup_s = float(account.samples["start_s"].min()) - seen.lasted(job)[0]
+    metrics = {**account.metrics, "setup_s": setup_s}
+    return job, Told(account.samples, metrics=metrics, failed=account.failed), {**record, "iterations": job.iterations}
+
+
+def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Account, dict[str, Any]]:
+    """What a script's kind makes of what ranks told, with numbers from their logs; and what the record has of both."""
+    read = reading(trial)
+    rows = [rank_lines.rows(seen.lines[name], rank, job.processes[name]) for rank, name in enumerate(job.workers)]
+    silent = [name for name, one in zip(job.workers, rows, strict=True) if one is None]
     if silent:
         raise TrialError(
             f"{silent[0]} made no process group, so nothing of its script went along {job.plan.scheme}",
             fix="call torch.distributed.init_process_group() in the script, or remove scheme from the arm",
         )
     for name in job.workers:
-        rank_lines.check_end(lines[name], name)
-    ranks = [one for one in told if one is not None]
+        rank_lines.check_end(seen.lines[name], name)
+    ranks = [one for one in rows if one is not None]
     found = _part(job).account(job.plan, trial.topology, ranks, read.warmup, trial.network.shaper)
-    for name in [*job.processes][job.world :]:
-        lines[name] = endings.read_checked(files.samples(name), most_said_bytes(job), job.kind)
     logs = log_numbers.read([files.log(name) for name in job.workers], read.metrics)
     record = {
         "collectives": list(found.collectives),
@@ -183,9 +200,7 @@ def account(trial: Trial, files: Files) -> Accounted | None:
         "gradient_sums": found.sums,
         "failed_collectives": _failed(found.failed, list(job.workers)),
     }
-    found = logged.with_logged(found, logs)
-    as_run = replace(trial, jobs=(_as_run(job, found, read.pace_s),)) if found.samples is not None else trial
-    return Accounted(found, as_run, lines, record)
+    return logged.with_logged(found, logs), record
 
 
 def _failed(failed: Sequence[Failed], names: Sequence[str]) -> list[dict[str, Any]]:

@@ -16,9 +16,12 @@ from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot as RecordedSlot
 from testbed.analysis.verdicts import INVALID, joint_verdict
 from testbed.base.check import JCT, Check
+from testbed.execution import queues
+from testbed.execution.observed import Observed
+from testbed.execution.outcome import Outcome
 from testbed.execution.starting import Began, spans
 from testbed.fidelity import lower_bound
-from testbed.trial.job import Job, Slot
+from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
 OF_NETWORK = ("links", "queues", "probes", "round_trips")
@@ -28,7 +31,7 @@ JobRecord = dict[str, Any]
 
 def blank(job: Job) -> JobRecord:
     """The record of a job that has not got anywhere."""
-    slot, nodes = slot_of(job), job.network.topology.nodes
+    slot, nodes = job.own_slot, job.network.topology.nodes
     where = {
         JOB: job.name,
         "hosts": [nodes[host].name for host in slot.hosts],
@@ -48,15 +51,34 @@ def blank(job: Job) -> JobRecord:
     return blank_of(RecordedSlot, where) | blank_of(TrialRecord, known, of_job=True)
 
 
-def slot_of(job: Job) -> Slot:
-    """Of one that shares its network."""
-    assert job.slot is not None
-    return job.slot
+def joined(trial: Trial, outcomes: Mapping[str, Outcome], seen: Observed) -> Outcome:
+    """The outcome of a trial from those of its jobs, by their names. If a job is alone, it is the same; of several, one
+    has to be done."""
+    if not trial.is_shared:
+        (only,) = outcomes.values()
+        return only
+    found = [_of_job(job, outcomes[job.name], seen) for job in trial.jobs]
+    done = {name: one for name, one in outcomes.items() if one.error is None}
+    if not done:
+        return Outcome({}, lab=seen.lab, error=next(iter(outcomes.values())).error)
+    *_, last = done.values()
+    samples = {name: one.samples for name, one in done.items() if one.samples is not None}
+    record = {key: last.record[key] for key in (*OF_NETWORK, "events")} | together(trial, found, samples)
+    waited = queues.table(seen.queues, *window(samples.values()))
+    return Outcome(record, lab=seen.lab, queues=waited, jobs=samples)
 
 
-def timed(record: JobRecord, began: Mapping[str, Began]) -> JobRecord:
-    """A job's record with when it began; nothing of one that never did."""
-    return record | (spans(began, record[JOB]) if record[JOB] in began else {})
+def _of_job(job: Job, outcome: Outcome, seen: Observed) -> JobRecord:
+    """The record of a job: when it began, as far as it did, and what it comes to."""
+    record, began = blank(job), seen.began.get(job.name)
+    if began is not None:
+        record |= spans(began)
+        if outcome.samples is not None:
+            record["begun_s"] = begun_s(outcome.samples, began)
+    if job.name in seen.dark_s:
+        record["dark_s"] = round(seen.dark_s[job.name], 6)
+    record |= outcome.record | ({"error": str(outcome.error)} if outcome.error else {"status": "done"})
+    return {key: value for key, value in record.items() if key not in OF_NETWORK}
 
 
 def begun_s(samples: pd.DataFrame, began: Began) -> float:

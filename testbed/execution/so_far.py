@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -62,3 +62,7 @@ class SoFar:
         if not self._readings.made:
             return ""
         return "links not as asked" if self._readings.seen_s else "links as asked so far"
+
+
+Tick = Callable[[int, SoFar], object]
+"""Is told how many iterations the first worker has done, and may ask what else is known by now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.base.errors import WorkerError
@@ -44,9 +44,12 @@ class Starting:
         files: Files,
         switching: Switching | None = None,
     ) -> None:
-        """``switching`` gives jobs their circuits, where some have circuits of their own."""
+        """``switching`` gives jobs their circuits, where some have circuits of their own. A job that has no slot is
+        alone: it begins at once, and ends the trial if it fails."""
         self._lab, self._files, self._switching = lab, files, switching
-        self._waiting = list(jobs)
+        self._waiting = [job for job in jobs if job.slot]
+        waiting = {process for job in self._waiting for process in job.processes}
+        self._at_once = [launch for launch in launches if launch.process not in waiting]
         self._running: dict[str, Job] = {}
         self._launches = {job.name: [one for one in launches if one.process in job.processes] for job in jobs}
         self._begun_s: float | None = None
@@ -55,10 +58,12 @@ class Starting:
         self._exits: dict[str, list[Exit]] = {}
         self._failing_s: dict[str, float] = {}
 
-    def postpone(self, feed: Feed) -> None:
-        """No job runs yet."""
+    def begin(self, feed: Feed) -> None:
+        """Start a job that is alone; of the others none runs yet."""
         for job in self._waiting:
             feed.postpone([*job.processes])
+        if self._at_once:
+            self._lab.launch(self._at_once)
 
     def look(self, feed: Feed) -> float:
         """Start what is due; end what has failed."""
@@ -69,13 +74,13 @@ class Starting:
         running = set(feed.running)
         self._running = {name: job for name, job in self._running.items() if running & job.processes.keys()}
         self._look_ahead()
-        due = [job for job in self._waiting if self._is_due(_slot(job), now_s - self._begun_s)]
+        due = [job for job in self._waiting if self._is_due(job.own_slot, now_s - self._begun_s)]
         for job in [job for job in due if self._has_circuits(job)]:  # circuits move while processes are started
             self._start(job, feed)
-        next_s = min((_slot(job).start_s for job in self._waiting), default=math.inf)
+        next_s = min((job.own_slot.start_s for job in self._waiting), default=math.inf)
         # Those who wait for hosts are looked at anyway.
         waits_s = max(0.0, self._begun_s + next_s - now_s) or math.inf
-        return min(waits_s, SOON_S) if any(_slot(job).circuits for job in self._waiting) else waits_s
+        return min(waits_s, SOON_S) if any(job.own_slot.circuits for job in self._waiting) else waits_s
 
     def _is_due(self, slot: Slot, since_s: float) -> bool:
         waiting = {job.name for job in self._waiting}
@@ -83,12 +88,12 @@ class Starting:
 
     def _has_circuits(self, job: Job) -> bool:
         """Whether the circuits of a job whose hosts are free carry light."""
-        return self._switching is None or _slot(job).circuits is None or self._switching.is_lit(job)
+        return self._switching is None or job.own_slot.circuits is None or self._switching.is_lit(job)
 
     def _look_ahead(self) -> None:
         """Patch what can be patched while jobs run."""
         for job in self._waiting:
-            if self._switching and _slot(job).circuits is not None and self.began.keys() >= set(_slot(job).after):
+            if self._switching and job.own_slot.circuits is not None and self.began.keys() >= set(job.own_slot.after):
                 self._switching.look_ahead(job)
 
     def _start(self, job: Job, feed: Feed) -> None:
@@ -98,18 +103,18 @@ class Starting:
         # The start of many processes takes a while, of this job or of another one: that is no waiting for hosts.
         started_s = time.monotonic() - self._begun_s
         ready_s = min(started_s, self._ready_s(job, feed))
-        self.began[job.name] = Began(_slot(job).start_s, ready_s, started_s, self._begun_s)
+        self.began[job.name] = Began(job.own_slot.start_s, ready_s, started_s, self._begun_s)
         self._lab.launch(self._launches[job.name])
         feed.started([*job.processes])
 
     def _ready_s(self, job: Job, feed: Feed) -> float:
         """When a job that is due had been submitted, had its hosts and its circuits, after the trial's beginning."""
         assert self._begun_s is not None
-        processes = [launch.process for name in _slot(job).after for launch in self._launches[name]]
+        processes = [launch.process for name in job.own_slot.after for launch in self._launches[name]]
         moments_s = [feed.exited_s[process] for process in processes if process in feed.exited_s]
         if self._switching and job.name in self._switching.lit_s:
             moments_s.append(self._switching.lit_s[job.name])
-        return max(_slot(job).start_s, *(moment_s - self._begun_s for moment_s in moments_s), 0.0)
+        return max(job.own_slot.start_s, *(moment_s - self._begun_s for moment_s in moments_s), 0.0)
 
     def _end_failed(self, feed: Feed) -> None:
         """Others of a job may fail as well for a moment: then all its exits tell which was first."""
@@ -129,16 +134,10 @@ class Starting:
                     self._lab.signal(process, signal.SIGKILL)
 
 
-def _slot(job: Job) -> Slot:
-    assert job.slot is not None
-    return job.slot
-
-
-def spans(began: Mapping[str, Began], name: str) -> dict[str, float]:
+def spans(began: Began) -> dict[str, float]:
     """What a job's record has of its beginning (s after the trial's); waiting is that for hosts and circuits."""
-    one = began[name]
     return {
-        "submitted_s": round(one.submitted_s, 6),
-        "started_s": round(one.started_s, 6),
-        "queued_s": round(one.ready_s - one.submitted_s, 6),
+        "submitted_s": round(began.submitted_s, 6),
+        "started_s": round(began.started_s, 6),
+        "queued_s": round(began.ready_s - began.submitted_s, 6),
     }

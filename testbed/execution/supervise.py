@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from testbed.base.errors import TrialError, TrialTimeoutError
 from testbed.base.listing import shortened
@@ -41,38 +42,60 @@ class Progress:
         return POLL_S
 
 
-def wait(
-    lab: Lab,
-    feed: Feed,
-    files: Files,
-    timeout_s: float,
-    start_timeout_s: float,
-    controllers: Sequence[Controller] = (),
-) -> None:
+class Signs(Protocol):
+    """Signs of life that processes give."""
+
+    def look(self, feed: Feed) -> None:
+        """
+        Raises:
+            TrialTimeoutError: there was none for too long.
+            TrialError: a process has put something else in a file's place.
+        """
+
+    def called(self, process: str) -> str:
+        """How errors speak of a process."""
+
+
+class Growth:
+    """Signs of workers: files of samples grow."""
+
+    def __init__(
+        self, lab: Lab, files: Files, processes: Sequence[str], timeout_s: float, start_timeout_s: float
+    ) -> None:
+        """A sign is due every ``timeout_s``, with a grace on top; until each worker has written something, which it
+        does when it has met the others, every ``start_timeout_s`` instead."""
+        self._lab, self._files, self._timeout_s, self._start_timeout_s = lab, files, timeout_s, start_timeout_s
+        self._samples = {process: files.samples(process) for process in processes}
+        self._sizes, self._changed_s = [-1], time.monotonic()
+        self.called = files.called
+
+    def look(self, feed: Feed) -> None:
+        """Compare sizes with those of the last look."""
+        now = time.monotonic()
+        found = [size_bytes(path) for process, path in self._samples.items() if process not in feed.postponed]
+        if found != self._sizes or not feed.running:
+            self._sizes, self._changed_s = found, now
+        limit_s, option = (self._timeout_s, "timeout") if all(self._sizes) else (self._start_timeout_s, "start_timeout")
+        if now - self._changed_s > limit_s + GRACE_S:
+            raise _stuck(self._lab, feed, self._files, limit_s, option)
+
+
+def wait(lab: Lab, feed: Feed, files: Files, signs: Signs, controllers: Sequence[Controller] = ()) -> None:
     """Return when every process of the ``feed`` has ended well, or was forgiven by one of the ``controllers``.
 
     Raises:
-        WorkerError: a worker ended otherwise; the text has the end of its log.
-        TrialTimeoutError: no worker wrote anything for ``timeout_s`` and a grace on top; until each has written
-            something, which it does when it has met the others, ``start_timeout_s`` counts instead.
+        WorkerError: a process ended otherwise; the text has the end of its log.
+        TrialTimeoutError: there were no ``signs`` of life for too long.
         TrialError: a log is too large, or a controller failed.
     """
-    samples = {process: files.samples(process) for process in (*feed.running, *feed.postponed)}
-    sizes, changed_s = [-1], time.monotonic()
     while True:
         feed.note(lab.exits())
         waits_s = [controller.look(feed) for controller in controllers]
         if feed.failed:
-            raise endings.died(*settle(lab, feed.failed, feed.running), files)
+            raise endings.died(*settle(lab, feed.failed, feed.running), files, signs.called)
         if not feed.running and not feed.postponed:
             return
-        now = time.monotonic()
-        found = [size_bytes(path) for process, path in samples.items() if process not in feed.postponed]
-        if found != sizes or not feed.running:
-            sizes, changed_s = found, now
-        limit_s, option = (timeout_s, "timeout") if all(sizes) else (start_timeout_s, "start_timeout")
-        if now - changed_s > limit_s + GRACE_S:
-            raise _stuck(lab, feed, files, limit_s, option)
+        signs.look(feed)
         check_logs(map(files.log, feed.running))
         time.sleep(min([POLL_S, *waits_s]))
 

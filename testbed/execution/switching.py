@@ -80,10 +80,10 @@ class Switching:
         return True
 
     def _move(self, job: Job, due_s: float, dark_s: float) -> None:
-        assert job.slot is not None
         assert self._topology.panels is not None
-        assert job.slot.circuits is not None
-        self._topology = repatched(self._topology, self._topology.panels.among(job.slot.hosts, job.slot.circuits))
+        assert job.own_slot.circuits is not None
+        own = self._topology.panels.among(job.own_slot.hosts, job.own_slot.circuits)
+        self._topology = repatched(self._topology, own)
         pairs = joined(self._topology, self._pairs)
         self.records.append(Record(ASKED_IN_BAND, f"circuits of the job {job.name}", due_s, takes_s=dark_s))
         self._moves[job.name] = self._thread.submit(partial(self._lab.patch, self._topology, dark_s, pairs))

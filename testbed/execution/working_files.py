@@ -35,8 +35,9 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
     try:
         yield files
     finally:
-        with suppress(OSError), opened_folder(path) as run:  # what cannot be removed is told when the run is closed
-            remove(WORK, run)
+        # What cannot be removed is told when the run is closed. Other trials may run at the same time.
+        with suppress(OSError), opened_folder(path) as run, opened_folder(WORK, run) as folder:
+            remove(trial.id, folder)
         with suppress(OSError), opened_folder(path) as run, opened_folder("logs", run) as logs:
             publish(trial.id, logs)
 

@@ -20,6 +20,7 @@ from testbed.capacity.load import in_all_bps, load_of
 from testbed.capacity.model import Step, certified
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import execute
+from testbed.execution.place import InLab
 from testbed.experiment.expand import trials
 from testbed.experiment.provenance import congestion_control
 from testbed.lab.base import Lab
@@ -163,7 +164,7 @@ def recorded(trial: Trial, lab: Lab, referee: Referee, folder: Path, patience_s:
         TrialError: it failed.
     """
     Lookout(patience_s).wait(lambda _: None)
-    record = execute(trial, lab, referee, folder, congestion_control(trial.spec), lambda *_: None).record
+    record = execute(trial, InLab(lab), referee, folder, congestion_control(trial.spec), lambda *_: None).record
     if record["status"] != "done":
         raise TrialError(str(record["error"]).partition("\n  fix: ")[0], fix="see whether testbed doctor finds why")
     return record

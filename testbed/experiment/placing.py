@@ -29,7 +29,7 @@ def placed(
     """
     own = part.topology if part else topology
     strategy = read(model, own.host_count, given)
-    plan = planned(scheme, own, model, strategy)
+    plan: Plan = planned(scheme, own, model, strategy)
     if part:
         plan = kinds.placed(plan, part)
     kinds.verify(plan, topology)

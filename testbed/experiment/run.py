@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -12,18 +12,18 @@ from typing import Any
 
 from testbed.analysis.jobs import id_of, singly
 from testbed.control.registry import of_kind as controllers_of
-from testbed.evidence.referee import Referee
-from testbed.execution.execute import Outcome, execute
+from testbed.execution.execute import Outcome
 from testbed.execution.results import attempt_count
+from testbed.execution.so_far import SoFar
 from testbed.experiment import attempts, provenance, resume
 from testbed.experiment.finding import settled
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import ImpreciseCell, Lacking, Part, Planned, Record, Selection, topped_up
+from testbed.experiment.runner import Here, Runner
 from testbed.experiment.stopping import Stopped
 from testbed.lab.base import Lab
 from testbed.lab.choice import opener
 from testbed.lab.place import Opening
-from testbed.machine.calm import Lookout
 from testbed.run_directory import stored
 from testbed.run_directory.directory import RunDirectory
 from testbed.spec import Source
@@ -53,13 +53,13 @@ class Run:
 
 
 class Experiment:
-    """An experiment that was checked, and has its lab and its directory; :meth:`go` runs it. Use in ``with``."""
+    """An experiment that was checked, and has its runner and its directory; :meth:`go` runs it. Use in ``with``."""
 
     def __init__(
         self,
         source: Source,
         directory: Callable[[int], RunDirectory],
-        open_lab: Callable[[], Lab] | None = None,
+        open_runner: Callable[[], Runner] | None = None,
         part: Part | None = None,
         only: Selection | None = None,
         lacking: Lacking | None = None,
@@ -68,9 +68,10 @@ class Experiment:
         afresh: bool = False,
         wanted: Collection[str] = attempts.WANTED,
     ) -> None:
-        """``directory`` is told how many trials there will be in any case; ``open_lab`` is for another lab than the
-        spec's; ``only`` selects the cells to run, if not all; ``lacking`` says, once all have run, which cells need
-        more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more than the spec asks for.
+        """``directory`` is told how many trials there will be in any case; ``open_runner`` opens the runner, if it is
+        not :class:`.Here` in the spec's lab; ``only`` selects the cells to run, if not all; ``lacking`` says, once all
+        have run, which cells need more VALID trials; ``most_rounds`` is how many rounds the directory may hold, if more
+        than the spec asks for.
         ``afresh`` has trials that are INVALID only because of the machine measured again, however often they were
         before. ``wanted`` are the numbers for which a trial is measured again.
 
@@ -86,21 +87,16 @@ class Experiment:
         self.congestion_controls = list(
             dict.fromkeys(provenance.congestion_control(trial.spec) for trial in self._plan.firsts)
         )
-        self._open_lab = open_lab or opener(
-            source.spec.lab, Opening(source.spec.lab_options, every_address=source.spec.meets_anywhere)
-        )
-        self._lab = self._open_lab()
-        self._lab_is_spent = False
+        self._runner = (open_runner or partial(Here, _opener(source)))()
         try:
             for trial in self._plan.firsts:
-                for settings in trial.network.settings_met:
-                    self._lab.require(trial.network.topology, settings)
+                self._runner.require(trial)
                 for job in trial.jobs:
                     job.software.require(job.plan)
                     controllers_of(job.kind)
             self.directory = directory(len(self._plan.trials))
         except BaseException:
-            self._lab.close()
+            self._runner.close()
             raise
         try:
             resume.keep_ids(self.directory.path, self._plan)
@@ -118,7 +114,7 @@ class Experiment:
         cls,
         source: Source,
         out: Path | None,
-        open_lab: Callable[[], Lab] | None = None,
+        open_runner: Callable[[], Runner] | None = None,
         part: Part | None = None,
         only: Selection | None = None,
         lacking: Lacking | None = None,
@@ -132,14 +128,14 @@ class Experiment:
         def directory(count: int) -> RunDirectory:
             return RunDirectory.create(out, source, count, part, most)
 
-        return cls(source, directory, open_lab, part, only, lacking, most, wanted=wanted)
+        return cls(source, directory, open_runner, part, only, lacking, most, wanted=wanted)
 
     @classmethod
     def resumed(
         cls,
         path: Path,
         source: Source | None,
-        open_lab: Callable[[], Lab] | None = None,
+        open_runner: Callable[[], Runner] | None = None,
         only: Selection | None = None,
         lacking: Lacking | None = None,
         *,
@@ -163,7 +159,7 @@ class Experiment:
             source, most = source or stored.source_of(path), stored.most_rounds(path)
             if lacking:
                 most = max(most or 0, topped_up(source.spec))
-            directed = partial(cls, source, lambda _: directory, open_lab, stored.part(path), only, lacking, most)
+            directed = partial(cls, source, lambda _: directory, open_runner, stored.part(path), only, lacking, most)
             return directed(afresh=afresh, wanted=wanted)
         except BaseException:
             directory.close()
@@ -178,9 +174,9 @@ class Experiment:
         self.close()
 
     def close(self) -> None:
-        """End the lab, and let another run have the directory."""
+        """End the runner, and let another run have the directory."""
         try:
-            self._lab.close()
+            self._runner.close()
         finally:
             self.directory.close()
 
@@ -228,13 +224,11 @@ class Experiment:
         self.directory.save_environment(surroundings)
         self.directory.save_table(self._in_order())
         left = self.left
-        lookout = Lookout(self.source.spec.quiet_s if self.source.spec.place.is_here else 0.0)
-        lookout.begin()
-        with Referee() as referee, announce(left) as reporter:
-            one = partial(self._one, referee=referee, reporter=reporter, surroundings=surroundings, lookout=lookout)
+        with announce(left) as reporter:
+            listener = _Listener(self, reporter)
             while left:
                 for _, trials in groupby(left, key=lambda trial: trial.repeat):
-                    self._round(list(trials), one)
+                    self._round(list(trials), partial(self._run, listener=listener, surroundings=surroundings))
                 self._extend()
                 left = self.left
                 reporter.added(left)
@@ -243,39 +237,38 @@ class Experiment:
         base = next((one["label"] for one in records), "") if first.jobs else first.title
         return Run(self.directory.path, base, records, self._plan.loose(self.records), self._plan.promise(self.records))
 
-    def _round(self, trials: Sequence[Trial], one: Callable[[Trial], None]) -> None:
+    def _round(self, trials: Sequence[Trial], run: Callable[[Sequence[Trial]], None]) -> None:
         """Run those of a round's trials that have not run, and then, in the same order, those that are measured again,
         until none is; the least often measured go first, so that a round that was cut off goes on as it would have."""
-        for trial in trials:
-            if trial.id not in self.records:
-                one(trial)
+        run([trial for trial in trials if trial.id not in self.records])
         while unsettled := [trial for trial in trials if self._is_unsettled(trial)]:
             made = {trial.id: attempt_count(self.records[trial.id]) for trial in unsettled}
-            for trial in unsettled:
-                if made[trial.id] == min(made.values()):
-                    one(trial)
+            run([trial for trial in unsettled if made[trial.id] == min(made.values())])
 
-    def _one(
-        self, trial: Trial, referee: Referee, reporter: Lines, surroundings: dict[str, Any], lookout: Lookout
-    ) -> None:
-        """Run one trial and keep it; one that failed has closed the lab, so the next gets a new one.
+    def _run(self, trials: Sequence[Trial], listener: _Listener, surroundings: dict[str, Any]) -> None:
+        """Hand trials to the runner, and keep the outcome of each.
 
         Raises:
-            Stopped: somebody asked for the run's end before.
+            Stopped: somebody asked for the run's end.
         """
-        self._check_wanted()
-        if self._lab_is_spent:
-            self._lab = self._open_lab()
+        by_id = {trial.id: trial for trial in trials}
+        for outcome in self._runner.run(self._until_stopped(trials), self.directory.path, listener):
+            self._keep(by_id[outcome.record["id"]], outcome, listener.reporter, surroundings)
+
+    def _until_stopped(self, trials: Iterable[Trial]) -> Iterator[Trial]:
+        for trial in trials:
+            self.check_wanted()
+            yield trial
+
+    def again(self, trial: Trial) -> str:
+        """For people, which of how many measurements of a trial comes next; empty for the first one."""
         before = self.directory.record(trial)
         number = attempt_count(before) + 1 if before and before["status"] == "done" else 1
-        waited = lookout.wait(reporter.waiting)
-        self._check_wanted()
-        reporter.started(trial, f"measured again ({number} of {self._most(trial)})" if number > 1 else "")
-        control = provenance.congestion_control(trial.spec)
-        outcome = execute(trial, self._lab, referee, self.directory.path, control, reporter.advanced)
-        lookout.begin()
-        self._lab_is_spent = outcome.record["status"] == "failed"
-        record, is_new = attempts.joined(before, outcome.record | {"waited": waited})
+        return f"measured again ({number} of {self._most(trial)})" if number > 1 else ""
+
+    def _keep(self, trial: Trial, outcome: Outcome, reporter: Lines, surroundings: dict[str, Any]) -> None:
+        """Store what a trial left, beside what its attempts before left."""
+        record, is_new = attempts.joined(self.directory.record(trial), outcome.record)
         if is_new:
             self._save_tables(trial, outcome)
             surroundings["lab"][trial.id] = outcome.lab
@@ -299,7 +292,7 @@ class Experiment:
             if table is not None:
                 self.directory.save_table_of(trial.id, folder, table)
 
-    def _check_wanted(self) -> None:
+    def check_wanted(self) -> None:
         """
         Raises:
             Stopped: somebody asked for the run's end.
@@ -309,6 +302,29 @@ class Experiment:
 
     def _in_order(self) -> list[Record]:
         return self._plan.sorted(self.records)
+
+
+class _Listener:
+    """Passes what a runner tells on to the reporter. Raises Stopped in place of a start if the run is to end."""
+
+    def __init__(self, experiment: Experiment, reporter: Lines) -> None:
+        self._experiment, self.reporter = experiment, reporter
+
+    def waiting(self, what: str) -> None:
+        self.reporter.waiting(what)
+
+    def started(self, trial: Trial) -> None:
+        self._experiment.check_wanted()
+        self.reporter.started(trial, self._experiment.again(trial))
+
+    def advanced(self, iterations: int, so_far: SoFar | None = None) -> None:
+        self.reporter.advanced(iterations, so_far)
+
+
+def _opener(source: Source) -> Callable[[], Lab]:
+    """What opens the lab of a spec."""
+    spec = source.spec
+    return opener(spec.lab, Opening(spec.lab_options, every_address=spec.meets_anywhere))
 
 
 def write_report(paths: Sequence[Path], out: Path | None = None, form: str = "html") -> Path:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pandas as pd
+from collections.abc import Iterable
 
 from testbed.base.check import Check
 from testbed.fidelity.seen import Seen
-from testbed.workloads.kinds.base import Evidence
+from testbed.workloads.kinds.base import Expected
 
 
-def checks(seen: Seen) -> Iterator[Check]:
-    if seen.samples is None and seen.failed is None:
-        return
-    evidence = Evidence(
-        plan=seen.job.plan,
-        samples=pd.DataFrame() if seen.samples is None else seen.samples,
-        iterations=seen.job.iterations,
-        cost=seen.job.cost,
-        least_gst_s=seen.job.gst_theory_s,
-        goodput=seen.trial.network.goodput,
-        pace_s=seen.job.compute.pace_s,
-        failed=seen.failed,
-    )
-    yield from seen.job.kind.judge(evidence)
+def checks(seen: Seen) -> Iterable[Check]:
+    if seen.samples is None and seen.told.failed is None:
+        return ()
+    job = seen.job
+    goodput, pace_s = seen.trial.network.goodput, 0.0 if seen.samples is None else job.compute.pace_s
+    expected = Expected(job.iterations, job.cost, job.gst_theory_s, goodput, pace_s)
+    return job.kind.judge(job.plan, seen.told, expected)

@@ -15,8 +15,8 @@ from testbed.machine.processes import ProcessLog
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.measures import Windows
-from testbed.workloads.kinds.ranks import Failed
 
 if TYPE_CHECKING:
     from testbed.evidence.links import LinkRecord
@@ -28,7 +28,7 @@ class Seen:
 
     Attributes:
         job: as it ran.
-        samples: of every iteration; None of a command, which says nothing of its iterations.
+        told: what its processes have told together.
         window: when it began and ended (s), on the clock of the samples and of ``cpu``.
         rates, expected_rates: bursts as :func:`testbed.fidelity.link_rate.judge` wants them, and how many there should
             be.
@@ -43,14 +43,13 @@ class Seen:
         course: who died in it.
         bounds: the least that its numbers can be; None where nothing is known beforehand.
         spoilt_bytes: the most that its processes may have sent besides what counts, on any link.
-        failed: collectives that failed on a rank of a script; None where no rank tells of its collectives.
         processes: whether they stood still or waited for a core, seen from outside.
         clocks_s: by how much moments on two hosts may be apart, where hosts have clocks of their own.
     """
 
     trial: Trial
     job: Job
-    samples: pd.DataFrame | None
+    told: Told
     window: tuple[float, float]
     rates: Sequence[Mapping[str, Any]]
     expected_rates: int
@@ -67,7 +66,11 @@ class Seen:
     processes: ProcessLog = field(default_factory=ProcessLog)
     clocks_s: float = 0.0
     spoilt_bytes: float = 0.0
-    failed: Sequence[Failed] | None = None
+
+    @property
+    def samples(self) -> pd.DataFrame | None:
+        """Of every iteration; None of a command, which says nothing of its iterations."""
+        return None if self.told.samples.empty else self.told.samples
 
     @cached_property
     def every(self) -> pd.DataFrame:

@@ -51,12 +51,15 @@ def hold(
     JSON, and the lab goes when standard input ends, as it does with that program.
 
     Raises:
-        UsageError: this user holds a lab already, or the lab has no command line.
+        UsageError: this user holds a lab already, or the lab only plays trials or has no command line.
         LabError, PrivilegeError: it cannot be built, or the folder where exec finds it is another user's.
     """
     topology, spec, place = trial.topology, trial.spec, trial.spec.place
     few = topology.host_count <= ALL_PAIRS_HOSTS
     pairs = list(permutations(topology.hosts, 2)) if few else host_pairs(trial)
+    if place.plays:
+        problem = f"the lab {spec.lab} only plays trials: nothing can be started in it"
+        raise UsageError(problem, fix="hold another lab: --backend netns")
     if command_line and not place.has_command_line:
         having = [one.option for one in places().values() if one.has_command_line]
         problem = f"--cli: the lab {spec.lab} has no command line"

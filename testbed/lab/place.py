@@ -76,6 +76,7 @@ class Place:
         has_command_line: whether it has a command line of its own (:meth:`command_line`).
         has_sockets: whether a process there can use a Unix socket of this machine, in the trial's work folder.
         takes_inventory: whether its hosts are the machines of an Ansible inventory.
+        plays: whether it only plays trials, so that nothing can be started there.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Place:
     has_command_line: bool = False
     has_sockets: bool = False
     takes_inventory: bool = False
+    plays: bool = False
 
     @property
     def option(self) -> str:
@@ -94,7 +96,8 @@ class Place:
         return "--inventory FILE" if self.takes_inventory else f"--backend {self.name}"
 
     def open(self, opening: Opening) -> Lab:
-        """Make the lab, with no network yet.
+        """Make the lab, with no network yet; or, where it only plays trials, what runs them
+        (``testbed.execution.place.Place``).
 
         Raises:
             MissingToolError: what it needs is not installed.

@@ -7,6 +7,7 @@ field may hold an ``example``, which errors show. If the dataclass raises a Spec
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
@@ -35,6 +36,10 @@ class LabOptions(Group):
         """The settings as the lab takes them."""
         return self.made_of(**dict(self))
 
+    def __reduce__(self) -> tuple[Callable[..., LabOptions], tuple[Any, ...]]:
+        """Pickle the values with the lab's dataclass: the class of the group is made anew from it."""
+        return _restored, (self.made_of, dict(self), self.model_fields_set)
+
     @model_validator(mode="after")
     def _can_be(self) -> Self:
         try:
@@ -44,8 +49,22 @@ class LabOptions(Group):
         return self
 
 
+def _restored(options: type[Any], values: Mapping[str, Any], given: set[str]) -> LabOptions:
+    """Settings that were pickled."""
+    return group_of(options).model_construct(given, **values)
+
+
 def group_of(options: type[Any]) -> type[LabOptions]:
-    """The group of keys for a lab's dataclass."""
+    """The group of keys for a lab's dataclass; always the same class for the same dataclass."""
+    if options not in _GROUPS:
+        _GROUPS[options] = _group_of(options)
+    return _GROUPS[options]
+
+
+_GROUPS: dict[type[Any], type[LabOptions]] = {}
+
+
+def _group_of(options: type[Any]) -> type[LabOptions]:
     types = get_type_hints(options)
     fields = {field.name: _field(field, types[field.name]) for field in dataclasses.fields(options)}
     made: type[LabOptions] = create_model(options.__name__, __base__=LabOptions, **fields)  # type: ignore[call-overload]

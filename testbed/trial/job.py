@@ -79,6 +79,12 @@ class Job:
     slot: Slot | None = None
 
     @property
+    def own_slot(self) -> Slot:
+        """Where and when it runs, of one that shares its network."""
+        assert self.slot is not None
+        return self.slot
+
+    @property
     def kind(self) -> AnyKind:
         """What moves in it."""
         return kinds.of(self.plan)

@@ -63,7 +63,7 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
     if agent:
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
-    probing = {} if trial.is_shared else _probing(trial)
+    probing = {} if trial.is_probed_before else _probing(trial)
     return [launch for job in trial.jobs for launch in _write(job, files, congestion_control, probing)]
 
 
@@ -203,7 +203,7 @@ def host_pairs(trial: Trial) -> list[tuple[int, int]]:
     """(source, destination) of every flow of a trial, probes and background flows included: what the lab needs routes
     for."""
     wanted = {(burst.src, burst.dst) for burst in trial.topology.bursts} | {*trial.network.background}
-    if trial.is_shared:
+    if trial.is_probed_before:
         wanted |= {pair for ring in meeting_rings(trial.topology) for pair in pairs(ring)}
     for job in trial.jobs:
         wanted |= {*job.kind.pairs(job.plan), *permutations(_may_meet(job), 2)}

@@ -58,6 +58,12 @@ class Trial:
         return bool(self.network.arm.jobs)
 
     @property
+    def is_probed_before(self) -> bool:
+        """Whether its links are measured by other processes before its own start: processes of several jobs do not wait
+        for each other, and those of a program measure nothing."""
+        return self.is_shared or any(job.workload.program for job in self.jobs)
+
+    @property
     def iterations(self) -> int:
         """Of the job that has most."""
         return max(job.iterations for job in self.jobs)

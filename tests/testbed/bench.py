@@ -21,6 +21,7 @@ from testbed.analysis import dictionary
 from testbed.analysis.schema import ENVIRONMENT, RECORD
 from testbed.evidence.referee import Referee
 from testbed.execution.execute import Outcome, Tick, execute
+from testbed.execution.place import InLab
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
 from testbed.experiment.provenance import congestion_control
@@ -91,7 +92,7 @@ class Bench:
             mock.patch.object(job_files, "PROBE_S", job_files.PROBE_S * 0.8),
             mock.patch.object(job_files, "LEAST_BITS", job_files.LEAST_BITS / 6),
         ):
-            found = execute(trial, lab, self._referee, folder, congestion_control(trial.spec), tick)
+            found = execute(trial, InLab(lab), self._referee, folder, congestion_control(trial.spec), tick)
         fits_schema(found)
         return found
 

@@ -17,9 +17,11 @@ from testbed.capacity import cache
 from testbed.capacity.load import Load
 from testbed.capacity.model import Step
 from testbed.evidence.referee import Referee
-from testbed.experiment import provenance
+from testbed.experiment import provenance, run
 from testbed.experiment.expand import trials
+from testbed.lab import choice
 from testbed.spec import Source, read
+from testbed.testing import IdealPlace
 from testbed.trial.model import Trial
 
 from .bench import Bench
@@ -134,16 +136,23 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.fixture
+def ideal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all trials run in the place for tests, whatever lab their spec names."""
+    for module in (choice, run):
+        monkeypatch.setattr(module, "opener", lambda *_: IdealPlace)
+
+
+@pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Have trials measure what a function says (:data:`tests.testbed.runner.Measure`); after so many trials somebody
     presses Ctrl-C. Gives what ran."""
-    from testbed.experiment import run
+    from testbed.experiment import runner
 
     from .runner import Ran
 
     def make(measure: Callable[[Trial], float] = lambda _: 1.0, stop_after: int | None = None) -> Ran:
         ran = Ran(measure, stop_after)
-        monkeypatch.setattr(run, "execute", ran.execute)
+        monkeypatch.setattr(runner, "execute", ran.execute)
         return ran
 
     return make

@@ -16,7 +16,7 @@ import pandas as pd
 from rich.console import Console
 
 from testbed.execution.execute import Outcome, blank
-from testbed.experiment import run as running
+from testbed.experiment import run, runner
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
 from testbed.trial.model import Trial
@@ -75,7 +75,12 @@ class Ran:
         return outcome(trial, self._measure(trial))
 
 
-def go(experiment: Experiment) -> running.Run:
+def in_memory() -> runner.Here:
+    """Trials here, in a lab that has nothing but its memory."""
+    return runner.Here(FakeLab)
+
+
+def go(experiment: Experiment) -> run.Run:
     """Run it, and close it."""
     with experiment:
         return experiment.go(lambda left: Lines(left, Console(stderr=True, quiet=True)))
@@ -89,8 +94,8 @@ def main() -> None:
         time.sleep(0.05)
         return outcome(trial, 1.0)
 
-    running.execute = execute  # type: ignore[assignment]
-    go(Experiment.new(load(Path(sys.argv[1])), Path(sys.argv[2]), FakeLab))
+    vars(runner)["execute"] = execute
+    go(Experiment.new(load(Path(sys.argv[1])), Path(sys.argv[2]), in_memory))
     os._exit(0)
 
 

@@ -11,8 +11,7 @@ from testbed.spec import Source, read
 from testbed.trial.model import Trial
 
 from .conftest import SPEC
-from .fake_lab import FakeLab
-from .runner import Ran, go
+from .runner import Ran, go, in_memory
 
 SWEEP = SPEC.replace("200 Mbit/s", "[100 Mbit/s, 200 Mbit/s]").replace("hosts=3)", "hosts=2..4)")
 SWEEP = SWEEP.replace("star(hosts=2..4), scheme: ps", '"star(hosts=2..4)", scheme: "ps(servers=[1,4])"') + (
@@ -45,5 +44,5 @@ def parts_of(made_up: Made, spec: Source, folder: Path, count: int) -> list[Path
     for number in range(1, count + 1):
         made_up(measured)
         found.append(folder / f"machine{number}")
-        go(Experiment.new(spec, found[-1], FakeLab, (number, count)))
+        go(Experiment.new(spec, found[-1], in_memory, (number, count)))
     return found

@@ -21,7 +21,7 @@ from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError, UsageError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
-from testbed.workloads.kinds.evidence import Evidence, Told
+from testbed.workloads.kinds.evidence import Expected, Told
 from testbed.workloads.kinds.parts import (
     FORMER,
     PARTS,
@@ -59,7 +59,7 @@ __all__ = [
     "AnyKind",
     "Asked",
     "Demand",
-    "Evidence",
+    "Expected",
     "Floats",
     "Kind",
     "KindOfForests",
@@ -316,7 +316,12 @@ class Kind(Generic[P]):
         """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""
         return None
 
-    def judge(self, seen: Evidence) -> Iterable[Check]:
+    def cost_reconfigured(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
+        """Return the cost of an average synchronisation of a kind that :attr:`tells_unsent`, over circuits that moved
+        meanwhile, so that links carried these bytes."""
+        raise NotImplementedError
+
+    def judge(self, plan: P, told: Told, expected: Expected) -> Iterable[Check]:
         """Make the kind's own checks of a finished trial."""
         return ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.workloads.kinds.ranks import Failed
 from testbed.workloads.kinds.transfers import Carried
@@ -33,28 +33,22 @@ class Exchanged:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Results of the workers of a finished trial, for the checks of its kind.
+class Expected:
+    """Values that theory expects of a job, for the checks of its kind.
 
     Attributes:
-        samples: of all iterations, as :mod:`testbed.analysis.metrics` has them; without a row or a column where ranks
-            tell of none.
         iterations: of each worker, as the spec has them.
         cost: of an average synchronisation.
         least_gst_s: the least that one can take.
         goodput: share of a link's rate that is payload.
         pace_s: what computing takes at least, before anything that the spec does to it.
-        failed: collectives that failed on a rank; None where ranks do not tell.
     """
 
-    plan: Any
-    samples: pd.DataFrame
     iterations: int
     cost: Cost
     least_gst_s: float
     goodput: float
     pace_s: float
-    failed: Sequence[Failed] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,8 @@ class Told:
     """Reports of a trial's processes about what they did, checked against each other.
 
     Attributes:
-        samples: those that count.
+        samples: those that count, of all iterations, as :mod:`testbed.analysis.metrics` has them; without a row or a
+            column where processes tell of none.
         order: updates, and steps of several, in the order in which weights were changed by them, where that is not the
             order of iterations; None where it is. Several servers' orders are merged
             (:func:`testbed.workloads.learning.parts.merged`).
@@ -82,7 +77,7 @@ class Told:
         norms: of updates, by (rank, iteration), where a theory needs them.
         most_apart: how far the weights of a server that was lost may have been from those of its replica; None where
             none was.
-        failed: as :class:`Evidence` has it.
+        failed: collectives that failed on a rank; None where ranks do not tell.
     """
 
     samples: pd.DataFrame
@@ -92,7 +87,7 @@ class Told:
     transfers: Sequence[Carried] | None = None
     pairs: Sequence[Exchanged] | None = None
     medians: Sequence[str] = ()
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
     spoilt_bytes: float = 0.0
     ended_before: frozenset[int] = frozenset()
     lost_updates: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)

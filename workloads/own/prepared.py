@@ -11,11 +11,12 @@ import signal
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.base.python import module_command
@@ -54,6 +55,11 @@ class Prepared:
     digest: str
     files: Mapping[str, bytes | int]
 
+    def __reduce__(self) -> tuple[Callable[..., Prepared], tuple[Any, ...]]:
+        """Pickle the contents of the files that are open."""
+        files = {name: one if isinstance(one, bytes) else _content(one) for name, one in self.files.items()}
+        return _held, (self.layers, dict(self.inputs), self.digest, files)
+
     @property
     def nbytes(self) -> int:
         """Bytes of its files."""
@@ -81,6 +87,33 @@ class Prepared:
                     file.write(content)
                 else:
                     _copy(content, file.fileno())
+
+
+def _held(layers: tuple[Layer, ...], inputs: Mapping[str, str], digest: str, files: Mapping[str, bytes]) -> Prepared:
+    """The same in another process: large files without a name."""
+    return _closing(Prepared(layers, inputs, digest, {name: _kept(content) for name, content in files.items()}))
+
+
+def _kept(content: bytes) -> bytes | int:
+    if len(content) <= SMALL_BYTES:
+        return content
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return os.dup(file.fileno())
+
+
+def _content(descriptor: int) -> bytes:
+    """All bytes of an open file."""
+    return Path(f"/proc/self/fd/{descriptor}").read_bytes()  # from its beginning, wherever the descriptor is
+
+
+def _closing(made: Prepared) -> Prepared:
+    """Close its files when nobody has it any more."""
+    for content in made.files.values():
+        if isinstance(content, int):
+            weakref.finalize(made, os.close, content)
+    return made
 
 
 def _copy(source: int, target: int) -> None:
@@ -168,8 +201,4 @@ def _read(into: Path) -> Prepared:
             path.read_bytes() if small else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         )
     layers = tuple(tuple((name, tuple(shape)) for name, shape in layer) for layer in facts["layers"])
-    found = Prepared(layers, facts["inputs"], facts["digest"], files)
-    for content in files.values():
-        if isinstance(content, int):
-            weakref.finalize(found, os.close, content)
-    return found
+    return _closing(Prepared(layers, facts["inputs"], facts["digest"], files))

@@ -26,12 +26,14 @@ from testbed.execution.execute import Outcome, blank
 from testbed.experiment.progress import Lines
 from testbed.experiment.repeats import topped_up
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.spec import Source
 from testbed.spec import read as read_spec
 from testbed.trial.model import Trial
 
 from ..conftest import SPEC, Called
 from ..fake_lab import FakeLab
+from ..runner import in_memory
 from ..sides import write_side
 
 SIX = SPEC + "repeats: 6\n"
@@ -64,7 +66,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Made:
         moments = [(rank, i, i + 0.0, i + 0.5, i + 0.5 + gst_s, i + 0.9, 1.0) for i in range(3) for rank in range(3)]
         return Outcome(record, pd.DataFrame(moments, columns=list(COLUMNS)), {})
 
-    monkeypatch.setattr("testbed.experiment.run.execute", execute)
+    monkeypatch.setattr("testbed.experiment.runner.execute", execute)
     return made
 
 
@@ -72,7 +74,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Made:
 def ran(tmp_path: Path, made_up: Made) -> tuple[Source, Path]:  # noqa: ARG001
     """A run of two arms, six times each."""
     source = read_spec(SIX, "spec.yaml", tmp_path)
-    with Experiment.new(source, tmp_path / "run", FakeLab) as experiment:
+    with Experiment.new(source, tmp_path / "run", in_memory) as experiment:
         return source, experiment.go(announce).path
 
 
@@ -92,11 +94,11 @@ def test_what_looks_slower_is_measured_once_more_and_only_that_counts(ran: tuple
     gate = Gate(baseline(run, PS=0.1, ring=10.0), {"gst": 0.03})
     labs: list[FakeLab] = []
 
-    def open_lab() -> FakeLab:
+    def open_runner() -> Here:
         labs.append(FakeLab())
-        return labs[-1]
+        return Here(lambda: labs[-1])  # type: ignore[arg-type,return-value]
 
-    found, failed = gate.settle(run, source, open_lab, announce)  # type: ignore[arg-type]
+    found, failed = gate.settle(run, source, open_runner, announce)  # type: ignore[arg-type]
     assert not failed
     assert len(labs) == 1
     assert found.again == {PS}
@@ -104,7 +106,7 @@ def test_what_looks_slower_is_measured_once_more_and_only_that_counts(ran: tuple
     assert all((run / f"comparison.{ending}").exists() for ending in ("md", "xml", "json"))
     assert {one.cell: one.verdict for one in found.judged} == {PS: "worse", RING: "better"}
     assert not found.suspicious
-    twice, _ = gate.settle(run, source, open_lab, announce)  # type: ignore[arg-type]  # goes on: all is there
+    twice, _ = gate.settle(run, source, open_runner, announce)  # type: ignore[arg-type]  # goes on: all is there
     assert twice.judged == found.judged
 
 
@@ -115,7 +117,7 @@ def test_what_was_slow_by_accident_passes_once_it_was_measured_again(ran: tuple[
         record = json.loads(path.read_text())
         record["metrics"]["gst_median_s"] *= 1.5
         path.write_text(json.dumps(record))
-    assert gate.settle(run, source, FakeLab, announce)[0].of("worse") == []  # type: ignore[arg-type]
+    assert gate.settle(run, source, in_memory, announce)[0].of("worse") == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_what_goes_on_after_ctrl_c_is_the_gate(
 ) -> None:
     """PS took a tenth of the time then; somebody ends the first measurement or the second."""
     from testbed.api import labs
-    from testbed.experiment import run as running
+    from testbed.experiment import runner as running
 
     monkeypatch.setattr(labs, "opener", lambda *_: FakeLab)
     (tmp_path / "spec.yaml").write_text(SIX)
@@ -180,14 +182,14 @@ def test_rounds_are_added_until_enough_trials_are_valid(
     source, first = ran
     gate = Gate(baseline(first, ring=0.8), {"gst": 0.03})
     made_up["ring"] = dict.fromkeys((0, 1, 2, 6), "INVALID")
-    with Experiment.new(source, tmp_path / "new", FakeLab, lacking=gate.lacking) as experiment:
+    with Experiment.new(source, tmp_path / "new", in_memory, lacking=gate.lacking) as experiment:
         done = experiment.go(announce)
     assert rounds_of(done.path, "ring") == rounds_of(done.path, "PS") == list(range(1, 9))
     assert json.loads((done.path / "resolved.json").read_text())["most_rounds"] == 12
-    found, _ = gate.settle(done.path, source, FakeLab, announce)  # type: ignore[arg-type]
+    found, _ = gate.settle(done.path, source, in_memory, announce)  # type: ignore[arg-type]
     assert {one.cell: one.verdict for one in found.judged} == {PS: "same", RING: "worse"}  # a quarter slower
     assert rounds_of(done.path / "rerun", "ring") == list(range(1, 9))  # which needed as many
-    with Experiment.resumed(done.path, None, FakeLab) as again:  # without the gate, its rounds are still the run's
+    with Experiment.resumed(done.path, None, in_memory) as again:  # without the gate, its rounds are still the run's
         assert (len(again.records), again.left) == (16, [])
 
 
@@ -205,7 +207,7 @@ def test_rounds_are_added_within_a_limit(
     source, first = ran
     gate = Gate(baseline(first), {"gst": 0.03})
     made_up["ring"] = dict.fromkeys(invalid, "INVALID")
-    with Experiment.new(source, tmp_path / "new", FakeLab, lacking=gate.lacking) as experiment:
+    with Experiment.new(source, tmp_path / "new", in_memory, lacking=gate.lacking) as experiment:
         assert rounds_of(experiment.go(announce).path, "ring") == list(range(1, rounds + 1))
 
 
@@ -220,21 +222,21 @@ def test_a_run_that_was_added_to_goes_on_and_one_that_was_not_has_no_such_rounds
     source, first = ran
     made_up["ring"] = dict.fromkeys((0, 1, 2), "INVALID")
     gate = Gate(baseline(first), {"gst": 0.03})
-    with Experiment.new(source, tmp_path / "new", FakeLab) as experiment:
+    with Experiment.new(source, tmp_path / "new", in_memory) as experiment:
         run = experiment.go(announce).path
     assert len(rounds_of(run, "ring")) == 6
-    with Experiment.resumed(run, None, FakeLab, lacking=gate.lacking) as experiment:
+    with Experiment.resumed(run, None, in_memory, lacking=gate.lacking) as experiment:
         experiment.go(announce)
     assert len(rounds_of(run, "ring")) == 7
     meta = json.loads((run / "resolved.json").read_text())
     assert meta["most_rounds"] == 12
     (run / "resolved.json").write_text(json.dumps(meta | {"most_rounds": "12"}))
     with pytest.raises(OutputError, match="damaged, its most_rounds is '12'"):
-        Experiment.resumed(run, None, FakeLab)
+        Experiment.resumed(run, None, in_memory)
     del meta["most_rounds"]
     (run / "resolved.json").write_text(json.dumps(meta))
     with pytest.raises(SpecError, match=r"holds PS-b2-r7, ring-b2-r7, which the spec does not have"):
-        Experiment.resumed(run, None, FakeLab)
+        Experiment.resumed(run, None, in_memory)
 
 
 def test_a_copy_of_a_trial_under_another_name_is_refused(ran: tuple[Source, Path]) -> None:
@@ -244,7 +246,7 @@ def test_a_copy_of_a_trial_under_another_name_is_refused(ran: tuple[Source, Path
     (trials / "ring-b2-r2.json").write_bytes((trials / "ring-b2-r1.json").read_bytes())
     told = r"ring-b2-r2.json: holds the trial 'ring-b2-r1', and a trial's file has its name"
     with pytest.raises(OutputError, match=told):
-        Experiment.resumed(run, None, FakeLab)
+        Experiment.resumed(run, None, in_memory)
     with pytest.raises(OutputError, match=told):
         make_baseline(run, run / "baseline.json")
 

@@ -1,4 +1,4 @@
-"""The gate in a real lab."""
+"""The gate from the command line, with whole trials."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import fidelity
-from testbed.analysis.verdicts import NUMBERS
 from testbed.base import exits
-from testbed.trial import job_files
 
 from ..conftest import PROFILE, Called
 
@@ -19,14 +16,9 @@ RING = PROFILE.replace("{topology: star(hosts=5), ", "{label: ring, topology: st
 RING = RING.replace("scale: 200}", "scale: 200, compute: none}")  # nothing is asked but GST
 
 
-@pytest.mark.lab
-def test_a_run_is_held_against_its_baseline(
-    testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Against a made-up past in which GST was a tenth: slower, and measured twice. How busy this machine is must not
-    decide, so every trial is VALID here."""
-    monkeypatch.setattr(job_files, "PROBE_S", 0.3)  # of each of twelve trials
-    monkeypatch.setattr(fidelity, "judge", lambda _seen: fidelity.verdicts([], NUMBERS, {}, 0.03))
+@pytest.mark.usefixtures("ideal")
+def test_a_run_is_held_against_its_baseline(testbed: Callable[..., Called], tmp_path: Path) -> None:
+    """Against a made-up past in which GST was a tenth: slower, and measured twice."""
     (tmp_path / "spec.yaml").write_text(RING)
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     made = testbed("baseline", "first", "--out", "past.json")

@@ -21,8 +21,7 @@ from testbed.experiment.run import Experiment
 from testbed.run_directory.directory import RunDirectory
 
 from ..conftest import SPEC, Called
-from ..fake_lab import FakeLab
-from ..runner import go
+from ..runner import go, in_memory
 from ..sweeps import CELLS, SWEEP, UNTIL, Made, measured, parts_of, records, source
 
 
@@ -50,7 +49,7 @@ def test_parts_make_the_whole(made_up: Made, tmp_path: Path) -> None:
         assert (tmp_path / "all" / folder / f"{trial_id}.parquet").read_bytes() == folder.encode()
         (tmp_path / "all" / folder / f"{trial_id}.parquet").unlink()
     made_up(measured)
-    whole = go(Experiment.new(source(), tmp_path / "whole", FakeLab))
+    whole = go(Experiment.new(source(), tmp_path / "whole", in_memory))
     assert [one["id"] for one in done.run.records] == [one["id"] for one in whole.records]
     assert records(tmp_path / "all").keys() == records(tmp_path / "whole").keys()
     loaded = load_run(tmp_path / "all")
@@ -73,9 +72,9 @@ def test_parts_of_an_older_version_keep_their_ids(made_up: Made, tmp_path: Path)
 def test_a_part_goes_on_as_the_part_it_was(made_up: Made, tmp_path: Path) -> None:
     first = made_up(stop_after=2)
     with pytest.raises(KeyboardInterrupt):
-        go(Experiment.new(source(), tmp_path / "run", FakeLab, (2, 3)))
+        go(Experiment.new(source(), tmp_path / "run", in_memory, (2, 3)))
     second = made_up()
-    done = go(Experiment.resumed(tmp_path / "run", None, FakeLab))
+    done = go(Experiment.resumed(tmp_path / "run", None, in_memory))
     assert len(done.records) == len(first.ids) + len(second.ids) < 2 * CELLS
 
 
@@ -97,13 +96,13 @@ def test_parts_to_which_a_gate_added_rounds_are_merged(made_up: Made, tmp_path: 
         parts.append(tmp_path / f"machine{number}")
         go(
             Experiment.new(
-                spec, parts[-1], FakeLab, (number, 2), lacking=lambda run: {4: short}.get(len(records(run)), {})
+                spec, parts[-1], in_memory, (number, 2), lacking=lambda run: {4: short}.get(len(records(run)), {})
             )
         )
     assert sorted(len(records(part)) for part in parts) == [4, 6]
     done = merged(parts, tmp_path / "all")
     assert (len(done.run.records), done.missing) == (10, [])
-    assert go(Experiment.resumed(tmp_path / "all", None, FakeLab)).records == done.run.records
+    assert go(Experiment.resumed(tmp_path / "all", None, in_memory)).records == done.run.records
 
 
 def test_of_a_part_that_is_missing_only_what_is_certain_is_missed(made_up: Made, tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_of_a_part_that_is_missing_only_what_is_certain_is_missed(made_up: Made,
     done = merged([noisy], tmp_path / "all")
     assert (len(done.run.records), sorted(done.missing)) == (2 * 6, sorted(records(steady)))
     ran = made_up(measured)
-    assert len(go(Experiment.resumed(tmp_path / "all", None, FakeLab)).records) == 2 * 6 + 2 * 3
+    assert len(go(Experiment.resumed(tmp_path / "all", None, in_memory)).records) == 2 * 6 + 2 * 3
     assert sorted(ran.ids) == sorted(records(steady))
 
 
@@ -125,7 +124,7 @@ def test_a_merged_run_knows_what_is_missing_and_runs_only_that(made_up: Made, tm
     assert set(done.missing) == missing
     assert load_run(tmp_path / "all").planned == 2 * CELLS
     ran = made_up()
-    after = go(Experiment.resumed(tmp_path / "all", None, FakeLab))
+    after = go(Experiment.resumed(tmp_path / "all", None, in_memory))
     assert set(ran.ids) == missing
     assert len(after.records) == 2 * CELLS
     again = merged([tmp_path / "all", parts[2]], tmp_path / "again")
@@ -157,7 +156,7 @@ def test_a_merged_run_that_goes_on_keeps_the_environments_of_its_parts(made_up: 
     edit(parts[1] / "env.json", kernel="6.1.0")
     merged(parts[:2], tmp_path / "all")
     made_up()
-    go(Experiment.resumed(tmp_path / "all", None, FakeLab))
+    go(Experiment.resumed(tmp_path / "all", None, in_memory))
     found = json.loads((tmp_path / "all" / "env.json").read_text())
     assert list(found["parts"]) == ["machine1", "machine2", "resumed"]
     assert found["parts"]["machine2"] == {"kernel": "6.1.0"}
@@ -166,9 +165,9 @@ def test_a_merged_run_that_goes_on_keeps_the_environments_of_its_parts(made_up: 
 
 def test_a_trial_that_was_done_is_taken_before_one_that_failed(made_up: Made, tmp_path: Path) -> None:
     made_up(lambda _: float("nan"))
-    go(Experiment.new(source(), tmp_path / "failed", FakeLab))
+    go(Experiment.new(source(), tmp_path / "failed", in_memory))
     made_up()
-    go(Experiment.new(source(), tmp_path / "done", FakeLab))
+    go(Experiment.new(source(), tmp_path / "done", in_memory))
     found = merged([tmp_path / "failed", tmp_path / "done"], tmp_path / "all")
     assert found.missing == []
     assert set(found.kept.values()) == {tmp_path / "done"}
@@ -299,7 +298,7 @@ def test_a_run_whose_folders_are_elsewhere_is_not_gone_on_with(made_up: Made, tm
     if name != ".lock":
         unfinished.touch()
     with pytest.raises(OutputError, match="is a symbolic link, and links are not followed there"):
-        Experiment.resumed(part, None, FakeLab)
+        Experiment.resumed(part, None, in_memory)
     assert name == ".lock" or unfinished.exists()
 
 
@@ -320,4 +319,4 @@ def test_a_run_that_was_made_to_hurt_is_not_gone_on_with(
     path = part / name
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(OutputError, match=why):
-        go(Experiment.resumed(part, None, FakeLab))
+        go(Experiment.resumed(part, None, in_memory))

@@ -189,7 +189,7 @@ def judged(folder: Path, verdict: str, *failed: dict) -> None:
     path.write_text(json.dumps(record | {"fidelity": {"verdict": verdict, "checks": failed}}))
 
 
-@pytest.mark.lab
+@pytest.mark.usefixtures("ideal")
 def test_a_claim_is_run_decided_and_not_run_again(testbed: CLI, tiny: Path) -> None:
     first = testbed("reproduce", "tiny", "--out", "out")
     assert first.err == ""

@@ -12,9 +12,8 @@ import pytest
 
 from testbed.base.errors import OutputError, SchemeError, TrialError, WorkerError
 from testbed.evidence.referee import REFERENCE
-from testbed.execution import execute
+from testbed.execution.accounting import journal, told_by_processes
 from testbed.execution.correctness import are_equal, check_loss, check_weights, storable
-from testbed.execution.execute import journal
 from testbed.execution.working_files import working_files
 from testbed.experiment.expand import trials
 from testbed.spec import Source, read
@@ -33,7 +32,7 @@ RIGHT = {
 
 def test_lines_that_make_no_sense_fail_the_trial_and_not_the_run() -> None:
     """Even where they are taken for a mistake in what was asked for."""
-    with pytest.raises(TrialError) as caught, execute._told_by_workers():
+    with pytest.raises(TrialError) as caught, told_by_processes():
         raise SchemeError("node 7 is not in a tree", fix="take trees of all members")
     assert str(caught.value) == (
         "what the workers wrote does not go together (SchemeError: node 7 is not in a tree)\n"
@@ -150,7 +149,7 @@ def test_working_files_are_the_harness_own_and_all_go(tmp_path: Path, source: So
         assert sorted(path.name for path in files.work.iterdir()) == ["h0", "h1", "h2", "s0"]
         os.mkfifo(files.own("h0") / "fifo")
         (files.own("h1") / "link").symlink_to(tmp_path)
-    assert not (run / "work").exists()
+    assert not any((run / "work").iterdir())
     assert files.logs.is_dir()
     assert precious.exists()
 

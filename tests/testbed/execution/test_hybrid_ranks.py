@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from testbed.base.errors import TestbedError
-from testbed.execution.execute import _told_by_workers
+from testbed.execution.accounting import told_by_processes
 from testbed.execution.saved import whole
 from testbed.trial.files import Files
 from testbed.workloads import kinds
@@ -107,5 +107,5 @@ def test_a_rank_that_tells_of_other_bytes_or_nodes_fails_its_trial(told: dict[st
         del sent[0]["payload_bytes"]
     else:
         sent[0]["payload_bytes"] |= told
-    with pytest.raises(TestbedError), _told_by_workers():
+    with pytest.raises(TestbedError), told_by_processes():
         kind.told(PLAN, samples, sent, iterations)

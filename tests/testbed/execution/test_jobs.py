@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.execution import execute
+from testbed.execution.accounting import attributed, summary
+from testbed.execution.observing import observe
 from testbed.execution.room import needed_bytes
 from testbed.execution.working_files import working_files
 from testbed.experiment.expand import trials
@@ -75,10 +76,10 @@ def test_jobs_run_at_the_same_time_and_each_has_its_own_numbers(
     with working_files(tmp_path, shared) as files:
         lab = bench.lab
         lab.share(files.work, [])
-        seen = execute.observe(shared, lab, files, "reno", lambda *_: None)
-    found = {job.name: execute.summary(shared, job, seen, execute.attributed(job, seen)) for job in shared.jobs}
+        seen = observe(shared, lab, files, "reno", lambda *_: None)
+    found = {job.name: summary(shared, job, seen, attributed(job, seen)) for job in shared.jobs}
     for job in shared.jobs:
-        assert len(execute.attributed(job, seen).samples) == 2 * 3
+        assert len(attributed(job, seen).samples) == 2 * 3
         assert job.gst_theory_s < found[job.name]["metrics"]["gst_median_s"]
         checks = found[job.name]["fidelity"]["checks"]
         assert {check["name"] for check in checks if not check["ok"] and not check["machine"]} <= {link_rate.ABOUT.name}

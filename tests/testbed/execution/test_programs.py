@@ -10,16 +10,20 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from testbed.evidence.calibration import Calibrated
+from testbed.evidence.referee import Referee
 from testbed.evidence.spot_checks import Made, Readings
 from testbed.execution import programs
-from testbed.execution.observing import Observation
+from testbed.execution.accounting import account
+from testbed.execution.observed import Observed
 from testbed.experiment.expand import trials
 from testbed.experiment.planning import plan, text
 from testbed.lab.measurements import Counters
 from testbed.lab.programs import Exit
 from testbed.machine.monitor import CpuLog
+from testbed.perturb.circuits import State
+from testbed.recovery.deaths import undisturbed
 from testbed.spec import read
+from testbed.trial.files import Files
 
 from ..conftest import Called
 from ..experiment.test_run import call
@@ -157,10 +161,13 @@ def summary(folder: Path, readings: Readings) -> dict[str, Any]:
     flow = "perturb={kind: background, from: h0, to: h1}"
     (trial,) = trials(read(SPEC, "spec.yaml", folder, ["arms=[{topology: star(hosts=2)}]", flow]))
     counted = [Counters(link, 3_000_000, 2000, 0) for link in range(2 * len(trial.network.topology.links))]
-    flows, circuits = [1_448_000], [(0.0, trial.network.topology)]
-    observed = Observation(counted, CpuLog(), {}, None, readings, [], flows, circuits)
-    ran = programs.Ran([Exit("h0", 0, 0, 1.0, 3.0), Exit("h1", 1, 0, 1.5, 2.5)], [], Calibrated([], []), observed)
-    return programs.summary(trial, ran)
+    flows, circuits = [1_448_000], [State(trial.network.topology)]
+    exits = [Exit("h0", 0, 0, 1.0, 3.0), Exit("h1", 1, 0, 1.5, 2.5)]
+    courses = {trial.job.name: undisturbed(trial.job)}
+    seen = Observed(counted, CpuLog(), {}, None, readings, [], flows, circuits, exits=exits, courses=courses)
+    outcome = account(trial, trial.job, seen, Referee(), Files(folder, folder))
+    assert (outcome.error, outcome.samples, outcome.record["metrics"]) == (None, None, {"jct_s": 2.0})
+    return outcome.record
 
 
 @pytest.mark.parametrize(("made_s", "value", "told"), [(2.0, 0.0, "1 reading in mid-run"), (0.5, None, "no reading")])

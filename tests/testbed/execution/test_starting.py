@@ -42,7 +42,7 @@ def test_starting_the_processes_is_no_waiting(tmp_path: Path) -> None:
     (trial,) = trials(read(SPEC, "spec.yaml", Path()))
     lab, feed = Noting(), Feed(dict.fromkeys(trial.processes))
     starting = Starting(trial.jobs, [], lab, Files(tmp_path, tmp_path), None)
-    starting.postpone(feed)
+    starting.begin(feed)
     starting.look(feed)
     for name, note in zip(("a", "b"), lab.notes, strict=True):
         one = starting.began[name]
@@ -63,7 +63,7 @@ def begun(tmp_path: Path, spec: str, lab: FakeLab) -> tuple[Starting, Feed]:
     launches = [Launch(process, node, "", "") for process, node in trial.processes.items()]
     starting = Starting(trial.jobs, launches, lab, Files(tmp_path, tmp_path), None)
     feed = Feed(dict.fromkeys(trial.processes))
-    starting.postpone(feed)
+    starting.begin(feed)
     starting.look(feed)
     return starting, feed
 
@@ -74,7 +74,7 @@ def test_starting_the_processes_of_another_job_is_no_waiting_either(tmp_path: Pa
     spec = SPEC.replace("{name: b,", f"{{name: b, start: {submitted_s} s,")
     starting, feed = begun(tmp_path, spec, Slow())
     starting.look(feed)
-    told = spans(starting.began, "b")
+    told = spans(starting.began["b"])
     assert told["submitted_s"] == submitted_s
     assert told["started_s"] >= 0.2
     assert told["queued_s"] == 0
@@ -87,13 +87,13 @@ def test_a_job_waits_until_the_processes_before_it_have_ended_and_not_until_some
     feed.note([Exit(process, 0, 0, ended_s=origin_s + 0.01 * i) for i, process in enumerate(processes, 1)])
     time.sleep(0.1)
     starting.look(feed)
-    told = spans(starting.began, "b")
+    told = spans(starting.began["b"])
     assert told["queued_s"] == pytest.approx(0.01 * len(processes), abs=1e-6)
     assert told["started_s"] >= 0.1
 
 
 def test_moments_are_from_the_beginning_of_the_trial() -> None:
     began = Began(1.0, 3.0, 3.5, origin_s=100.0)
-    assert spans({"a": began}, "a") == {"submitted_s": 1.0, "started_s": 3.5, "queued_s": 2.0}
+    assert spans(began) == {"submitted_s": 1.0, "started_s": 3.5, "queued_s": 2.0}
     samples = pd.DataFrame({"start_s": [106.0, 105.25], "end_s": [107.0, 108.0]})
     assert several.begun_s(samples, began) == pytest.approx(5.25)

@@ -38,8 +38,15 @@ def say(files: Files, name: str, *lines: dict) -> None:
 
 def wait(lab: FakeLab, files: Files, timeout_s: float = 5.0, start_timeout_s: float = 5.0) -> list[int]:
     ticks: list[int] = []
-    supervise.wait(lab, feed(files, HOSTS), files, timeout_s, start_timeout_s, [supervise.Progress(ticks.append)])
+    signs = growth(lab, files, HOSTS, timeout_s, start_timeout_s)
+    supervise.wait(lab, feed(files, HOSTS), files, signs, [supervise.Progress(ticks.append)])
     return ticks
+
+
+def growth(
+    lab: FakeLab, files: Files, processes: Sequence[str], timeout_s: float = 5.0, start_timeout_s: float = 5.0
+) -> supervise.Growth:
+    return supervise.Growth(lab, files, processes, timeout_s, start_timeout_s)
 
 
 def feed(files: Files, processes: Sequence[str]) -> Feed:
@@ -80,8 +87,9 @@ def test_another_process_of_a_node_is_named_as_itself(files: Files) -> None:
         ("h0", 1, "the worker on h0 ended with exit status 1: not this one; still running a moment later: h0.daemon"),
     ):
         said = feed(files, ["h0", "h0.daemon", "a/h0"])
+        lab = FakeLab([Exit(process, 0, status)])
         with pytest.raises(WorkerError) as error:
-            supervise.wait(FakeLab([Exit(process, 0, status)]), said, files, 5.0, 5.0)
+            supervise.wait(lab, said, files, growth(lab, files, said.running))
         assert error.value.problem.startswith(told)
         assert error.value.process == process
 
@@ -90,9 +98,9 @@ def test_it_waits_for_every_process_of_a_node(files: Files) -> None:
     files, both = Files(files.work, files.logs, {"h0.daemon": "h0"}), ["h0", "h0.daemon"]
     lab = FakeLab([Exit("h0", 0, 0)], stopped=["h0.daemon"])
     with pytest.raises(TrialTimeoutError, match=r"furthest behind, at iteration 0: h0\.daemon; stopped: h0\.daemon"):
-        supervise.wait(lab, feed(files, both), files, 0.05, 0.05)
+        supervise.wait(lab, feed(files, both), files, growth(lab, files, both, 0.05, 0.05))
     lab = FakeLab([Exit("h0", 0, 0)], [Exit("h0.daemon", 0, 0)])
-    supervise.wait(lab, feed(files, both), files, 5.0, 5.0)
+    supervise.wait(lab, feed(files, both), files, growth(lab, files, both))
 
 
 def test_what_a_worker_said_before_it_ended_is_told(files: Files) -> None:
@@ -127,9 +135,12 @@ def test_a_death_that_a_controller_forgives_is_no_failure(files: Files) -> None:
     def ended(process: str) -> FakeLab:
         return FakeLab([Exit(process, 1, -9)], [Exit("h0", 0, 0), Exit("h1", 1, 0), Exit("h2", 2, 0)])
 
-    supervise.wait(ended("h1"), feed(files, HOSTS), files, 5.0, 5.0, [Forgiving()])
+    def go(lab: FakeLab) -> None:
+        supervise.wait(lab, feed(files, HOSTS), files, growth(lab, files, HOSTS), [Forgiving()])
+
+    go(ended("h1"))
     with pytest.raises(WorkerError, match="the worker on h2 was killed by SIGKILL"):
-        supervise.wait(ended("h2"), feed(files, HOSTS), files, 5.0, 5.0, [Forgiving()])
+        go(ended("h2"))
 
 
 def test_when_the_first_has_ended_the_next_one_is_counted(files: Files) -> None:

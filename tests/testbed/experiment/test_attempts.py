@@ -31,7 +31,7 @@ from testbed.trial.model import Trial
 
 from ..conftest import SPEC, Called
 from ..fake_lab import FakeLab
-from ..runner import STEAL, Disturbed, go
+from ..runner import STEAL, Disturbed, go, in_memory
 from ..sweeps import UNTIL, Made, records, source
 
 TWICE = SPEC.replace("retries: 0", "retries: 2") + "repeats: 2\n"
@@ -83,7 +83,7 @@ def test_only_what_the_machine_did_is_a_reason(failed: list[dict], only: bool) -
 def test_they_are_measured_again_at_the_end_of_their_round(made_up: Made, tmp_path: Path) -> None:
     machine = Machine(ring_b2_r1=1, PS_b2_r2=5)
     ran = made_up(machine)
-    done = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
+    done = go(Experiment.new(source(TWICE), tmp_path / "run", in_memory))
     ps, ring = "PS-b2", "ring-b2"
     assert ran.ids == [f"{ps}-r1", f"{ring}-r1", f"{ring}-r1", f"{ring}-r2", f"{ps}-r2", f"{ps}-r2", f"{ps}-r2"]
     found = records(tmp_path / "run")
@@ -107,7 +107,7 @@ def test_they_are_measured_again_at_the_end_of_their_round(made_up: Made, tmp_pa
 @pytest.mark.parametrize("gst_s", [-1.0, float("nan")], ids=["INVALID for what it measured", "FAILED"])
 def test_others_are_not(made_up: Made, tmp_path: Path, gst_s: float) -> None:
     ran = made_up(lambda _: gst_s)
-    go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(TWICE), tmp_path / "run", in_memory))
     assert len(ran.ids) == 4
 
 
@@ -115,12 +115,12 @@ def test_an_attempt_that_fails_fails_the_trial(made_up: Made, tmp_path: Path) ->
     """A scheme that crashes at times must not seem to run."""
     machine = Machine(ring_b2_r1=1)
     made_up(lambda trial: float("nan") if machine(trial) == 1.02 else 1.0 if trial.id != RING else Disturbed(1.0))
-    run = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
+    run = go(Experiment.new(source(TWICE), tmp_path / "run", in_memory))
     record = records(tmp_path / "run")[RING]
     assert run.failed
     assert (record["status"], len(record["attempts"])) == ("failed", 1)
     made_up()
-    go(Experiment.resumed(tmp_path / "run", None, FakeLab))
+    go(Experiment.resumed(tmp_path / "run", None, in_memory))
     record = records(tmp_path / "run")[RING]
     assert (record["status"], len(record["attempts"])) == ("done", 1)
 
@@ -128,16 +128,16 @@ def test_an_attempt_that_fails_fails_the_trial(made_up: Made, tmp_path: Path) ->
 def test_a_run_that_was_cut_off_between_attempts_goes_on_as_it_would_have(made_up: Made, tmp_path: Path) -> None:
     times = {"PS_b2_r1": 1, "ring_b2_r1": 3, "PS_b2_r2": 2}
     whole = made_up(Machine(**times))
-    go(Experiment.new(source(TWICE), tmp_path / "whole", FakeLab))
+    go(Experiment.new(source(TWICE), tmp_path / "whole", in_memory))
     assert len(whole.ids) == 2 + 3 + 1 + 3
     for after in (3, 4, 6, 8):
         out, machine = tmp_path / f"cut{after}", Machine(**times)
         first = made_up(machine, stop_after=after)
-        experiment = Experiment.new(source(TWICE), out, FakeLab)
+        experiment = Experiment.new(source(TWICE), out, in_memory)
         with pytest.raises(KeyboardInterrupt):
             go(experiment)
         second = made_up(machine)
-        go(Experiment.resumed(out, None, FakeLab))
+        go(Experiment.resumed(out, None, in_memory))
         assert first.ids + second.ids == whole.ids
         assert [len(one["attempts"]) for one in records(out).values()] == [
             len(records(tmp_path / "whole")[trial]["attempts"]) for trial in records(out)
@@ -233,7 +233,7 @@ def test_three_trials_in_a_row_that_fail_for_one_cause_end_it(
     """Each of the four is measured once; after the third it is said once, and nothing is measured again."""
     ran = made_up(lambda _: Disturbed(1.0))
     spec = source(TWICE.replace("repeats: 2", ""), "workload.batch=[2, 4]")
-    with Experiment.new(spec, tmp_path / "run", FakeLab) as experiment:
+    with Experiment.new(spec, tmp_path / "run", in_memory) as experiment:
         experiment.go(lambda left: progress.Lines(left, Console()))
     told = capsys.readouterr().out
     assert len(ran.ids) == len(set(ran.ids)) == 4
@@ -266,7 +266,7 @@ def test_repeating_until_it_is_enough_waits_for_them(made_up: Made, tmp_path: Pa
     """What is measured again counts in its own round, so no more rounds are needed."""
     machine = Machine(ring_b2_r3=1, PS_b2_r3=2)
     ran = made_up(lambda trial: type(machine(trial))(1.0))
-    go(Experiment.new(source(UNTIL, "retries=2"), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(UNTIL, "retries=2"), tmp_path / "run", in_memory))
     assert len(ran.ids) == 6 + 1 + 2
 
 
@@ -274,14 +274,14 @@ def test_more_may_be_allowed_later(made_up: Made, tmp_path: Path) -> None:
     run = tmp_path / "run"
     machine = Machine(ring_b2_r1=4)
     made_up(machine)
-    go(Experiment.new(source(TWICE), run, FakeLab))
+    go(Experiment.new(source(TWICE), run, in_memory))
     assert machine.made[RING] == 3
     made_up(machine)
-    go(Experiment.resumed(run, None, FakeLab))
+    go(Experiment.resumed(run, None, in_memory))
     assert machine.made[RING] == 3
-    go(Experiment.resumed(run, source(TWICE.replace("retries: 2", "retries: 3")), FakeLab))
+    go(Experiment.resumed(run, source(TWICE.replace("retries: 2", "retries: 3")), in_memory))
     assert machine.made[RING] == 4
-    go(Experiment.resumed(run, source(TWICE), FakeLab, afresh=True))  # as testbed reproduce does
+    go(Experiment.resumed(run, source(TWICE), in_memory, afresh=True))  # as testbed reproduce does
     assert machine.made[RING] == 5
     assert [one["metrics"]["gst_median_s"] for one in records(run)[RING]["attempts"]] == [1.01, 1.02, 1.03, 1.04]
 
@@ -325,7 +325,7 @@ def test_parts_may_differ_in_how_patient_they_were(made_up: Made, tmp_path: Path
         made_up(Machine(ring_b4_r1=1, ring_b2_r1=1))
         spec = source(TWICE, f"retries={retries}", "workload.batch=[2, 4]")
         found.append(tmp_path / str(number))
-        go(Experiment.new(spec, found[-1], FakeLab, (number, 2)))
+        go(Experiment.new(spec, found[-1], in_memory, (number, 2)))
     done = merged(found, tmp_path / "all")
     assert sorted(len(one["attempts"]) for one in done.run.records) == [0] * 7 + [1]
     assert done.missing == []
@@ -333,7 +333,7 @@ def test_parts_may_differ_in_how_patient_they_were(made_up: Made, tmp_path: Path
 
 def test_a_report_says_what_was_measured_again(made_up: Made, tmp_path: Path) -> None:
     made_up(Machine(ring_b2_r1=1, PS_b2_r2=9))
-    go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(TWICE), tmp_path / "run", in_memory))
     run = load(tmp_path / "run")
     assert {trial.id: trial.attempts for trial in run.trials if trial.earlier} == {RING: 2, "PS-b2-r2": 3}
     told = report_text([tmp_path / "run"], "md")
@@ -367,7 +367,7 @@ def test_a_terminal_shows_for_what_it_waits_and_how_often_it_measured(
 
 def test_the_table_has_attempts_only_where_some_were_needed(made_up: Made, tmp_path: Path) -> None:
     made_up(Machine(ring_b2_r1=1))
-    run = go(Experiment.new(source(TWICE), tmp_path / "run", FakeLab))
+    run = go(Experiment.new(source(TWICE), tmp_path / "run", in_memory))
     header, rows = closing_table.table(run.records, "PS")
     column = header.index(closing_table.ATTEMPTS)
     assert [row[column] for row in rows] == ["2 for 2", "3 for 2"]

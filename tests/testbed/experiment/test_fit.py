@@ -24,7 +24,7 @@ from testbed.trial.model import Trial
 
 from ..capacity.made_up import known, steps
 from ..conftest import Called
-from ..fake_lab import FakeLab
+from ..runner import in_memory
 
 PLAYED = """\
 name: played
@@ -163,18 +163,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], N
 def test_a_run_keeps_the_scale_and_goes_on_with_it(here: Callable[[float], None], tmp_path: Path) -> None:
     here(2.6)
     out = tmp_path / "out"
-    with Experiment.new(spec(), out, FakeLab) as begun:
+    with Experiment.new(spec(), out, in_memory) as begun:
         first = begun.source.fitted
     meta = read_json(out / "resolved.json")
     assert meta["workload"]["scale"] == meta["fitted"]["workload.scale"] == fitted_scale(meta) == first
     here(0.5)  # another day, on which the machine carries less
-    with Experiment.resumed(out, None, FakeLab) as resumed:
+    with Experiment.resumed(out, None, in_memory) as resumed:
         assert resumed.source.fitted == scale_of(resumed.source) == first
-    with Experiment.resumed(out, spec(), FakeLab) as resumed:
+    with Experiment.resumed(out, spec(), in_memory) as resumed:
         assert resumed.source.fitted == first
     assert source_of(out).fitted == first
     with pytest.raises(SpecError, match=r"fitted\.workload\.scale was|workload\.scale was"):
-        Experiment.resumed(out, spec(PLAYED.replace("fit", "10")), FakeLab)
+        Experiment.resumed(out, spec(PLAYED.replace("fit", "10")), in_memory)
 
 
 def test_plan_says_what_was_fitted(

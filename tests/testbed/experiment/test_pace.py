@@ -20,7 +20,7 @@ from testbed.workloads.job import Training
 from testbed.workloads.learning.gradient_time import measured_s
 
 from ..conftest import Called
-from ..fake_lab import FakeLab
+from ..runner import in_memory
 
 TRAINED = """\
 name: trained
@@ -146,7 +146,7 @@ def test_mistakes_beside_it_are_told(measured: list[int]) -> None:
 
 def test_a_run_keeps_the_paces_and_goes_on_with_them(measured: list[int], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Experiment.new(spec(), out, FakeLab) as begun:
+    with Experiment.new(spec(), out, in_memory) as begun:
         first = paces_s(begun.source)
     meta = read_json(out / "resolved.json")
     assert meta["fitted"] == {f"workload.compute.pace_s.{batch}": pace_s for batch, pace_s in first.items()}
@@ -156,12 +156,12 @@ def test_a_run_keeps_the_paces_and_goes_on_with_them(measured: list[int], tmp_pa
     for batch, time_s in slower_s.items():
         cache.keep_gradient_times_s({f"lenet5 digits batch {batch}": time_s})
     for asked in (None, spec()):
-        with Experiment.resumed(out, asked, FakeLab) as resumed:
+        with Experiment.resumed(out, asked, in_memory) as resumed:
             assert paces_s(resumed.source) == first
     assert paces_s(source_of(out)) == first
     assert measured == [16, 64]
     with pytest.raises(SpecError, match=r"pace_s\.16 was"):
-        Experiment.resumed(out, spec(TRAINED.replace("pace: fit", "pace: {16: 9 s, 64: 9 s}")), FakeLab)
+        Experiment.resumed(out, spec(TRAINED.replace("pace: fit", "pace: {16: 9 s, 64: 9 s}")), in_memory)
 
 
 def test_plan_says_what_was_fitted(measured: list[int], testbed: Callable[..., Called], tmp_path: Path) -> None:

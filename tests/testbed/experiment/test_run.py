@@ -19,6 +19,7 @@ import pytest
 from testbed.analysis.record.columns import COLUMNS
 from testbed.base.errors import MissingToolError
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.machine.cgroups import limits
 from testbed.spec import Source
 from testbed.topologies.model import Topology
@@ -335,7 +336,7 @@ def test_a_place_that_cannot_emulate_the_links_leaves_nothing(source: Source, tm
 
     place = Place()
     with pytest.raises(MissingToolError, match=r"^star\(hosts=3\) cannot be here"):
-        Experiment.new(source, tmp_path / "out", lambda: place)  # type: ignore[arg-type,return-value]
+        Experiment.new(source, tmp_path / "out", lambda: Here(lambda: place))  # type: ignore[arg-type,return-value]
     assert place.closed
     assert not (tmp_path / "out").exists()
 

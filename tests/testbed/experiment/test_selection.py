@@ -14,7 +14,7 @@ from testbed.experiment.selection import Wanted
 
 from ..conftest import SPEC, Called
 from ..fake_lab import FakeLab
-from ..runner import go
+from ..runner import go, in_memory
 from ..sweeps import CELLS, Made, source
 
 RATE = {"rate=100 Mbit/s": 7, "links.rate=0.1 Gbit/s": 7, "hosts=4": 6, "servers=4": 8, "batch=2": CELLS}
@@ -76,10 +76,10 @@ def test_what_there_is_not_is_refused(wanted: Wanted, problem: str, fix: str) ->
 def test_a_run_of_some_goes_on_with_the_rest(made_up: Made, tmp_path: Path) -> None:
     run = tmp_path / "run"
     first = made_up()
-    go(Experiment.new(source(SPEC), run, FakeLab, only=Wanted(["ring"]).of(source(SPEC))))
+    go(Experiment.new(source(SPEC), run, in_memory, only=Wanted(["ring"]).of(source(SPEC))))
     assert first.ids == ["ring-b2"]
     second = made_up()
-    go(Experiment.resumed(run, None, FakeLab))
+    go(Experiment.resumed(run, None, in_memory))
     assert second.ids == ["PS-b2"]
 
 

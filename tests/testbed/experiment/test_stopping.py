@@ -21,7 +21,7 @@ from testbed.trial.model import Trial
 
 from ..conftest import SPEC, Called
 from ..fake_lab import FakeLab
-from ..runner import Disturbed, go
+from ..runner import Disturbed, go, in_memory
 from ..sweeps import Made, source
 
 ROUNDS = SPEC + "repeats: 3\n"
@@ -42,11 +42,11 @@ def test_it_ends_before_the_next_trial_and_goes_on_later(made_up: Made, tmp_path
     run = tmp_path / "run"
     first = made_up(asks(run))
     with pytest.raises(Stopped):
-        go(Experiment.new(source(ROUNDS), run, FakeLab))
+        go(Experiment.new(source(ROUNDS), run, in_memory))
     assert len(first.ids) == 1
     assert not (run / STOP).exists()
     second = made_up()
-    assert len(go(Experiment.resumed(run, None, FakeLab)).records) == 6
+    assert len(go(Experiment.resumed(run, None, in_memory)).records) == 6
     assert first.ids + second.ids == list(dict.fromkeys(first.ids + second.ids))
 
 
@@ -63,7 +63,7 @@ def test_it_ends_before_a_trial_is_measured_again(made_up: Made, tmp_path: Path)
 
     ran = made_up(measure)
     with pytest.raises(Stopped):
-        go(Experiment.new(source(TWICE), run, FakeLab))
+        go(Experiment.new(source(TWICE), run, in_memory))
     assert len(ran.ids) == 2
 
 
@@ -71,9 +71,9 @@ def test_a_request_in_the_last_trial_changes_nothing(made_up: Made, tmp_path: Pa
     run = tmp_path / "run"
     made_up(stop_after=1)
     with pytest.raises(KeyboardInterrupt):
-        go(Experiment.new(source(SPEC), run, FakeLab))
+        go(Experiment.new(source(SPEC), run, in_memory))
     made_up(asks(run))
-    assert len(go(Experiment.resumed(run, None, FakeLab)).records) == 2
+    assert len(go(Experiment.resumed(run, None, in_memory)).records) == 2
     assert not (run / STOP).exists()
 
 
@@ -81,10 +81,10 @@ def test_a_request_that_a_killed_run_left_is_removed(made_up: Made, tmp_path: Pa
     run = tmp_path / "run"
     made_up(stop_after=1)
     with pytest.raises(KeyboardInterrupt):
-        go(Experiment.new(source(SPEC), run, FakeLab))
+        go(Experiment.new(source(SPEC), run, in_memory))
     (run / STOP).touch()
     made_up()
-    assert len(go(Experiment.resumed(run, None, FakeLab)).records) == 2
+    assert len(go(Experiment.resumed(run, None, in_memory)).records) == 2
 
 
 def test_the_command_says_so(

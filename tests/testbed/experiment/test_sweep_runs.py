@@ -13,14 +13,13 @@ from testbed.analysis.report.points import apart
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
 
-from ..fake_lab import FakeLab
-from ..runner import go
+from ..runner import go, in_memory
 from ..sweeps import CELLS, UNTIL, Made, measured, records, source
 
 
 def test_every_trial_runs_once_in_order_and_says_where_it_was(made_up: Made, tmp_path: Path) -> None:
     ran = made_up()
-    done = go(Experiment.new(source(), tmp_path / "run", FakeLab))
+    done = go(Experiment.new(source(), tmp_path / "run", in_memory))
     assert ran.ids == [trial.id for trial in trials(source())]
     assert len(set(ran.ids)) == len(ran.ids) == 2 * CELLS
     assert ran.ids[CELLS:] == [one.replace("-r1", "-r2") for one in reversed(ran.ids[:CELLS])]
@@ -45,7 +44,7 @@ def test_every_trial_runs_once_in_order_and_says_where_it_was(made_up: Made, tmp
 
 def test_results_have_a_column_for_each_swept_field(made_up: Made, tmp_path: Path) -> None:
     made_up()
-    go(Experiment.new(source(), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(), tmp_path / "run", in_memory))
     rows = list(csv.DictReader((tmp_path / "run" / "results.csv").open()))
     assert list(rows[0])[-3:] == ["links.rate", "topology.hosts", "scheme.servers"]
     assert [(row["label"], row["topology.hosts"], row["scheme.servers"]) for row in rows[:7]] == [
@@ -61,7 +60,7 @@ def test_results_have_a_column_for_each_swept_field(made_up: Made, tmp_path: Pat
 
 def test_a_report_tells_points_apart(made_up: Made, tmp_path: Path) -> None:
     made_up(lambda trial: 1.0 + trial.job.world / 10)
-    go(Experiment.new(source(), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(), tmp_path / "run", in_memory))
     run = load_run(tmp_path / "run")
     assert (run.planned, len(run.trials)) == (2 * CELLS, 2 * CELLS)
     ring = next(one for one in run.trials if one.id == "ring-b2-rate200Mbit-s-hosts4-r1")
@@ -78,7 +77,7 @@ def test_a_report_tells_points_apart(made_up: Made, tmp_path: Path) -> None:
 
 def test_repeating_ends_where_intervals_are_narrow_enough(made_up: Made, tmp_path: Path) -> None:
     ran = made_up(measured)
-    done = go(Experiment.new(source(UNTIL, "workload.batch=[2, 4]"), tmp_path / "run", FakeLab))
+    done = go(Experiment.new(source(UNTIL, "workload.batch=[2, 4]"), tmp_path / "run", in_memory))
     count = {(one["label"], one["batch"]): 0 for one in done.records}
     for one in done.records:
         count[one["label"], one["batch"]] += 1
@@ -94,7 +93,7 @@ def test_repeating_ends_where_intervals_are_narrow_enough(made_up: Made, tmp_pat
 
 def test_invalid_trials_make_no_interval_narrower(made_up: Made, tmp_path: Path) -> None:
     made_up(lambda trial: -1.0 if trial.label == "PS" else 1.0)
-    done = go(Experiment.new(source(UNTIL), tmp_path / "run", FakeLab))
+    done = go(Experiment.new(source(UNTIL), tmp_path / "run", in_memory))
     assert len(done.records) == 2 * 6
     assert [str(one) for one in done.loose] == ["PS, batch 2: 0 VALID trials"]
 
@@ -102,9 +101,9 @@ def test_invalid_trials_make_no_interval_narrower(made_up: Made, tmp_path: Path)
 def test_a_failed_trial_that_runs_again_loses_no_later_round(made_up: Made, tmp_path: Path) -> None:
     made_up(lambda trial: float("nan") if trial.repeat == 0 and trial.label == "PS" else measured(trial))
     spec = source(UNTIL, "workload.batch=4")
-    before = go(Experiment.new(spec, tmp_path / "run", FakeLab))
+    before = go(Experiment.new(spec, tmp_path / "run", in_memory))
     assert before.failed
     made_up(lambda _: 1.0)
-    after = go(Experiment.resumed(tmp_path / "run", None, FakeLab))
+    after = go(Experiment.resumed(tmp_path / "run", None, in_memory))
     assert not after.failed
     assert len(after.records) == len(before.records)

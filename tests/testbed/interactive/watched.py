@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from testbed.execution.execute import Outcome
-from testbed.experiment import run as running
+from testbed.experiment import runner
 from testbed.experiment.run import Experiment
 from testbed.interactive.watch.server import serve
 from testbed.spec import read
@@ -24,8 +24,7 @@ from testbed.trial.model import Trial
 from tests.patience import PATIENCE_S
 
 from ..conftest import SPEC
-from ..fake_lab import FakeLab
-from ..runner import go, outcome
+from ..runner import go, in_memory, outcome
 
 
 class GoingOn:
@@ -63,7 +62,7 @@ class GoingOn:
 
     def _go(self) -> None:
         try:
-            go(Experiment.new(read(f"{SPEC}repeats: 3\n", "spec.yaml", Path()), self.path, FakeLab))
+            go(Experiment.new(read(f"{SPEC}repeats: 3\n", "spec.yaml", Path()), self.path, in_memory))
         except BaseException as error:
             self.ended_with = error
 
@@ -71,7 +70,7 @@ class GoingOn:
 @contextmanager
 def going_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoingOn]:
     one = GoingOn(path)
-    monkeypatch.setattr(running, "execute", one.execute)
+    monkeypatch.setattr(runner, "execute", one.execute)
     one.begin()
     try:
         yield one

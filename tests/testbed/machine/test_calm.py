@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.experiment import progress
-from testbed.experiment import run as running
+from testbed.experiment import progress, runner
 from testbed.experiment.run import Experiment
 from testbed.machine.calm import GLANCE_S, LOOK_S, Look, Lookout, Reading, between, read_machine, sentence, used_ticks
 
 from ..conftest import SPEC
 from ..experiment.test_progress import record
-from ..fake_lab import FakeLab
-from ..runner import go
+from ..runner import go, in_memory
 from ..sweeps import Made, records, source
 
 CORES = 2
@@ -145,7 +143,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Machine]:
 
     def made() -> Machine:
         machine = Machine((0.0, 0.5, 0.0), (1.0, 0.0, 0.0))
-        monkeypatch.setattr(running, "Lookout", machine.lookout)
+        monkeypatch.setattr(runner, "Lookout", machine.lookout)
         return machine
 
     return made
@@ -154,7 +152,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Machine]:
 def test_each_attempt_waits_and_its_record_says_so(made_up: Made, busy: Callable[[], Machine], tmp_path: Path) -> None:
     busy()
     made_up()
-    go(Experiment.new(source(SPEC, "quiet=20 s"), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(SPEC, "quiet=20 s"), tmp_path / "run", in_memory))
     found = records(tmp_path / "run")
     assert found["PS-b2"]["waited"]["waited_s"] == pytest.approx(1.0, abs=2 * LOOK_S)
     assert found["ring-b2"]["waited"] == {"waited_s": 0.0, "calm": True, "busy": 0.0, "stolen": 0.0}
@@ -165,6 +163,6 @@ def test_a_lab_whose_workers_run_elsewhere_does_not_wait(
 ) -> None:
     machine = busy()
     made_up()
-    go(Experiment.new(source(SPEC, "quiet=20 s", "lab=baremetal"), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(SPEC, "quiet=20 s", "lab=baremetal"), tmp_path / "run", in_memory))
     assert [one["waited"] for one in records(tmp_path / "run").values()] == [None, None]
     assert machine.now_s == 0.0

@@ -142,7 +142,8 @@ class Cluster:
         coordinator = Coordinator(self.trial.job, self.files, self.lab, "reno")  # type: ignore[arg-type]
         self.lab.launch(launches)
         feed = Feed({one.process: self.files.samples(one.process) for one in launches})
-        supervise.wait(self.lab, feed, self.files, 20.0, 20.0, [coordinator])  # type: ignore[arg-type]
+        signs = supervise.Growth(self.lab, self.files, feed.running, 20.0, 20.0)
+        supervise.wait(self.lab, feed, self.files, signs, [coordinator])  # type: ignore[arg-type]
         return coordinator.course
 
     def lines(self, kind: str) -> list[dict[str, object]]:

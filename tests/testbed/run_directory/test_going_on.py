@@ -23,19 +23,18 @@ from testbed.spec import read
 from tests.patience import until
 
 from ..conftest import SPEC
-from ..fake_lab import FakeLab
-from ..runner import go
+from ..runner import go, in_memory
 from ..sweeps import CELLS, SWEEP, UNTIL, Made, measured, parts_of, records, source
 
 
 def test_ctrl_c_and_going_on(made_up: Made, tmp_path: Path) -> None:
     first = made_up(stop_after=9)
     with pytest.raises(KeyboardInterrupt):
-        go(Experiment.new(source(), tmp_path / "run", FakeLab))
+        go(Experiment.new(source(), tmp_path / "run", in_memory))
     kept = {path: path.read_bytes() for path in (tmp_path / "run" / "trials").iterdir()}
     assert len(kept) == 9
     second = made_up()
-    done = go(Experiment.resumed(tmp_path / "run", None, FakeLab))
+    done = go(Experiment.resumed(tmp_path / "run", None, in_memory))
     assert first.ids + second.ids == [trial.id for trial in trials(source())]
     assert {path: path.read_bytes() for path in kept} == kept
     assert len(done.records) == 2 * CELLS
@@ -74,13 +73,13 @@ def test_a_run_does_not_go_on_with_another_script(made_up: Made, tmp_path: Path,
     text = COMMAND.replace("ARMS", arms)
     first = made_up(stop_after=1)
     with pytest.raises(KeyboardInterrupt):
-        go(Experiment.new(read(text, "spec.yaml", folder), run, FakeLab))
+        go(Experiment.new(read(text, "spec.yaml", folder), run, in_memory))
     kept = contents(run)
     (folder / "train.py").write_text("import time; time.sleep(2)")
     (folder / "new.py").write_text("")
     for asked in (None, read(text, "spec.yaml", folder)):
         with pytest.raises(SpecError) as error:
-            go(Experiment.resumed(run, asked, FakeLab))
+            go(Experiment.resumed(run, asked, in_memory))
         assert error.value.problem == (
             f"{run} holds {first.ids[0]}, run with other settings than the spec has now: "
             "train.py was changed, new.py was added"
@@ -90,7 +89,7 @@ def test_a_run_does_not_go_on_with_another_script(made_up: Made, tmp_path: Path,
     (folder / "train.py").write_text("")
     (folder / "new.py").unlink()
     second = made_up()
-    go(Experiment.resumed(run, None, FakeLab))
+    go(Experiment.resumed(run, None, in_memory))
     assert len(first.ids + second.ids) == 2 * text.count("topology")
 
 
@@ -150,15 +149,15 @@ def test_a_run_does_not_go_on_with_what_it_is_not(
 ) -> None:
     run = tmp_path / "run"
     made_up()
-    go(Experiment.new(source(*before), run, FakeLab, part))
+    go(Experiment.new(source(*before), run, in_memory, part))
     kept = contents(run)
     with pytest.raises(SpecError) as error:
-        go(Experiment.resumed(run, source(*asked), FakeLab))
+        go(Experiment.resumed(run, source(*asked), in_memory))
     assert error.value.problem.replace(str(run), "RUN") == told
     assert error.value.fix.startswith("start a new run with --out DIR, or ")
     assert contents(run) == kept
     ran = made_up()
-    go(Experiment.resumed(run, None, FakeLab))
+    go(Experiment.resumed(run, None, in_memory))
     assert ran.ids == []
 
 
@@ -178,22 +177,22 @@ def test_trials_whose_ids_an_older_version_chose_are_found_again(
     run = tmp_path / "run"
     made_up(stop_after=3)
     with pytest.raises(KeyboardInterrupt):
-        go(Experiment.new(source(TWICE), run, FakeLab))
+        go(Experiment.new(source(TWICE), run, in_memory))
     renamed(run, {"PS-b2-r1": "ps-star3-b2-r1", "ring-b2-r1": "ring-star3-b2-r1"})
     second = made_up()
-    done = go(Experiment.resumed(run, source(asked) if asked else None, FakeLab))
+    done = go(Experiment.resumed(run, source(asked) if asked else None, in_memory))
     assert second.ids == ["PS-b2-r2", "ring-b2-r3", "PS-b2-r3"][: 3 if asked else 1]
     ids = [record["id"] for record in done.records]
     assert ids[:4] == ["ps-star3-b2-r1", "ring-star3-b2-r1", "PS-b2-r2", "ring-b2-r2"]
-    go(Experiment.resumed(run, None, FakeLab))
+    go(Experiment.resumed(run, None, in_memory))
     assert {path.stem for path in (run / "samples").iterdir()} == set(ids)
 
 
 def test_a_run_of_one_round_goes_on_with_a_second(made_up: Made, tmp_path: Path) -> None:
     made_up()
-    go(Experiment.new(source(SPEC), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(SPEC), tmp_path / "run", in_memory))
     ran = made_up()
-    done = go(Experiment.resumed(tmp_path / "run", source(SPEC, "repeats=2"), FakeLab))
+    done = go(Experiment.resumed(tmp_path / "run", source(SPEC, "repeats=2"), in_memory))
     assert ran.ids == ["ring-b2-r2", "PS-b2-r2"]
     assert [record["id"] for record in done.records] == ["PS-b2", "ring-b2", "PS-b2-r2", "ring-b2-r2"]
 
@@ -201,13 +200,13 @@ def test_a_run_of_one_round_goes_on_with_a_second(made_up: Made, tmp_path: Path)
 def test_an_id_of_an_older_version_does_not_hide_other_settings(made_up: Made, tmp_path: Path) -> None:
     run = tmp_path / "run"
     made_up()
-    go(Experiment.new(source(SPEC), run, FakeLab))
+    go(Experiment.new(source(SPEC), run, in_memory))
     renamed(run, {"PS-b2": "ps-star3-b2"})
     record = run / "trials" / "ps-star3-b2.json"
     record.write_text(record.read_text().replace(source_identity(), "0" * 64))
     told = r"holds ps-star3-b2, run with other settings than the spec has now, or by an earlier version of testbed"
     with pytest.raises(SpecError, match=told):
-        Experiment.resumed(run, None, FakeLab)
+        Experiment.resumed(run, None, in_memory)
 
 
 def source_identity() -> str:
@@ -216,14 +215,14 @@ def source_identity() -> str:
 
 def test_trials_of_another_run_are_named_without_a_spec_too(made_up: Made, tmp_path: Path) -> None:
     made_up()
-    go(Experiment.new(source(SPEC), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(SPEC), tmp_path / "run", in_memory))
     trial = tmp_path / "run" / "trials" / "ring-b2.json"
     trial.with_name("odd-star3-b2.json").write_bytes(trial.read_bytes())
     with pytest.raises(SpecError, match=r"run holds odd-star3-b2, which the spec does not have") as error:
-        Experiment.resumed(tmp_path / "run", None, FakeLab)
+        Experiment.resumed(tmp_path / "run", None, in_memory)
     assert "remove from" in error.value.fix
     trial.with_name("odd-star3-b2.json").unlink()
-    go(Experiment.resumed(tmp_path / "run", None, FakeLab))
+    go(Experiment.resumed(tmp_path / "run", None, in_memory))
 
 
 @pytest.mark.parametrize("more", ["4", "{until: 1 %, least: 4, most: 5}"])
@@ -231,14 +230,14 @@ def test_more_rounds_are_asked_for(made_up: Made, tmp_path: Path, more: str) -> 
     """They are the same as if they had been asked for at first, and the run knows of them from then on."""
     run, longer = tmp_path / "run", source(SPEC, f"repeats={more}", "timeout=30 s")
     whole = made_up()
-    go(Experiment.new(longer, tmp_path / "whole", FakeLab))
+    go(Experiment.new(longer, tmp_path / "whole", in_memory))
     first = made_up()
-    go(Experiment.new(source(TWICE), run, FakeLab))
+    go(Experiment.new(source(TWICE), run, in_memory))
     second = made_up(stop_after=1)
     with pytest.raises(KeyboardInterrupt):
-        go(Experiment.resumed(run, longer, FakeLab))
+        go(Experiment.resumed(run, longer, in_memory))
     third = made_up()
-    done = go(Experiment.resumed(run, None, FakeLab))
+    done = go(Experiment.resumed(run, None, in_memory))
     assert first.ids + second.ids + third.ids == whole.ids
     assert [one["id"] for one in done.records] == rows_of(run)
     for name in ("spec.yaml", "resolved.json"):
@@ -249,10 +248,10 @@ def test_a_spec_that_was_kept_by_halves_is_kept_whole(made_up: Made, tmp_path: P
     """Somebody asked for more rounds, and the run was killed between its two files."""
     run = tmp_path / "run"
     made_up()
-    go(Experiment.new(source(TWICE), run, FakeLab))
+    go(Experiment.new(source(TWICE), run, in_memory))
     (run / "spec.yaml").write_text(SPEC + "repeats: 4\n")
     made_up()
-    done = go(Experiment.resumed(run, None, FakeLab))
+    done = go(Experiment.resumed(run, None, in_memory))
     planned = json.loads((run / "resolved.json").read_text())["planned"]
     assert planned == len(done.records) == 2 * 4
 
@@ -265,14 +264,14 @@ def test_rounds_that_ran_because_they_were_needed_are_the_experiments(made_up: M
     """A number of rounds in place of ``until`` takes them, if it is large enough."""
     made_up(measured)
     spec = source(UNTIL, "workload.batch=4")
-    go(Experiment.new(spec, tmp_path / "run", FakeLab))
+    go(Experiment.new(spec, tmp_path / "run", in_memory))
     ran = made_up(measured)
-    go(Experiment.resumed(tmp_path / "run", spec, FakeLab))
+    go(Experiment.resumed(tmp_path / "run", spec, in_memory))
     assert ran.ids == []
     with pytest.raises(SpecError, match=r"-r6, .* which the spec does not have with repeats: \{most: 5\}"):
-        Experiment.resumed(tmp_path / "run", source(UNTIL.replace("6}", "5}"), "workload.batch=4"), FakeLab)
+        Experiment.resumed(tmp_path / "run", source(UNTIL.replace("6}", "5}"), "workload.batch=4"), in_memory)
     made_up()
-    go(Experiment.resumed(tmp_path / "run", source(SPEC, "repeats=7", "workload.batch=4"), FakeLab))
+    go(Experiment.resumed(tmp_path / "run", source(SPEC, "repeats=7", "workload.batch=4"), in_memory))
     assert len(records(tmp_path / "run")) == 2 * 7
 
 
@@ -281,7 +280,7 @@ def test_a_part_of_more_rounds_is_the_same_part(made_up: Made, tmp_path: Path) -
     longer = source(SWEEP, "repeats=4")
     for part in (one, two):
         made_up()
-        go(Experiment.resumed(part, longer, FakeLab))
+        go(Experiment.resumed(part, longer, in_memory))
         resolved = json.loads((part / "resolved.json").read_text())
         assert resolved["planned"] == len(records(part))
         assert resolved["part"][1] == 2
@@ -303,7 +302,7 @@ def test_kill_9_and_going_on(made_up: Made, tmp_path: Path) -> None:
     kept = {path: path.read_bytes() for path in (tmp_path / "run").glob("trials/*.json")}
     assert 5 <= len(kept) < 2 * CELLS
     ran = made_up()
-    done = go(Experiment.resumed(tmp_path / "run", None, FakeLab))
+    done = go(Experiment.resumed(tmp_path / "run", None, in_memory))
     assert {path: path.read_bytes() for path in kept} == kept
     assert sorted([*ran.ids, *(path.stem for path in kept)]) == sorted(trial.id for trial in trials(source()))
     assert len(done.records) == 2 * CELLS
@@ -312,14 +311,14 @@ def test_kill_9_and_going_on(made_up: Made, tmp_path: Path) -> None:
 def test_until_it_is_enough_goes_on_after_an_interruption(made_up: Made, tmp_path: Path) -> None:
     spec = source(UNTIL, "workload.batch=[2, 4]")
     whole = made_up(measured)
-    go(Experiment.new(spec, tmp_path / "whole", FakeLab))
+    go(Experiment.new(spec, tmp_path / "whole", in_memory))
     for after in range(0, len(whole.ids), 3):
         out = tmp_path / f"cut{after}"
         first = made_up(measured, stop_after=after)
         with pytest.raises(KeyboardInterrupt):
-            go(Experiment.new(spec, out, FakeLab))
+            go(Experiment.new(spec, out, in_memory))
         second = made_up(measured)
-        done = go(Experiment.resumed(out, None, FakeLab))
+        done = go(Experiment.resumed(out, None, in_memory))
         assert first.ids + second.ids == whole.ids
         assert len(done.records) == len(whole.ids)
 
@@ -327,11 +326,11 @@ def test_until_it_is_enough_goes_on_after_an_interruption(made_up: Made, tmp_pat
 def test_a_run_whose_scripts_told_no_samples_goes_on(made_up: Made, tmp_path: Path) -> None:
     made_up()
     run = tmp_path / "run"
-    go(Experiment.new(source(SPEC), run, FakeLab))
+    go(Experiment.new(source(SPEC), run, in_memory))
     for path in (run / "trials").iterdir():
         found = json.loads(path.read_text())
         found["metrics"]["throughput_sps"] = None
         path.write_text(json.dumps(found))
     again = made_up()
-    go(Experiment.resumed(run, None, FakeLab))
+    go(Experiment.resumed(run, None, in_memory))
     assert again.ids == []

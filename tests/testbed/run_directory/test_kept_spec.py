@@ -14,8 +14,7 @@ from testbed.spec import read
 from testbed.spec.yaml import parse
 
 from ..conftest import SPEC
-from ..fake_lab import FakeLab
-from ..runner import go
+from ..runner import go, in_memory
 from ..sweeps import Made, source
 
 CHANGES = ["links.rate=50 Mbit/s", "arms.0.label=it's"]
@@ -23,7 +22,7 @@ CHANGES = ["links.rate=50 Mbit/s", "arms.0.label=it's"]
 
 def test_a_copy_with_its_command_repeats_the_experiment(made_up: Made, tmp_path: Path) -> None:
     made_up()
-    go(Experiment.new(source(SPEC, *CHANGES), tmp_path / "run", FakeLab))
+    go(Experiment.new(source(SPEC, *CHANGES), tmp_path / "run", in_memory))
     text = (tmp_path / "run" / "spec.yaml").read_text()
     command = next(line for line in text.splitlines() if line.startswith("#   testbed run "))
     changes = shlex.split(command)[5::2]
@@ -36,13 +35,13 @@ def test_a_copy_with_its_command_repeats_the_experiment(made_up: Made, tmp_path:
 def test_going_on_writes_it_once(made_up: Made, tmp_path: Path) -> None:
     run = tmp_path / "run"
     made_up()
-    go(Experiment.new(source(SPEC, *CHANGES), run, FakeLab))
+    go(Experiment.new(source(SPEC, *CHANGES), run, in_memory))
     before = (run / "spec.yaml").read_text()
     again = stored.source_of(run, ["retries=3"])
-    go(Experiment.resumed(run, again, FakeLab))
+    go(Experiment.resumed(run, again, in_memory))
     text = (run / "spec.yaml").read_text()
     assert text == before.replace("\n\n", " --set retries=3\n\n", 1)
-    go(Experiment.resumed(run, None, FakeLab))
+    go(Experiment.resumed(run, None, in_memory))
     assert (run / "spec.yaml").read_text() == text
 
 
@@ -62,5 +61,5 @@ def test_a_run_keeps_the_name_that_it_has_from_its_file(made_up: Made, tmp_path:
     made_up()
     unnamed = read(SPEC.partition("\n")[2], "mine.yaml", Path())
     assert unnamed.spec.name == "mine"
-    go(Experiment.new(unnamed, tmp_path / "run", FakeLab))
+    go(Experiment.new(unnamed, tmp_path / "run", in_memory))
     assert stored.source_of(tmp_path / "run").spec.name == "mine"

@@ -12,8 +12,8 @@ import pytest
 
 from testbed.base.errors import ChangedError, SpecError, TrialError
 from testbed.evidence.referee import Referee
-from testbed.execution import programs
 from testbed.execution.execute import execute
+from testbed.execution.place import InLab
 from testbed.experiment.expand import trials
 from testbed.run_directory.layout import LOCK, MADE
 from testbed.spec import read
@@ -232,10 +232,10 @@ def test_a_trial_whose_script_was_changed_is_none(
         write(folder / "train.py", "import time")
         raise TrialError("a rank failed")
 
-    monkeypatch.setattr(programs, "observe", edited)
+    monkeypatch.setattr("testbed.execution.place.observe", edited)
     for _ in range(2):  # while it runs, then before
         with Referee() as referee, pytest.raises(ChangedError, match=r"^train\.py was changed since the run began"):
-            execute(trial, lab, referee, tmp_path, "reno", lambda *_: None)
+            execute(trial, InLab(lab), referee, tmp_path, "reno", lambda *_: None)
     assert not lab.notes
 
 

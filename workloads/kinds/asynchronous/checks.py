@@ -11,20 +11,21 @@ from testbed.workloads.kinds.asynchronous.kind import STALENESS
 from testbed.workloads.kinds.asynchronous.ledger import most_stale
 from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
 from testbed.workloads.kinds.asynchronous.plan import staleness
-from testbed.workloads.kinds.base import Evidence
+from testbed.workloads.kinds.base import Expected, Told
+from testbed.workloads.sync.forest import Forest
 
 FASTER = 0.03
 """Share by which updates may be faster than the links' rates allow: moments are those of processes that may be woken a
 little late."""
 
 
-def judge(seen: Evidence) -> Iterator[Check]:
+def judge(plan: Forest, told: Told, expected: Expected) -> Iterator[Check]:
     """Yield both checks of a finished trial."""
-    updates, bound = len(seen.samples), staleness(seen.plan)
-    allowed = updates - 1 if bound is None else most_stale(len(seen.plan.workers), bound)
-    yield judge_staleness(int(seen.samples["staleness"].max()), min(allowed, updates - 1), updates)
-    link_s = seen.iterations * seen.cost.round_s() / seen.goodput
-    yield judge_updates(seen.samples, seen.least_gst_s, link_s, seen.pace_s)
+    updates, bound = len(told.samples), staleness(plan)
+    allowed = updates - 1 if bound is None else most_stale(len(plan.workers), bound)
+    yield judge_staleness(int(told.samples["staleness"].max()), min(allowed, updates - 1), updates)
+    link_s = expected.iterations * expected.cost.round_s() / expected.goodput
+    yield judge_updates(told.samples, expected.least_gst_s, link_s, expected.pace_s)
 
 
 def judge_staleness(most: int, limit: int, updates: int) -> Check:

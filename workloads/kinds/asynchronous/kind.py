@@ -14,7 +14,7 @@ from testbed.workloads.job import LARGEST
 from testbed.workloads.kinds.asynchronous import plan as updates
 from testbed.workloads.kinds.asynchronous.notes import NOTES
 from testbed.workloads.kinds.asynchronous.plan import Asynchronous
-from testbed.workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Expected, Floats, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.learning.parts import merged
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
@@ -143,10 +143,10 @@ class AsynchronousKind(ForestKind):
     def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         return updates.cost(plan, topology, gradient_bytes, told.updates)
 
-    def judge(self, seen: Evidence) -> Iterable[Check]:
+    def judge(self, plan: Forest, told: Told, expected: Expected) -> Iterable[Check]:
         from testbed.workloads.kinds.asynchronous import checks
 
-        return checks.judge(seen)
+        return checks.judge(plan, told, expected)
 
     @cached_property
     def measures(self) -> Measures:

@@ -9,25 +9,24 @@ import pandas as pd
 from testbed.base.check import Check
 from testbed.workloads.kinds.asynchronous.checks import judge_staleness, judge_updates, whole
 from testbed.workloads.kinds.asynchronous.ledger import most_stale
-from testbed.workloads.kinds.base import Evidence
+from testbed.workloads.kinds.base import Expected, Told
 from testbed.workloads.kinds.fabric.kind import DIVERGENCE
 from testbed.workloads.kinds.fabric.measures import APPLIED
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.scheduling.divergence import most_within
 
 
-def judge(seen: Evidence) -> Iterator[Check]:
+def judge(plan: Fabric, told: Told, expected: Expected) -> Iterator[Check]:
     """Yield the checks of a finished trial."""
-    plan: Fabric = seen.plan
-    applied = seen.samples[seen.samples["fate"].isin(APPLIED)]
+    applied = told.samples[told.samples["fate"].isin(APPLIED)]
     if applied.empty:
         return
-    yield judge_staleness(int(applied["staleness"].max()), allowed(plan, len(seen.samples)), len(applied))
+    yield judge_staleness(int(applied["staleness"].max()), allowed(plan, len(told.samples)), len(applied))
     if plan.replica is not None and not (known := applied[applied["behind"].notna()]).empty:
         yield judge_divergence(known, plan)
-    link_s = seen.iterations * seen.cost.round_s() / seen.goodput
+    link_s = expected.iterations * expected.cost.round_s() / expected.goodput
     # Weights are sent to workers whose updates were dropped, too.
-    yield judge_updates(applied, seen.least_gst_s, link_s, seen.pace_s, whole(seen.samples))
+    yield judge_updates(applied, expected.least_gst_s, link_s, expected.pace_s, whole(told.samples))
 
 
 def judge_divergence(applied: pd.DataFrame, plan: Fabric) -> Check:

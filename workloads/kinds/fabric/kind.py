@@ -15,7 +15,7 @@ from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError, SpecError
 from testbed.topologies.model import Topology
 from testbed.workloads.job import LARGEST
-from testbed.workloads.kinds.base import Asked, Evidence, Floats, Kind, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Expected, Floats, Kind, Refusal, Told
 from testbed.workloads.kinds.fabric import plan as plans
 from testbed.workloads.kinds.fabric.notes import NOTES
 from testbed.workloads.kinds.fabric.plan import Fabric
@@ -187,10 +187,10 @@ class FabricKind(Kind[Fabric]):
         assert told.moved is not None
         return self.cost_of(told.moved, plan, topology, gradient_bytes)
 
-    def judge(self, seen: Evidence) -> Iterable[Check]:
+    def judge(self, plan: Fabric, told: Told, expected: Expected) -> Iterable[Check]:
         from testbed.workloads.kinds.fabric import checks
 
-        return checks.judge(seen)
+        return checks.judge(plan, told, expected)
 
     @cached_property
     def measures(self) -> Measures:

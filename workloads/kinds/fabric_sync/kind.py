@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.base.check import Check
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.base import Asked, Evidence, Floats, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Expected, Floats, Refusal, Told
 from testbed.workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
@@ -89,7 +89,7 @@ class SynchronousKind(FabricKind):
 
         return account.told(plan, samples, done, iterations)
 
-    def judge(self, seen: Evidence) -> Iterable[Check]:
+    def judge(self, plan: Fabric, told: Told, expected: Expected) -> Iterable[Check]:
         return ()
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from testbed.base.check import About, Check
 from testbed.base.listing import shortened
-from testbed.workloads.kinds.evidence import Evidence
+from testbed.workloads.kinds.evidence import Told
 from testbed.workloads.kinds.ranks import Failed
 
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ ROUNDED = 1.0
 """Largest allowed difference, as a multiple of what rounding explains for the type and the number of ranks."""
 
 
-def checks(seen: Evidence) -> Iterator[Check]:
+def checks(told: Told) -> Iterator[Check]:
     """Make the checks that the samples and ranks allow."""
-    if seen.failed is not None:
-        yield _failed(seen.failed)
-    if seen.samples.empty:
+    if told.failed is not None:
+        yield _failed(told.failed)
+    if told.samples.empty:
         return
-    compared = seen.samples["sum_error"].dropna()
+    compared = told.samples["sum_error"].dropna()
     if not compared.empty:
         yield _compared(compared)
-    odd = seen.samples[seen.samples["nonfinite"] > 0]
+    odd = told.samples[told.samples["nonfinite"] > 0]
     if not odd.empty:
         first = odd.sort_values(["iteration", "rank"]).iloc[0]
         detail = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.base.check import Check
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.base import Asked, Evidence, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Expected, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.kinds.parts import Scripts
 from testbed.workloads.kinds.script import checks
@@ -118,8 +118,8 @@ class ScriptKind(ForestKind):
     def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         return None
 
-    def judge(self, seen: Evidence) -> Iterable[Check]:
-        return checks.checks(seen)
+    def judge(self, plan: Forest, told: Told, expected: Expected) -> Iterable[Check]:
+        return checks.checks(told)
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         assert part is None  # ranks are not workers of ours

@@ -11,6 +11,7 @@ import pytest
 
 from testbed.base.check import ALL
 from testbed.topologies.build import build
+from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.ranks import Account, Call, Compared, Failed, Logged, RankRows
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.account import account, allowed, bus_factor, collectives, covered_s
@@ -222,15 +223,10 @@ def test_numbers_that_are_not_finite_are_found_where_they_arose() -> None:
     assert math.isnan(samples["sum_error"][0])
 
 
-class _Evidence:
-    def __init__(self, samples: object, failed: list[Failed] | None = None) -> None:
-        self.samples, self.failed = samples, failed
-
-
 def test_checks_name_the_first_rank_and_iteration_with_odd_numbers() -> None:
     first, second = ranks(sums([700] * 3), compared=[Compared(0, 2, "float32", 1e-8)])
     samples = found([first, replace(second, nonfinite=[(0, 1, "sum")])]).samples
-    compared, finite = checks.checks(_Evidence(samples))  # type: ignore[arg-type]
+    compared, finite = checks.checks(Told(samples))
     assert compared.ok
     assert not finite.ok
     assert "first on rank 1 in iteration 1" in finite.detail
@@ -242,12 +238,12 @@ def test_collectives_that_failed_are_counted_by_rank_and_add_no_sums() -> None:
     told = found([first, replace(second, failed=errors)])
     assert (found([first, second]).sums, told.sums, told.failed) == (3, 2, errors)
     others = [Failed(rank, 7, "broadcast", 0, "OSError: none") for rank in (0, 2, 3)]
-    (check,) = checks.checks(_Evidence(pd.DataFrame(), [*errors, *others]))  # type: ignore[arg-type]
+    (check,) = checks.checks(Told(pd.DataFrame(), failed=[*errors, *others]))
     assert (check.name, check.value, check.ok, check.threatens, check.machine) == ("collectives", 5, False, ALL, False)
     assert check.detail == (
         "5 failed; rank 0: 1, the first was broadcast 0 of group 7 (OSError: none), rank 1: 2, the first was allreduce "
         "1 of group 0 (RuntimeError: no room), rank 2: 1, the first was broadcast 0 of group 7 (OSError: none) and 1 "
         "more"
     )
-    (check,) = checks.checks(_Evidence(pd.DataFrame(), []))  # type: ignore[arg-type]
+    (check,) = checks.checks(Told(pd.DataFrame(), failed=[]))
     assert (check.ok, check.value, check.detail) == (True, 0.0, "none failed on any rank")

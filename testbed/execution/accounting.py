@@ -1,0 +1,252 @@
+"""The account of a job that was observed: its samples, as its processes tell of them together, its metrics and its
+fidelity, and whether its sums and weights are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
+
+from testbed import fidelity
+from testbed.analysis.metrics import median_of_means, rounds
+from testbed.base.errors import SpecError, TrialError, WorkerError
+from testbed.base.process_names import in_job, of_job
+from testbed.control.conductor import timeline
+from testbed.evidence import sum_check
+from testbed.evidence.bounds import bounds as bounds_of
+from testbed.evidence.links import link_records
+from testbed.evidence.referee import Referee
+from testbed.execution import correctness, link_load, queues, results, scripts, transfers
+from testbed.execution.observed import Lines, Observed
+from testbed.execution.outcome import Outcome
+from testbed.execution.predicting import predicted
+from testbed.perturb.circuits import History, moved_cost, reconfigured_cost
+from testbed.recovery import phases
+from testbed.recovery.deaths import record as record_of_deaths
+from testbed.recovery.deaths import undisturbed
+from testbed.trial.files import Files
+from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from testbed.workloads.kinds.base import Told
+
+
+def account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Files) -> Outcome:
+    """Record, samples and tables of a job; of one that failed, as far as they are known, and why it failed."""
+    outcome = Outcome({}, lab=seen.lab)
+    try:
+        if job.name in seen.failed:
+            raise seen.failed[job.name]
+        with told_by_processes():
+            _account(trial, job, seen, referee, files, outcome)
+    except TrialError as error:
+        outcome.error = error
+    return outcome
+
+
+def _account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Files, outcome: Outcome) -> None:
+    more: dict[str, Any] = {}
+    is_ours = job.workload.program is None  # else nobody can repeat what its processes did
+    if is_ours:
+        told = attributed(job, seen)
+    else:
+        job, told, more = scripts.told(trial, job, seen, files)
+        trial = replace(trial, jobs=(job,))
+    outcome.samples = None if told.samples.empty else told.samples
+    is_checked = is_ours and not seen.is_played
+    if is_checked and job.work.is_trained:
+        correctness.check_loss(told.samples, job.losing)
+    outcome.record |= summary(trial, job, seen, told) | more
+    start_s, end_s = window(job, seen, told)
+    outcome.queues = queues.table(seen.queues, start_s, end_s)
+    outcome.transfers = transfers.table(told.transfers, start_s)
+    if is_checked:
+        check(job, seen, told, referee, files, outcome.record)
+
+
+@contextmanager
+def told_by_processes() -> Iterator[None]:
+    """Lines of workers that have the right form may still not go together. The spec is not at fault, which was checked
+    before: the next trial may be right.
+
+    Raises:
+        TrialError: they do not.
+    """
+    try:
+        yield
+    except (ArithmeticError, LookupError, SpecError, TypeError, ValueError) as error:
+        said, *_ = str(error).splitlines() or [""]
+        raise TrialError(
+            f"what the workers wrote does not go together ({type(error).__name__}: {said[:200]})",
+            fix="see whether a worker writes something else than its samples; then run the trial again",
+        ) from error
+
+
+def attributed(job: Job, seen: Observed) -> Told:
+    """The samples that counted, as the job's processes tell of them together.
+
+    Raises:
+        WorkerError: one is missing, or processes contradict each other, or one has told what another one has to tell.
+    """
+    table, course = results.table(seen.of("iteration", job)), seen.courses[job.name]
+    if job.kind.sums_together:
+        table = phases.attribute(table, course.phases, course.dead, course.behind)
+    last, journals = seen.of("done", job), journal(job, seen.of("journal", job))
+    said = [{**line, "name": in_job(job.name, line["name"])} for line in (*last, *journals)]
+    return job.kind.told(job.plan, table, said, job.iterations)
+
+
+def journal(job: Job, lines: Lines) -> Lines:
+    """These lines of journals, of processes that keep one.
+
+    Raises:
+        WorkerError: another one has written some.
+    """
+    own = {of_job(job.name, process) for process in job.reports.journals(job.plan)}
+    others = sorted({line["name"] for line in lines} - own)
+    if others:
+        raise WorkerError(
+            f"{others[0]} has written a journal, which is for {' or '.join(sorted(own)) or 'no process'} to write",
+            fix="see who else writes into its file of samples",
+        )
+    return lines
+
+
+def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any]:
+    """Metrics, loss and fidelity of a job that has ended well, and the trial's links. If its processes tell nothing of
+    iterations, its JCT is the only metric: from the first start of a worker to the last end."""
+    start_s, end_s = window(job, seen, told)
+    told_of = not told.samples.empty
+    courses = dict(seen.courses)
+    if told_of:
+        job = as_run(job, seen.circuits, told)
+        if not courses[job.name].deaths:
+            courses[job.name] = undisturbed(job, courses[job.name].losses)  # with the cost of what it met
+    course, probes, done = courses[job.name], seen.of("probe"), seen.of("done", job) if told_of else []
+    ours = [link_load.probed_bytes(trial, probes), link_load.background_bytes(trial, seen.background)]
+    others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
+    events = timeline(seen.events, start_s)
+    found = fidelity.Seen(
+        trial=trial,
+        job=job,
+        told=told,
+        window=(start_s, end_s),
+        rates=[*map(results.burst, [*seen.before, *probes]), *seen.idle.rates],
+        expected_rates=len(trial.topology.bursts) + len(seen.idle.rates),
+        round_trips=seen.idle.round_trips,
+        links=link_records(
+            trial,
+            [one.phases for name, one in courses.items() if name not in seen.failed],
+            seen.counters,
+            others,
+            link_load.extra_bytes(trial, seen.of("done") if told_of else [], probes, seen.circuits),
+        ),
+        cpu=seen.cpu,
+        processes=seen.processes,
+        done=done,
+        aggregators={line["name"] for line in seen.of("hello", job) if line["rank"] is None} if told_of else (),
+        differs=seen.readings.differs(start_s, seen.differs),
+        in_mid_run=seen.readings.within(start_s, end_s),
+        events=events,
+        course=course,
+        bounds=bounds_of(job, told.samples, course.phases, events) if told_of and job.kind.sums_together else None,
+        spoilt_bytes=told.spoilt_bytes + _broken_off_bytes(trial, seen),
+        clocks_s=seen.lab.get("clock_uncertainty_s") or 0.0,
+    )
+    of_samples = _of_samples(found, seen) if told_of else {"metrics": {"jct_s": end_s - start_s}}
+    return {
+        **of_samples,
+        "links": found.links,
+        "queues": queues.record(seen.queues),
+        "events": events,
+        "probes": found.rates,
+        "round_trips": found.round_trips,
+        "fidelity": fidelity.judge(found),
+    }
+
+
+def window(job: Job, seen: Observed, told: Told) -> tuple[float, float]:
+    """When a job's first iteration began and its last one ended; where nobody tells of any, when its first worker was
+    started and the last one ended (s)."""
+    if told.samples.empty:
+        return seen.lasted(job)
+    return float(told.samples["start_s"].min()), float(told.samples["end_s"].max())
+
+
+def _of_samples(found: fidelity.Seen, seen: Observed) -> dict[str, Any]:
+    """What the record has of a job whose processes tell of iterations."""
+    job, told, course, events, done = found.job, found.told, found.course, found.events, found.done
+    is_broken = bool(not course.is_whole or course.losses or seen.background or len(seen.circuits) > 1)
+    is_disturbed = is_broken or any(event.get("links") for event in events)
+    path = () if is_disturbed else job.critical_path
+    # What a process that died had sent is not known.
+    sent = sent_bytes([line["wire_bytes"] for line in done]) if course.is_whole else None
+    loss = rounds(told.samples).groupby("iteration")["loss"].mean()
+    return {
+        "metrics": results.measure(job, told.samples, course.phases, found.bounds, sent)
+        | {name: median_of_means(told.samples, name, job.work.warmup) for name in told.medians}
+        | {"gst_uncertainty_s": seen.lab.get("clock_uncertainty_s"), **told.metrics}
+        | dict({} if is_broken else predicted(job, events, told)),
+        "loss": None if told.samples["loss"].isna().all() else [float(loss.iloc[0]), float(loss.iloc[-1])],
+        **({"pairs": results.pairs(job, told.pairs)} if told.pairs else {}),
+        **({"critical_path": list(map(asdict, path))} if path else {}),
+        "failover": record_of_deaths(course, told.samples, told.lost_updates),
+        "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello", job)}),
+        "checkpoints": _checkpoints(done) if job.checkpoints else None,
+        "max_rss_bytes": max(line["max_rss_bytes"] for line in done),
+    }
+
+
+def check(job: Job, seen: Observed, told: Told, referee: Referee, files: Files, record: dict[str, Any]) -> None:
+    """Add to the record whether a job's sums and weights are right.
+
+    Raises:
+        TrialError: sums or weights are wrong.
+    """
+    course, done = seen.courses[job.name], seen.of("done", job)
+    if not job.work.is_trained:
+        record["sums"] = correctness.sums(job, done)
+        correctness.check_sums(done, job.floats)
+        return
+    if job.kind.sums_together and job.work.is_sketched:
+        looked_at = correctness.added(job, course, done)
+        record["sums"] = correctness.storable(looked_at.record())
+        sum_check.check(looked_at, correctness.expected_sums(job, course))
+    found = correctness.accuracy(job, course, done, told, referee, files)
+    record["accuracy"] = correctness.storable(found)
+    correctness.check_weights(found)
+
+
+def _broken_off_bytes(trial: Trial, seen: Observed) -> float:
+    """The most that jobs which failed can have put on any link; what they did put there is not known."""
+    return sum(float(job.cost.link_bytes.max()) * job.iterations for job in trial.jobs if job.name in seen.failed)
+
+
+def _checkpoints(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How many each process wrote, and what they came to together."""
+    wrote = [line for line in done if "checkpoints" in line]
+    return {
+        "processes": sum(line["checkpoints"] > 0 for line in wrote),
+        "count": max((line["checkpoints"] for line in wrote), default=0),
+        "bytes": sum(line["checkpoint_bytes"] for line in wrote),
+        "longest_s": max((line["checkpoint_s"] for line in wrote), default=0.0),
+    }
+
+
+def as_run(job: Job, history: History, told: Told) -> Job:
+    """The job with the cost of what its synchronisations met, if circuits moved meanwhile, or if that is known only
+    afterwards."""
+    found = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
+    if found is None and len(history) > 1 and history[0].carried is not None:
+        found = reconfigured_cost(job.plan, history, job.iterations, job.gradient_bytes)
+    elif found is None and len(history) > 1:
+        by = told.samples.groupby("iteration")
+        windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
+        found = moved_cost(job.plan, history, windows, job.gradient_bytes)
+    return job if found is None else replace(job, cost=found)
+
+
+def sent_bytes(counts: Sequence[int | None]) -> int | None:
+    """What all processes together handed to TCP; None where a library does not say."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

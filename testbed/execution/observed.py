@@ -1,0 +1,82 @@
+"""What a place saw of a trial: all that its record, its tables and its verdict are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.base.errors import WorkerError
+from testbed.control.conductor import Record
+from testbed.evidence.calibration import Calibrated
+from testbed.evidence.spot_checks import Readings
+from testbed.execution.starting import Began
+from testbed.lab.measurements import Counters, Queues
+from testbed.lab.programs import Exit
+from testbed.machine.monitor import CpuLog
+from testbed.machine.processes import ProcessLog
+from testbed.perturb.circuits import History
+from testbed.recovery.deaths import Course
+from testbed.trial.job import Job
+
+Lines = list[dict[str, Any]]
+
+
+@dataclass
+class Observed:
+    """What a trial left behind.
+
+    Attributes:
+        lines: by process, what it wrote; none of a process that tells nothing.
+        exits: of processes that ended, in that order.
+        counters: what each directed link carried meanwhile.
+        cpu, processes: how busy the cores were, and whether processes stood still.
+        lab: the network as it was read back, and how many workers trained on which device.
+        idle: what the idle network did before.
+        before: lines of bursts that other processes sent before, where the trial's own did not.
+        differs: how the kernel's settings differed from what was asked for afterwards.
+        readings: what was read of them meanwhile.
+        events: what was done to the trial on purpose.
+        background: the bytes that each background flow sent.
+        courses: by job, who died in it.
+        circuits: those that the trial met.
+        queues: what waited at egresses; None where the place cannot tell.
+        began, dark_s, failed: of jobs that share the network: when each began, for how long its hosts waited for its
+            circuits, and why those failed that did.
+        is_played: whether nothing was computed, so that there are neither losses nor sums nor weights to check.
+    """
+
+    counters: list[Counters]
+    cpu: CpuLog
+    lab: dict[str, Any]
+    differs: str | None
+    readings: Readings
+    events: list[Record]
+    background: list[int]
+    circuits: History
+    queues: Queues | None = None
+    processes: ProcessLog = field(default_factory=ProcessLog)
+    idle: Calibrated = field(default_factory=lambda: Calibrated([], []))
+    before: Lines = field(default_factory=list)
+    lines: dict[str, Lines] = field(default_factory=dict)
+    exits: Sequence[Exit] = ()
+    courses: Mapping[str, Course] = field(default_factory=dict)
+    began: Mapping[str, Began] = field(default_factory=dict)
+    dark_s: Mapping[str, float] = field(default_factory=dict)
+    failed: Mapping[str, WorkerError] = field(default_factory=dict)
+    is_played: bool = False
+
+    def of(self, kind: str, job: Job | None = None) -> Lines:
+        """The lines of one kind, each with its process's ``name``; of a job's processes, or of all."""
+        return [
+            {**line, "name": name}
+            for name, lines in self.lines.items()
+            if job is None or name in job.processes
+            for line in lines
+            if line["kind"] == kind
+        ]
+
+    def lasted(self, job: Job) -> tuple[float, float]:
+        """From the first start of a job's workers to their last end (s)."""
+        exits = [exit for exit in self.exits if exit.process in job.workers]
+        return min(exit.started_s for exit in exits), max(exit.ended_s for exit in exits)

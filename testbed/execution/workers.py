@@ -1,0 +1,71 @@
+"""Processes of ours: workers, and those that only pass chunks on. They write samples while they run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.control import endings
+from testbed.control.conductor import Record
+from testbed.control.controller import Controller
+from testbed.control.feed import Feed
+from testbed.evidence.spot_checks import Readings
+from testbed.execution import supervise
+from testbed.execution.observed import Lines
+from testbed.execution.room import most_said_bytes
+from testbed.execution.so_far import SoFar, Tick
+from testbed.lab.base import Lab
+from testbed.recovery.deaths import Course, undisturbed
+from testbed.recovery.failover import Coordinator
+from testbed.recovery.losses import Bystander
+from testbed.trial import job_files
+from testbed.trial.files import Files
+from testbed.trial.model import Trial
+
+ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
+
+
+class Workers:
+    """As :class:`testbed.execution.processes.Processes`."""
+
+    def __init__(self, trial: Trial, lab: Lab, files: Files, congestion_control: str) -> None:
+        """Write their job files."""
+        needed = any(job.software.needs_agent(job.plan) for job in trial.jobs)
+        self._trial, self.files = trial, files
+        self.launches = job_files.write(trial, files, congestion_control, lab.agent() if needed else ())
+        self.samples = {launch.process: files.samples(launch.process) for launch in self.launches}
+        timeouts_s = trial.spec.timeout_s, trial.spec.start_timeout_s
+        self.signs = supervise.Growth(lab, files, [*self.samples], *timeouts_s)
+        self.instead = "" if trial.goes_on else ANOTHER
+        self._coordinators = {
+            job.name: Coordinator(job, files, lab, congestion_control) for job in trial.jobs if job.goes_on
+        }
+        self._bystanders = {job.name: Bystander(job, files, lab) for job in trial.jobs if job.survives}
+
+    def controllers(self, feed: Feed, readings: Readings, tick: Tick) -> Sequence[Controller]:
+        """The progress, and what lets a job go on when nodes die."""
+        first = self._trial.jobs[0]
+        workers = {name: self.files.samples(name) for name in first.workers} if first.kind.sums_together else {}
+        so_far = SoFar(feed, readings, workers, first.work.warmup)
+        progress = supervise.Progress(lambda done: tick(done, so_far))
+        return [progress, *self._coordinators.values(), *self._bystanders.values()]
+
+    def lines(self) -> dict[str, Lines]:
+        """Their samples."""
+        return {
+            process: endings.read_checked(self.files.samples(process), most_said_bytes(job), job.kind)
+            for job in self._trial.jobs
+            for process in job.processes
+        }
+
+    def described(self, lines: Mapping[str, Lines]) -> dict[str, Any]:
+        """How many train on which device, and move chunks with what."""
+        hello = [line for own in lines.values() for line in own if line["kind"] == "hello"]
+        return {f"{name}s": Counter(line[name] for line in hello if line.get(name)) for name in ("device", "mover")}
+
+    def courses(self, events: Sequence[Record]) -> dict[str, Course]:
+        """As those that let jobs go on know it."""
+        courses = {job.name: undisturbed(job) for job in self._trial.jobs}
+        courses |= {name: one.course for name, one in self._coordinators.items()}
+        return courses | {name: one.course(events) for name, one in self._bystanders.items()}
