@@ -157,7 +157,7 @@ def test_a_host_that_hears_nothing_undoes_its_shaping_by_itself(prepared: Rehear
     place = subprocess.run(
         prepared.on(0, ["sh", "-c", "echo /var/lib/testbed/code-*"]), capture_output=True, text=True, check=True
     ).stdout.strip()
-    subprocess.run(prepared.on(0, ["/var/lib/testbed/venv/bin/python", "-c", code, place]), check=True)
+    subprocess.run(prepared.on(0, ["/var/lib/testbed/venv/bin/python", "-B", "-c", code, place]), check=True)
     assert "htb" in shapers(prepared, 0)
     await_unshaped(prepared, 10.0)
     time.sleep(1)
