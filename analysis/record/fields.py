@@ -72,7 +72,8 @@ class Field:
         bound, inner = self.more.get("bound"), innermost(self.type)
         if isinstance(bound, Kind):
             return bound
-        return inner.__metadata__[0] if get_origin(inner) is Annotated else _KINDS[inner]
+        kind: Kind = inner.__metadata__[0] if get_origin(inner) is Annotated else _KINDS[inner]
+        return kind
 
     @property
     def is_checked(self) -> bool:
