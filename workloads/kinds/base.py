@@ -316,11 +316,6 @@ class Kind(Generic[P]):
         """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""
         return None
 
-    def cost_reconfigured(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
-        """Return the cost of an average synchronisation of a kind that :attr:`tells_unsent`, over circuits that moved
-        meanwhile, so that links carried these bytes."""
-        raise NotImplementedError
-
     def judge(self, plan: P, told: Told, expected: Expected) -> Iterable[Check]:
         """Make the kind's own checks of a finished trial."""
         return ()

@@ -129,7 +129,7 @@ class Survivor(Generic[P]):
 
     def survives(self, plan: P) -> Collection[str]:
         """Return the processes, of :meth:`.Kind.processes`, without which the others go on."""
-        raise NotImplementedError
+        return ()
 
     def returns(self, plan: P) -> Collection[str]:
         """Return the processes, of :meth:`.Kind.processes`, that can be started again from a checkpoint of their own

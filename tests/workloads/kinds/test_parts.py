@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kinds import asking, interface, said_by  # the benchmark
+from kinds import ASKS, interface, lines, of_parts, said_by  # the benchmark
 
 import testbed
 from testbed.base.errors import UsageError
@@ -28,7 +28,8 @@ def test_what_one_kind_alone_says_is_in_a_part() -> None:
 
 
 def test_few_lines_ask_for_the_sort_of_a_job() -> None:
-    assert len(list(asking(ROOT, interface(ROOT)[1]))) <= 101
+    assert len(list(lines(ROOT, ASKS))) <= 67
+    assert len(list(lines(ROOT, of_parts([*parts.PARTS])))) <= 14
 
 
 def test_a_part_is_none_or_of_its_class_and_some_kind_has_it() -> None:
