@@ -144,11 +144,12 @@ def _has_few_chunks(trial: Trial) -> bool:
     topology = trial.topology
     if topology.panels is None:
         return False
-    known = [job for job in trial.synchronised if job.kind.parallel_connections]
-    return any(_leaves_circuits_idle(job, topology) for job in known)
+    return any(_leaves_circuits_idle(job, topology) for job in trial.synchronised)
 
 
 def _leaves_circuits_idle(job: Job, topology: Topology) -> bool:
+    if (connections := job.kind.connections) is None or not connections.are_parallel:
+        return False
     circuits = max(len(topology.connections(*pair)) for pair in job.kind.pairs(job.plan))
     as_few = job.kind.chunks(job.plan, job.gradient, _WHOLE_BYTES)
     return job.kind.chunks(job.plan, job.gradient, job.chunk_bytes) < circuits * as_few

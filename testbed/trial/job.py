@@ -296,8 +296,10 @@ class Job:
     @property
     def shaper(self) -> Shaper:
         """What shaped links let pass of its synchronisations before their rates count."""
-        ends_alone = self.kind.ends_alone and self.network.sends_once
-        return self.network.shaper.with_last_packet(LAST_PACKET_BYTES) if ends_alone else self.network.shaper
+        connections, shaper = self.kind.connections, self.network.shaper
+        if connections is None or not (connections.end_alone and self.network.sends_once):
+            return shaper
+        return shaper.with_last_packet(LAST_PACKET_BYTES)
 
     @property
     def gst_theory_s(self) -> float:
