@@ -5,8 +5,8 @@
 A word is a public method or attribute of the class ``Kind``. It is for one kind if the folder of one kind alone says
 something else about it than the interface. A part is an attribute of ``Kind`` that is None unless the kind has it; its
 class is in ``workloads/kinds/parts.py``. A line asks for the sort of a job if it is outside of ``workloads/kinds/`` and
-has one of the expressions :data:`ASKS`, or asks whether a kind has a part. The reference is what was counted before
-there were parts.
+has one of the expressions :data:`ASKS`; lines that take a part from a kind are counted apart. The reference is what was
+counted before there were parts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import argparse
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("testbed", "topologies", "workloads", "analysis")
-BEFORE = {"words": 80, "words of one kind": 33, "lines that ask": 86, "files that ask": 40}
+BEFORE = {"words": 80, "words of one kind": 33, "lines that ask": 86, "files that ask": 40, "lines that take parts": 0}
 REACH = {"words": 30, "words of one kind": 0, "lines that ask": 50}
 ASKS = re.compile(
     r"\bis_synchronised\b|\bis_shared\b|\bslot is (not )?None|\.slot (if|else)\b|if \w+(\.\w+)*\.slot\b|\"update\" in\b"
@@ -81,16 +81,19 @@ def said_by(root: Path) -> Mapping[str, set[str]]:
     return found
 
 
-def asking(root: Path, parts: list[str]) -> Iterator[tuple[Path, int, str]]:
-    """Yield the lines outside of the kinds' folders that ask for the sort of a job: file, number, text."""
-    presence = re.compile(rf"kind\w*(\(.*\))?\.({'|'.join(parts)})\b(?!\.)") if parts else None
+def of_parts(parts: Sequence[str]) -> re.Pattern[str]:
+    """Return the expression of a line that takes one of these parts from a kind."""
+    return re.compile(rf"kind\w*(\(.*\))?\.({'|'.join(parts)})\b(?!\.)" if parts else "$^")
+
+
+def lines(root: Path, wanted: re.Pattern[str]) -> Iterator[tuple[Path, int, str]]:
+    """Yield the lines of code outside of the kinds' folders that have the expression: file, number, text."""
     for top in FOLDERS:
         for path in sorted((root / top).rglob("*.py")):
             if (root / "workloads" / "kinds") in path.parents or path.is_symlink():
                 continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
-                code = line.split("#")[0]
-                if ASKS.search(code) or (presence and presence.search(code)):
+                if wanted.search(line.split("#")[0]):
                     yield path.relative_to(root), number, line.strip()
 
 
@@ -101,20 +104,21 @@ def main() -> None:
     options.add_argument("--lines", action="store_true", help="print the lines that ask for the sort of a job")
     asked = options.parse_args()
     there, parts = interface(asked.root)
-    by, lines = said_by(asked.root), list(asking(asked.root, parts))
+    by, asking, taking = said_by(asked.root), [*lines(asked.root, ASKS)], [*lines(asked.root, of_parts(parts))]
     single = {word: next(iter(by[word])) for word in there if len(by[word]) == 1}
     if asked.lines:
-        for path, number, text in lines:
+        for path, number, text in (*asking, *taking):
             print(f"{path}:{number}: {text}")
     now = {
         "words": len(there),
         "words of one kind": len(single),
-        "lines that ask": len(lines),
-        "files that ask": len({path for path, _, _ in lines}),
+        "lines that ask": len(asking),
+        "files that ask": len({path for path, _, _ in asking}),
+        "lines that take parts": len(taking),
     }
-    print(f"{'':<20} {'before':>8} {'now':>8} {'reach':>8}")
+    print(f"{'':<22} {'before':>8} {'now':>8} {'reach':>8}")
     for name, count in now.items():
-        print(f"{name:<20} {BEFORE[name]:>8} {count:>8} {REACH.get(name, ''):>8}")
+        print(f"{name:<22} {BEFORE[name]:>8} {count:>8} {REACH.get(name, ''):>8}")
     print(f"parts: {', '.join(parts) or 'none'}")
     for kind in sorted({*single.values()}):
         print(f"of {kind} alone: {', '.join(word for word, its in single.items() if its == kind)}")

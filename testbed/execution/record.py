@@ -13,6 +13,7 @@ from testbed.trial.model import Trial
 def blank(trial: Trial) -> dict[str, Any]:
     """The record of a trial that has not got anywhere."""
     job = trial.jobs[0]
+    work = job.work if job.is_synchronised else None
     known = {
         "schema": SCHEMA,
         "id": trial.id,
@@ -23,8 +24,8 @@ def blank(trial: Trial) -> dict[str, Any]:
         "scheme": ", ".join(dict.fromkeys(one.scheme_text for one in trial.jobs)),
         "kind": job.workload.kind,
         "moves": job.kind.name,
-        "model": job.work.model if job.is_synchronised else None,
-        "scale": job.work.scale if job.is_synchronised else None,
+        "model": work.model if work else None,
+        "scale": work.scale if work else None,
         "batch": trial.batch,
         "repeat": trial.repeat,
         "point": dict(trial.point),

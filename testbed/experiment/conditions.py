@@ -116,7 +116,7 @@ def _certified_from_bytes(trial: Trial) -> float | None:
     What is not known for certain is how large the last packet is that passes a link before its time, and how long
     processes take.
     """
-    known = [job for job in trial.jobs if job.is_synchronised and job.knows_bytes and job.work.overlap == "none"]
+    known = [job for job in trial.synchronised if job.knows_bytes and job.work.overlap == "none"]
     at_rate, found = Shaper(trial.network.goodput), 0.0
     for job in known if trial.spec.certify else ():
         busiest, whole_s = job.cost.busiest(), job.cost.bound_s(at_rate)
@@ -134,7 +134,7 @@ def _certified_from_bytes(trial: Trial) -> float | None:
 def _is_small(trial: Trial) -> bool:
     """Whether the burst that a link lets pass weighs much in the least GST of a job."""
     at_rate = Shaper(trial.network.goodput)
-    known = [job for job in trial.jobs if job.is_synchronised and job.knows_bytes]
+    known = [job for job in trial.synchronised if job.knows_bytes]
     return any(job.gst_theory_s < (1 - MOST_AT_ONCE) * job.cost.bound_s(at_rate) for job in known)
 
 
@@ -144,11 +144,12 @@ def _has_few_chunks(trial: Trial) -> bool:
     topology = trial.topology
     if topology.panels is None:
         return False
-    known = [job for job in trial.jobs if job.is_synchronised and job.kind.parallel_connections]
-    return any(_leaves_circuits_idle(job, topology) for job in known)
+    return any(_leaves_circuits_idle(job, topology) for job in trial.synchronised)
 
 
 def _leaves_circuits_idle(job: Job, topology: Topology) -> bool:
+    if (connections := job.kind.connections) is None or not connections.are_parallel:
+        return False
     circuits = max(len(topology.connections(*pair)) for pair in job.kind.pairs(job.plan))
     as_few = job.kind.chunks(job.plan, job.gradient, _WHOLE_BYTES)
     return job.kind.chunks(job.plan, job.gradient, job.chunk_bytes) < circuits * as_few
@@ -158,8 +159,8 @@ def _computing(trial: Trial) -> int:
     """How many processes compute at once on this machine."""
     if not trial.spec.place.is_here:
         return 0
-    return sum(job.world for job in trial.jobs if not job.is_synchronised or job.compute.mode == "real")
+    return sum(job.world for job in trial.jobs if not job.knows_pace)
 
 
 def _has_one_iteration(trial: Trial) -> bool:
-    return any(job.is_synchronised and job.iterations - job.work.warmup == 1 for job in trial.jobs)
+    return any(job.iterations - job.work.warmup == 1 for job in trial.synchronised)

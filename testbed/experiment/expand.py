@@ -230,7 +230,7 @@ def _check_connections(plan: Plan, topology: Topology) -> None:
     """Refuse parallel circuits and routes, all but one of which would be dark, where processes have one connection with
     a neighbour."""
     kind = kinds.of(plan)
-    if kind.parallel_connections:
+    if kind.connections is not None and kind.connections.are_parallel:
         return
     for pair in kind.pairs(plan):
         if len(topology.connections(*pair)) > 1:

@@ -22,8 +22,7 @@ def predicted_jobs(jobs: Sequence[Job]) -> list[dict[str, Any]]:
 
 
 def _predicted(job: Job) -> dict[str, Any]:
-    assert job.slot is not None
-    slot, nodes = job.slot, job.network.topology.nodes
+    slot, nodes = job.own_slot, job.network.topology.nodes
     return {
         "job": job.name,
         "scheme": slot.scheme,

@@ -116,8 +116,7 @@ class _Queue:
 
     def holds(self, job: Job) -> None:
         """A job has its hosts for as long as it runs."""
-        assert job.slot is not None
-        for host in job.slot.hosts:
+        for host in job.own_slot.hosts:
             self._until_s[host], self._last[host] = job.planned_s + job_s(job), job.name
             self._since_s[host] = job.planned_s
 
@@ -150,11 +149,10 @@ def _check_apart(jobs: Sequence[Job]) -> None:
                 fix="let only one of the jobs use switches that add",
             )
     for job in jobs:
-        assert job.slot is not None
         topology = job.network.topology
         if topology.panels is None:
             continue
-        foreign = passed(topology, sorted(pairs[job.name])) - set(job.slot.hosts)
+        foreign = passed(topology, sorted(pairs[job.name])) - set(job.own_slot.hosts)
         if foreign:
             raise SpecError(
                 f"the job {job.name}: its packets pass {topology.nodes[min(foreign)].name}, and on patch panels they "
@@ -165,6 +163,4 @@ def _check_apart(jobs: Sequence[Job]) -> None:
 
 def _in_turn(one: Job, other: Job) -> bool:
     """Whether they share hosts, so that the one begins when the other has ended."""
-    assert one.slot is not None
-    assert other.slot is not None
-    return not set(one.slot.hosts).isdisjoint(other.slot.hosts)
+    return not set(one.own_slot.hosts).isdisjoint(other.own_slot.hosts)

@@ -30,7 +30,7 @@ cores."""
 def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None:
         return
-    if seen.job.kind.runs_our_engine and seen.job.work.overlap != "both":
+    if seen.job.kind.connections is not None and seen.job.work.overlap != "both":
         yield judge_engines(seen.counted)
     if not seen.aggregators:
         return

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,7 +73,8 @@ def modules() -> tuple[Any, ...]:
 def abouts() -> tuple[About, ...]:
     """List what a reader should know of each check."""
     found = [about for one in modules() for about in vars(one).values() if isinstance(about, About)]
-    return (*found, *(about for kind in kinds().values() for about in kind.abouts))
+    own = [kind.own_checks.abouts for kind in kinds().values() if kind.own_checks is not None]
+    return (*found, *chain.from_iterable(own))
 
 
 SOUND = (lower_bound.ABOUT.name, wire.ABOUT.name, read_back.ABOUT.name)

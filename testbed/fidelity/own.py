@@ -13,6 +13,8 @@ def checks(seen: Seen) -> Iterable[Check]:
     if seen.samples is None and seen.told.failed is None:
         return ()
     job = seen.job
+    if (own := job.kind.own_checks) is None:
+        return ()
     goodput, pace_s = seen.trial.network.goodput, 0.0 if seen.samples is None else job.compute.pace_s
     expected = Expected(job.iterations, job.cost, job.gst_theory_s, goodput, pace_s)
-    return job.kind.judge(job.plan, seen.told, expected)
+    return own.judge(job.plan, seen.told, expected)

@@ -33,7 +33,7 @@ def checks(seen: Seen) -> Iterator[Check]:
         yield not_watched(ABOUT, BEYOND, "of busiest link", f"not known: {why}")
         return
     spoilt = spoilt_bytes(seen.job, seen.course) + seen.spoilt_bytes / trial.network.goodput
-    if not seen.job.kind.tells_resent:  # by connection; what each host sent again is known
+    if seen.job.kind.connections is None:  # by connection; what each host sent again is known
         spoilt += sum(line["resent_segments"] or 0 for line in seen.done) * (trial.spec.links.mtu + ETHERNET_BYTES)
     yield judge(seen.links, together(seen), spoilt)
 

@@ -67,15 +67,14 @@ def _settings(trial: Trial) -> dict[str, Any]:
     settings["failover"] = spec.failover_s if trial.goes_on or trial.survives else None
     settings["inputs"] = dict(trial.inputs)
     for job in trial.jobs:
+        workload = settings["workload"]
         if job.slot is not None:
             told = {name: value for name, value in asdict(job.slot).items() if value is not None}
             settings[of_job(job.name, "slot")] = told
+            workload = settings.setdefault(of_job(job.name, "workload"), {})
         if job.is_synchronised:
             training = {key: value for key, value in asdict(job.training).items() if key not in OF_OWN}
-            of_this = (
-                settings["workload"] if job.slot is None else settings.setdefault(of_job(job.name, "workload"), {})
-            )
-            of_this |= {"batch": job.batch, "compute": vars(job.compute)}
+            workload |= {"batch": job.batch, "compute": vars(job.compute)}
             settings |= {of_job(job.name, "training"): training, of_job(job.name, "gradient"): repr(job.gradient)}
     return settings
 

@@ -20,7 +20,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
-from testbed.workloads.kinds.parts import Arithmetic, Predictor, Reports, Software
+from testbed.workloads.kinds.parts import Arithmetic, Predictor, Reports, Software, Survivor
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
@@ -154,15 +154,18 @@ class Job:
             return False
         return repair.goes_on(self.plan) and self.work.is_resumable and self.slot is None
 
+    @property
+    def _survivor(self) -> Survivor[Any]:
+        return self.kind.survivor or Survivor()
+
     @cached_property
     def survives(self) -> frozenset[str]:
         """The processes without which the others go on by themselves: none unless that was asked for, by ``failover``
         or by something that is done to the trial. Who keeps weights is needed where workers cannot go on from those of
         another process."""
-        survivor = self.kind.survivor
-        if survivor is None or (self.network.spec.failover_s is None and not self.network.perturbations):
+        if self.network.spec.failover_s is None and not self.network.perturbations:
             return frozenset()
-        survivors, nodes = survivor.survives(self.plan), self.kind.processes(self.plan)
+        survivors, nodes = self._survivor.survives(self.plan), self.kind.processes(self.plan)
         needed = self.kind.keepers(self.plan) if survivors and not self.work.is_resumable else ()
         known = (process for process in survivors if nodes[process] not in needed)
         return frozenset(of_job(self.name, process) for process in known)
@@ -173,12 +176,12 @@ class Job:
         was asked for, by ``failover``, a kill or a freeze, the arm has checkpoints on this machine, a single process
         repeats what the job does, and its workers can go on from them. Such checkpoints have more than weights in
         them."""
-        network, survivor = self.network, self.kind.survivor
+        network = self.network
         asked = network.spec.failover_s is not None or any(one.kills or one.stops for one in network.perturbations)
         can = network.arm.checkpoint is not None and network.spec.place.is_here and self.work.is_trained
-        if survivor is None or not (asked and can and self.work.is_resumable and self.survives):
+        if not (asked and can and self.work.is_resumable and self.survives):
             return frozenset()
-        return frozenset(of_job(self.name, process) for process in survivor.returns(self.plan))
+        return frozenset(of_job(self.name, process) for process in self._survivor.returns(self.plan))
 
     @property
     def knows_bytes(self) -> bool:
@@ -235,6 +238,11 @@ class Job:
         compute = self.work.compute
         return Compute(mode=compute.mode, pace_s=compute.pace_s.get(self.batch, 0.0))
 
+    @property
+    def knows_pace(self) -> bool:
+        """Whether the time is known for which its workers compute at least."""
+        return self.is_synchronised and self.compute.mode != "real"
+
     @cached_property
     def stragglers(self) -> Stragglers | None:
         """How much longer each worker computes in each iteration, if anybody does."""
@@ -256,10 +264,9 @@ class Job:
             return {}
         if asked.spread is not None:
             return dict.fromkeys(self.plan.workers, self.gradient_bytes * min(1.0, asked.spread / self.world))
-        keepers, survivor = self.kind.keepers(self.plan), self.kind.survivor
-        arrays, more = 1, 0
-        if survivor is not None and self.returns:
-            arrays, more = self.training.arrays, survivor.saved_bytes(self.plan, self.iterations)
+        keepers = self.kind.keepers(self.plan)
+        arrays = self.training.arrays if self.returns else 1
+        more = self._survivor.saved_bytes(self.plan, self.iterations) if self.returns else 0
         return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers) + more)
 
     @property
@@ -289,8 +296,10 @@ class Job:
     @property
     def shaper(self) -> Shaper:
         """What shaped links let pass of its synchronisations before their rates count."""
-        ends_alone = self.kind.ends_alone and self.network.sends_once
-        return self.network.shaper.with_last_packet(LAST_PACKET_BYTES) if ends_alone else self.network.shaper
+        connections, shaper = self.kind.connections, self.network.shaper
+        if connections is None or not (connections.end_alone and self.network.sends_once):
+            return shaper
+        return shaper.with_last_packet(LAST_PACKET_BYTES)
 
     @property
     def gst_theory_s(self) -> float:
@@ -302,7 +311,7 @@ class Job:
         """The least that the whole job can take (s): of a synchronous scheme, for each iteration the paced computing
         time and the least GST, or, where they overlap, the longer of the two; None where computing time is not known.
         """
-        if not self.is_synchronised or self.compute.mode == "real":
+        if not self.knows_pace:
             return None
         return self.kind.least_jct_s(self.cost, self.shaper, self.pace_s, self.work.overlap)
 
@@ -317,7 +326,7 @@ class Job:
 
     def likely_jct_s(self, changes: Sequence[Change] = ()) -> float | None:
         """About how long it takes (s); None where nobody knows more than the least time, or not even that."""
-        if not self.kind.writes_samples or self.compute.mode == "real":
+        if not self.knows_pace:
             return None
         return self._predictor.likely_jct_s(self.plan, self._demand(changes, {}))
 
@@ -342,7 +351,7 @@ class Job:
         """Numbers of the whole job on links that nothing disturbs but changes of their rates, as its kind plays it;
         empty if it does not, or if nobody knows how long computing takes. ``norms`` are those of its updates, if they
         are known."""
-        if not self.is_synchronised or self.compute.mode == "real":
+        if not self.knows_pace:
             return {}
         demand = self._demand(changes, norms or {})
         found, iteration_s = self._predictor.predicted(self.plan, demand), self.iteration_predicted_s
@@ -367,7 +376,7 @@ class Job:
     @property
     def _keeps_pace(self) -> bool:
         """Whether workers compute for times that are known, each in all iterations."""
-        return self.is_synchronised and self.compute.mode != "real" and self.stragglers is None
+        return self.knows_pace and self.stragglers is None
 
 
 def synchronised(workload: Workload) -> Synchronised:

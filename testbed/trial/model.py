@@ -64,6 +64,11 @@ class Trial:
         return self.is_shared or any(job.workload.program for job in self.jobs)
 
     @property
+    def synchronised(self) -> list[Job]:
+        """Its jobs whose workers do what the spec says in full; none where its processes are a program's."""
+        return [job for job in self.jobs if job.is_synchronised]
+
+    @property
     def iterations(self) -> int:
         """Of the job that has most."""
         return max(job.iterations for job in self.jobs)
@@ -151,7 +156,7 @@ class Trial:
         found: list[Strikes | None] = []
         for number, one in enumerate(self.network.perturbations):
             if COMPUTING in one.effects:
-                found.append(of_computing(one, [job.struck(number) for job in self.jobs if job.is_synchronised]))
+                found.append(of_computing(one, [job.struck(number) for job in self.synchronised]))
             elif jct_s is not None:
                 found.append(of_links(one, replace(self._context, number=number), jct_s))
         return [each for each in found if each is not None]

@@ -25,7 +25,7 @@ DIGITS = 16
 USED: dict[str, Callable[[Trial], Collection[str]]] = {
     "kinds": lambda trial: {job.kind.name for job in trial.jobs},
     "workloads": lambda trial: {job.workload.kind for job in trial.jobs},
-    "tasks": lambda trial: {job.training.kind for job in trial.jobs if job.is_synchronised},
+    "tasks": lambda trial: {job.training.kind for job in trial.synchronised},
     "perturbations": lambda trial: {kind_of(type(one)) for one in trial.network.perturbations},
     "controllers": lambda trial: {name for job in trial.jobs for name in job.kind.controllers},
     "labs": lambda trial: {trial.spec.lab},

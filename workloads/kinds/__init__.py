@@ -17,6 +17,7 @@ from testbed.base.plugins import with_plugged
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import AnyKind
+from testbed.workloads.kinds.parts import P
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost
@@ -113,7 +114,7 @@ def drawn(plan: Plan, seed: int) -> Plan:
     return drawn_plan
 
 
-def placed(plan: Plan, part: Part) -> Plan:
+def placed(plan: P, part: Part) -> P:
     """Put a plan that was made for some of a network's hosts into the whole network's numbers of nodes.
 
     Raises:
@@ -124,7 +125,7 @@ def placed(plan: Plan, part: Part) -> Plan:
             f"scheme {plan.scheme} needs a network of its own",
             fix="take a scheme that sums along trees, such as ring; or give it an arm of its own",
         )
-    placed_plan: Plan = sharing.placed(plan, part)
+    placed_plan: P = sharing.placed(plan, part)
     return placed_plan
 
 

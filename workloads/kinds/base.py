@@ -10,14 +10,13 @@ after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from numpy.typing import NDArray
 
-from testbed.base.check import About, Check
 from testbed.base.errors import SchemeError, UsageError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
@@ -26,10 +25,12 @@ from testbed.workloads.kinds.parts import (
     FORMER,
     PARTS,
     Arithmetic,
+    Connections,
     Gate,
     Groups,
     Lots,
     ModelParallel,
+    OwnChecks,
     P,
     Predictor,
     Program,
@@ -79,12 +80,6 @@ class Kind(Generic[P]):
         no_trees: why collectives of a script cannot go as its plans say (:meth:`for_scripts`), to go after the scheme.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
-        runs_our_engine: whether a worker's CPU time while it synchronises is our engine's.
-        ends_alone: whether the last bytes of a synchronisation are a packet of their own on each connection, of
-            :data:`.LAST_PACKET_BYTES` at most, where a host has one connection with each neighbour.
-        tells_resent: whether processes tell what TCP sent again to each neighbour.
-        parallel_connections: whether its processes have a connection over each of several circuits to a neighbour, and
-            send the same bytes over each.
         reference: what the trained weights are compared with; empty where that is plain SGD.
         notes: what a report says about its numbers where they mean something else than those of others, by the name of
             the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
@@ -93,9 +88,9 @@ class Kind(Generic[P]):
         controllers: names of what acts on its trials while they run: ours (:mod:`testbed.control.registry`), and entry
             points of the group ``testbed.controllers``.
         tools: what some of its trials need to be installed.
-        abouts: what a reader should know of its own checks, which :meth:`Kind.judge` makes.
-        software: programs and packages of others that move its bytes. This and what follows are parts
-            (:mod:`.parts`), which a kind has or has not.
+        connections: connections of our engine; None where processes connect as they like. This and what follows are
+            parts (:mod:`.parts`), which a kind has or has not.
+        software: programs and packages of others that move its bytes.
         model_parallel: what each worker holds of a model that no worker has as a whole.
         gate: what holds its bytes while circuits move.
         predictor: theory that predicts its times.
@@ -108,24 +103,21 @@ class Kind(Generic[P]):
         repair: new plans for those that are left when nodes die.
         arithmetic: arithmetic of its sums, where that is another one than that of floats.
         groups: sums among some of the workers.
+        own_checks: checks of its finished trials.
     """
 
     name: str
     run_by: type[RunBy] | None = None
     no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
-    runs_our_engine = True
-    ends_alone = False
-    tells_resent = True
-    parallel_connections = False
     reference = ""
     notes: Mapping[str, str] = {}
     counts: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     controllers: Sequence[str] = ()
     tools: Sequence[Tool] = ()
-    abouts: Sequence[About] = ()
 
+    connections: Connections | None = Connections()
     software: Software[P] | None = None
     model_parallel: ModelParallel[P] | None = None
     gate: Gate[P] | None = None
@@ -139,6 +131,7 @@ class Kind(Generic[P]):
     repair: Repair[P] | None = None
     arithmetic: Arithmetic[P] | None = None
     groups: Groups[P] | None = None
+    own_checks: OwnChecks[P] | None = None
 
     def __init_subclass__(cls) -> None:
         """
@@ -315,15 +308,6 @@ class Kind(Generic[P]):
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""
         return None
-
-    def cost_reconfigured(self, plan: P, topology: Topology, gradient_bytes: float, link_bytes: Floats) -> Cost:
-        """Return the cost of an average synchronisation of a kind that :attr:`tells_unsent`, over circuits that moved
-        meanwhile, so that links carried these bytes."""
-        raise NotImplementedError
-
-    def judge(self, plan: P, told: Told, expected: Expected) -> Iterable[Check]:
-        """Make the kind's own checks of a finished trial."""
-        return ()
 
     @cached_property
     def measures(self) -> Measures:

@@ -5,7 +5,8 @@ Whoever needs a part asks whether it is there. Nothing of a part has to be defin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from numpy.typing import NDArray
@@ -19,13 +20,31 @@ from testbed.workloads.sync.cost import Cost, Shaper
 if TYPE_CHECKING:
     import numpy as np
 
+    from testbed.base.check import About, Check
     from testbed.workloads.job import WorkerJob
+    from testbed.workloads.kinds.evidence import Expected, Told
     from testbed.workloads.kinds.ranks import Account, RankRows
     from testbed.workloads.learning.parts import Span
     from testbed.workloads.tasks.base import Participant
 
 P = TypeVar("P", bound=Plan)
 """The type of a kind's plans."""
+
+
+@dataclass(frozen=True)
+class Connections:
+    """Connections of our engine, which tell what TCP sent again to each neighbour. While a worker synchronises, its CPU
+    time is the engine's.
+
+    Attributes:
+        end_alone: whether the last bytes of a synchronisation are a packet of their own on each connection, of
+            :data:`.LAST_PACKET_BYTES` at most, where a host has one connection with each neighbour.
+        are_parallel: whether processes have a connection over each of several circuits to a neighbour, and send the
+            same bytes over each.
+    """
+
+    end_alone: bool = False
+    are_parallel: bool = False
 
 
 class Software(Generic[P]):
@@ -129,7 +148,7 @@ class Survivor(Generic[P]):
 
     def survives(self, plan: P) -> Collection[str]:
         """Return the processes, of :meth:`.Kind.processes`, without which the others go on."""
-        raise NotImplementedError
+        return ()
 
     def returns(self, plan: P) -> Collection[str]:
         """Return the processes, of :meth:`.Kind.processes`, that can be started again from a checkpoint of their own
@@ -251,7 +270,22 @@ class Groups(Generic[P]):
         raise NotImplementedError
 
 
+class OwnChecks(Generic[P]):
+    """Checks of finished trials that only this kind makes.
+
+    Attributes:
+        abouts: what a reader should know of each.
+    """
+
+    abouts: Sequence[About]
+
+    def judge(self, plan: P, told: Told, expected: Expected) -> Iterable[Check]:
+        """Make the checks of a finished trial."""
+        raise NotImplementedError
+
+
 PARTS: dict[str, type[Any]] = {
+    "connections": Connections,
     "software": Software,
     "model_parallel": ModelParallel,
     "gate": Gate,
@@ -265,10 +299,13 @@ PARTS: dict[str, type[Any]] = {
     "repair": Repair,
     "arithmetic": Arithmetic,
     "groups": Groups,
+    "own_checks": OwnChecks,
 }
 """The class of each part, by the attribute that a kind has it as."""
 FORMER = {
     **{"writes_samples": "program", "tells_unsent": "gate", "cost_reconfigured": "gate", "shares_network": "sharing"},
+    **dict.fromkeys(("runs_our_engine", "ends_alone", "tells_resent", "parallel_connections"), "connections"),
+    "abouts": "own_checks",
     "values": "groups",
 }
 """The part that says now what kinds once said in words which no part has."""

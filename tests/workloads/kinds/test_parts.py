@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kinds import asking, interface, said_by  # the benchmark
+from kinds import ASKS, interface, lines, of_parts, said_by  # the benchmark
 
 import testbed
 from testbed.base.errors import UsageError
@@ -23,12 +23,13 @@ def test_what_one_kind_alone_says_is_in_a_part() -> None:
     words, named = interface(ROOT)
     by = said_by(ROOT)
     assert {word for word in words if len(by[word]) == 1} <= ONE_KIND
-    assert len(words) <= 46
+    assert len(words) <= 40
     assert named == list(parts.PARTS)
 
 
 def test_few_lines_ask_for_the_sort_of_a_job() -> None:
-    assert len(list(asking(ROOT, interface(ROOT)[1]))) <= 101
+    assert len(list(lines(ROOT, ASKS))) <= 61
+    assert len(list(lines(ROOT, of_parts([*parts.PARTS])))) <= 21
 
 
 def test_a_part_is_none_or_of_its_class_and_some_kind_has_it() -> None:

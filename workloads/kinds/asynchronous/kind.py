@@ -16,6 +16,7 @@ from testbed.workloads.kinds.asynchronous.notes import NOTES
 from testbed.workloads.kinds.asynchronous.plan import Asynchronous
 from testbed.workloads.kinds.base import Asked, Expected, Floats, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
+from testbed.workloads.kinds.parts import Connections, OwnChecks
 from testbed.workloads.learning.parts import merged
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.forest import Forest
@@ -38,19 +39,29 @@ MOST_EXACT = 2**24
 """Whole numbers up to this are exact in float32."""
 
 
+class StalenessCheck(OwnChecks[Forest]):
+    """The check that no update is more stale than its scheme allows."""
+
+    abouts = (STALENESS,)
+
+    def judge(self, plan: Forest, told: Told, expected: Expected) -> Iterable[Check]:
+        from testbed.workloads.kinds.asynchronous import checks
+
+        return checks.judge(plan, told, expected)
+
+
 class AsynchronousKind(ForestKind):
     """A star of workers at each host that only serves; each gradient is an update of its own."""
 
     name = "asynchronous"
     run_by = Asynchronous
     sums_together = False
-    ends_alone = False
+    own_checks = StalenessCheck()
     no_trees = "each gradient is an update of its own, and workers get weights, not sums"
-    parallel_connections = False
+    connections = Connections()
     sharing = None
     counts = frozenset({"update", "version", "staleness", "update_*", "version_*"})
     numbers = frozenset({"held_s"})
-    abouts = (STALENESS,)
     notes = NOTES
     reference = "a single process that makes the server's updates in their order"
 
@@ -142,11 +153,6 @@ class AsynchronousKind(ForestKind):
 
     def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         return updates.cost(plan, topology, gradient_bytes, told.updates)
-
-    def judge(self, plan: Forest, told: Told, expected: Expected) -> Iterable[Check]:
-        from testbed.workloads.kinds.asynchronous import checks
-
-        return checks.judge(plan, told, expected)
 
     @cached_property
     def measures(self) -> Measures:

@@ -22,7 +22,7 @@ from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric.reports import FabricReports
 from testbed.workloads.kinds.fabric.survivor import FabricSurvivor
-from testbed.workloads.kinds.parts import Predictor, Survivor
+from testbed.workloads.kinds.parts import OwnChecks, Predictor, Survivor
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Shaper
 
@@ -44,6 +44,17 @@ DIVERGENCE = About(
 )
 
 
+class DivergenceCheck(OwnChecks[Fabric]):
+    """The checks of a server that has a replica."""
+
+    abouts = (DIVERGENCE,)
+
+    def judge(self, plan: Fabric, told: Told, expected: Expected) -> Iterable[Check]:
+        from testbed.workloads.kinds.fabric import checks
+
+        return checks.judge(plan, told, expected)
+
+
 class FabricKind(Kind[Fabric]):
     """Workers with daemons, a server and a scheduler."""
 
@@ -52,7 +63,6 @@ class FabricKind(Kind[Fabric]):
     sums_together = False
     no_trees = "a scheduler plans updates whose sizes it knows beforehand, and workers get weights, not sums"
     controllers = ("network_monitor",)
-    abouts: Sequence[About] = (DIVERGENCE,)
     counts = frozenset({"update", "version", "staleness", "fate"})
     numbers = frozenset({"held_s"})
     notes: Mapping[str, str] = NOTES
@@ -60,6 +70,7 @@ class FabricKind(Kind[Fabric]):
     predictor: Predictor[Fabric] | None = FabricPredictor(makes_sums=False)
     survivor: Survivor[Fabric] | None = FabricSurvivor()
     reports = FabricReports()
+    own_checks: OwnChecks[Fabric] | None = DivergenceCheck()
 
     def check_form(self, plan: Fabric, topology: Topology) -> None:
         if plan.nodes != tuple(node.name for node in topology.nodes):
@@ -186,11 +197,6 @@ class FabricKind(Kind[Fabric]):
     def cost_as_run(self, plan: Fabric, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         assert told.moved is not None
         return self.cost_of(told.moved, plan, topology, gradient_bytes)
-
-    def judge(self, plan: Fabric, told: Told, expected: Expected) -> Iterable[Check]:
-        from testbed.workloads.kinds.fabric import checks
-
-        return checks.judge(plan, told, expected)
 
     @cached_property
     def measures(self) -> Measures:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from testbed.base.check import Check
 from testbed.base.errors import SpecError
 from testbed.topologies.model import Topology
-from testbed.workloads.kinds.base import Asked, Expected, Floats, Refusal, Told
+from testbed.workloads.kinds.base import Asked, Floats, Refusal, Told
 from testbed.workloads.kinds.fabric.kind import FabricKind, refuse_no_computing, refuse_switches
 from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
@@ -47,8 +46,8 @@ class SynchronousKind(FabricKind):
     reference = ""
     lots = Roots()
     predictor = FabricPredictor(makes_sums=True)
+    own_checks = None
     survivor = None  # an iteration would lack a lost worker's gradient
-    abouts = ()
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
         if asked.overlap != "none":
@@ -88,9 +87,6 @@ class SynchronousKind(FabricKind):
         from testbed.workloads.kinds.fabric_sync import account
 
         return account.told(plan, samples, done, iterations)
-
-    def judge(self, plan: Fabric, told: Told, expected: Expected) -> Iterable[Check]:
-        return ()
 
     @cached_property
     def measures(self) -> Measures:

@@ -16,7 +16,7 @@ from testbed.workloads.kinds.forest.fixed_point import FixedPointArithmetic
 from testbed.workloads.kinds.forest.groups import ForestGroups
 from testbed.workloads.kinds.forest.repair import ForestRepair
 from testbed.workloads.kinds.forest.sharing import ForestSharing
-from testbed.workloads.kinds.parts import Repair, Sharing
+from testbed.workloads.kinds.parts import Connections, Repair, Sharing
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync import compiled
 from testbed.workloads.sync.chunk_size import shortened
@@ -49,9 +49,8 @@ class ForestKind(KindOfForests):
 
     name = "forest"
     tools: Sequence[Tool] = (Tool(compiled.LIBRARY, "less processor time for a byte", compiled.FIX, is_package=True),)
-    ends_alone = True
-    parallel_connections = True
     no_trees = ""
+    connections: Connections | None = Connections(end_alone=True, are_parallel=True)
     sharing: Sharing[Forest] | None = ForestSharing()
     repair: Repair[Forest] | None = ForestRepair()
     arithmetic = FixedPointArithmetic()

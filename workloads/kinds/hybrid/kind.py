@@ -19,7 +19,7 @@ from testbed.workloads.kinds.hybrid import fields
 from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
 from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
-from testbed.workloads.kinds.parts import Gate, Sharing
+from testbed.workloads.kinds.parts import Connections, Gate, Sharing
 from testbed.workloads.parallel.operators import FLOAT_BYTES
 from testbed.workloads.parallel.strategy import text
 from testbed.workloads.sync import codec
@@ -55,8 +55,8 @@ class HybridKind(Kind[Plan]):
     gradients of weights that several of them hold."""
 
     name = "hybrid"
-    parallel_connections = True
     no_trees = "hosts hold some operators each, and send outputs"
+    connections = Connections(are_parallel=True)
     model_parallel = HeldOperators()
     sharing = HybridSharing()
     gate = HybridGate()

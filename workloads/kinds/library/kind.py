@@ -26,10 +26,7 @@ class LibraryKind(ForestKind):
 
     name = "library"
     run_by = Library
-    runs_our_engine = False
-    ends_alone = False
-    tells_resent = False
-    parallel_connections = False
+    connections = None
     sharing = None
     tools = installed.OPENMPI
     software = LibrarySoftware()

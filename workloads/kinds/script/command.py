@@ -31,9 +31,8 @@ class CommandKind(KindOfForests):
     name = "command"
     run_by = Themselves
     program = CommandProgram()
+    connections = None
     sums_together = False
-    runs_our_engine = False
-    tells_resent = False
 
     def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
         return {"computing": _COMPUTES, "steps": _COMPUTES, "iterations": _COUNTS}

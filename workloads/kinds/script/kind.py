@@ -10,7 +10,7 @@ from testbed.base.check import Check
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Expected, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.kinds.parts import Scripts
+from testbed.workloads.kinds.parts import OwnChecks, Scripts
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
 from testbed.workloads.sync.cost import Cost, Shaper
@@ -51,21 +51,27 @@ class Ranks(Scripts[Forest]):
         return account(plan, topology, ranks, warmup, shaper)
 
 
+class ScriptChecks(OwnChecks[Forest]):
+    """Checks of what the ranks of a script tell of its collectives."""
+
+    abouts = checks.ABOUTS
+
+    def judge(self, plan: Forest, told: Told, expected: Expected) -> Iterable[Check]:
+        return checks.checks(told)
+
+
 class ScriptKind(ForestKind):
     """Trials of any script that torchrun could start, over a backend of ours for ``torch.distributed``."""
 
     name = "script"
     run_by = Scripted
     scripts = Ranks()
-    runs_our_engine = False
-    ends_alone = False
-    tells_resent = False
-    parallel_connections = False
+    own_checks = ScriptChecks()
+    connections = None
     sharing = None
     repair = None
     no_trees = "it carries one already"
     numbers = frozenset({"exposed_s", "hidden_s", "setup_busy_s", "sum_error", "nonfinite"})
-    abouts = checks.ABOUTS
     notes: Mapping[str, str] = {
         "gst": "GST of a script begins when the last rank has asked for the last sum of an iteration. It ends when "
         "the last rank has it. Sums that were asked for earlier are on their way before.",
@@ -117,9 +123,6 @@ class ScriptKind(ForestKind):
 
     def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         return None
-
-    def judge(self, plan: Forest, told: Told, expected: Expected) -> Iterable[Check]:
-        return checks.checks(told)
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         assert part is None  # ranks are not workers of ours
