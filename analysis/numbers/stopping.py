@@ -20,8 +20,8 @@ MOST_REPEATS = 50
 
 
 def promise(cells: Collection[Sequence[float]], until: float, least: int, most: int) -> str:
-    """How many of the intervals that are narrow enough cover the median, in a sentence without an end; empty where none
-    is narrow enough.
+    """Say how many of the intervals that are narrow enough cover the median, in a sentence without an end; empty where
+    none is narrow enough.
 
     Args:
         cells: the repeats of each cell, such as GST (s).
@@ -48,8 +48,9 @@ def scatter(cells: Collection[Sequence[float]]) -> float | None:
 
 
 def share_that_covers(until: float, least: int, most: int, scattered: float) -> float | None:
-    """Of the cells whose intervals become as narrow as ``until`` within ``least`` to ``most`` repeats, the share whose
-    intervals cover the median, if repeats scatter by ``scattered`` (a share of the median); None if hardly any do."""
+    """Estimate, of the cells whose intervals become as narrow as ``until`` within ``least`` to ``most`` repeats, the
+    share whose intervals cover the median, if repeats scatter by ``scattered`` (a share of the median); None if hardly
+    any do."""
     random = np.random.default_rng(1)
     covers = []
     for _ in range(CELLS):

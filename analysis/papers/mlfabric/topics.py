@@ -35,7 +35,7 @@ IDEAL = Asked(
     compute="C1",
     network="N1",
 )
-"""What the spec asks for."""
+"""Trial of the spec on an ideal network."""
 
 
 def topics(runs: Runs) -> Finding:
@@ -76,7 +76,7 @@ def topics(runs: Runs) -> Finding:
 
 
 def ideal_pace(arm: str) -> float:
-    """How much longer an iteration takes than a ring's at least."""
+    """Compute how many times as long an iteration takes as a ring's at least."""
     ring = ring_of(IDEAL, OURS)
     if arm not in BOUNDS:
         return max(IDEAL.pace_s, OURS * 8 * IDEAL.size_bytes / IDEAL.rate_bps / goodput(MTU_BYTES)) / ring
