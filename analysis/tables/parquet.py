@@ -128,7 +128,7 @@ def _checked_size(file: BinaryIO) -> int:
 
 
 def _check(about: FileMetaData, schema: pa.Schema, most_bytes: int) -> None:
-    """What a file says of itself, before anything is unpacked.
+    """Check what a file says of itself, before anything is unpacked.
 
     Raises:
         UnfitError: it has more than a table of samples has.

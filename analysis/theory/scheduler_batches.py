@@ -18,12 +18,12 @@ from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Replic
 from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 PAPER_MS = {10: 5.0, 100: 30.0, 500: 440.0, 1000: 1460.0}
-"""By the number of updates, what the paper's scheduler takes (section 7.4)."""
+"""Milliseconds that the paper's scheduler takes, by the number of updates (section 7.4)."""
 RATE_BPS = 10**10
 LEAST_WORKERS = 30
 SHARES = (0.1, 0.25, 0.33, 0.5, 1.0)
 CHANCES = ((0.0, 0.1, 0.1, 0.1, 0.7), (0.5, 0.0, 0.0, 0.0, 0.5))
-"""Of these shares of a NIC's rate, with N2 and with N3 of section 7."""
+"""Probabilities of these shares of a NIC's rate, with N2 and with N3 of section 7."""
 VERSION = 10_000
 
 

@@ -31,7 +31,7 @@ NETWORK: Mapping[str, Mapping[float, float]] = {
 CALM = ""
 """The setting in which no worker is slow, and that in which no rate changes."""
 PERIODS = 1000
-"""Setting in which no worker is slow, and that in which no rate changes."""
+"""Number of periods whose rates are drawn; no trial that is played here lasts as long."""
 
 
 @dataclass(frozen=True)
