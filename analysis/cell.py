@@ -84,7 +84,8 @@ def are_compared(one: Comparable, other: Comparable) -> bool:
 
 
 def partner(point: Point, others: Iterable[tuple[Point, _T]]) -> _T | None:
-    """Choose, of others with their points, the one that agrees; None where none does, or points that differ do."""
+    """Choose the one of others, given with their points, that agrees with ``point``; None where none does, or points
+    that differ do."""
     found = [(there, other) for there, other in others if agree(point, there)]
     return found[0][1] if found and all(there == found[0][0] for there, _ in found) else None
 

@@ -115,8 +115,8 @@ def waits_s(samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
 
 
 def staleness(samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
-    """How stale each update of an asynchronous scheme was, in their order, without each worker's first ``skip``; None
-    of a synchronous scheme.
+    """Compute how stale each update of an asynchronous scheme was, in their order, without each worker's first
+    ``skip``; None of a synchronous scheme.
 
     It is the difference between the version of the weights that an update was applied to and the one that it was
     computed on, that is, how many updates of other workers came in between (MLfabric, section 2: delay).

@@ -1,4 +1,5 @@
-"""How often intervals cover the median where repeats go on until the interval is narrow (``repeats: {until: 3 %}``).
+"""Share of intervals that cover the median where repeats go on until the interval is narrow (``repeats: {until: 3
+%}``).
 
 An interval that is looked at again and again is narrow sooner where the repeats happen to lie close together, so fewer
 than 95 % of those that are narrow cover the median. No stricter rule changes that

@@ -1,4 +1,4 @@
-"""How long MLfabric's scheduler takes for a batch as section 7 of the paper describes them.
+"""Time that MLfabric's scheduler takes for a batch as section 7 of the paper describes them.
 
 Around one switch with NICs of 10 Gbit/s there is a worker for each update, but 30 at least. NICs have 1 to 10 Gbit/s in
 each direction, with the chances of N2 or N3. Updates of 10 to 100 MB all wait when the batch is scheduled, with

@@ -160,7 +160,7 @@ class Planned:
 
     @property
     def repeats(self) -> str:
-        """Say how often a trial is repeated, as a spec says it."""
+        """Setting of how often a trial is repeated, as a spec writes it."""
         wanted = self._spec.repeats
         if self._most > self._spec.most_repeats:
             return f"repeats: {wanted}, of which there may be {self._most} for a gate"

@@ -20,7 +20,7 @@ from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 EXACT = 1e-9
 QUICK_CASES, FULL_CASES = 12, 100
-"""How many batches are compared with the best schedule: ten seconds, or a minute."""
+"""Number of batches that are compared with the best schedule: ten seconds, or a minute."""
 MBIT = 10**6
 RATE_BPS = 100 * MBIT
 SIZE_BYTES = 100 * MBIT / 8

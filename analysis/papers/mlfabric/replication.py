@@ -25,7 +25,7 @@ COPIES = Experiment(
 REPLICA = Experiment("mlfabric/replica.yaml", ("workload.iterations=6",), PLAN.full, ITERATION_TIMES)
 """A replica that shares the server's link. :data:`PLAN` has the same without a replica."""
 BOUNDS = {"N": 30, "5N": 150, "20N": 600}
-"""By name, in updates; the spec has 30 workers."""
+"""Bounds by name, in updates; the spec has 30 workers."""
 IDEAL = Asked(
     "mlfabric_a(delay_bound=30)",
     "spine_leaf(racks=11,hosts_per_rack=3,spines=1)",

@@ -1,4 +1,4 @@
-"""How long MLfabric's scheduler takes: it is timed on the machine that makes the page, and no run is needed."""
+"""Time that MLfabric's scheduler takes: it is measured on the machine that makes the page, and no run is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much faster MLfabric-A is than a ring (table 2), and what late reports of rates cost."""
+"""Speed of MLfabric-A against a ring (table 2), and the cost of late reports of rates."""
 
 from __future__ import annotations
 
@@ -210,6 +210,7 @@ def _predicted_over(soon: Trial, late: Trial) -> Values:
 
 
 def ideal_lag(network: str) -> float:
-    """How much longer an iteration takes on an ideal network if rates are told after 2 s, and not after 0.2 s."""
+    """Compute how many times as long an iteration takes on an ideal network if rates are told after 2 s, and not after
+    0.2 s."""
     soon = asked_in(("C1", network))  # after 0.2 s, as everywhere
     return round_s(replace(soon, scheme="mlfabric_a(delay_bound=30,t_lag=2)")) / round_s(soon)

@@ -30,14 +30,14 @@ IDLE, BUSY = "C2-N1", "C2-N2"
 SLOW_SHARE = 0.25
 """Share of their rate that the slowest links have with N2."""
 SLOW_MESSAGES = {"S": 100 * 816 / 20_000, "tree": 100 * 1800 / 20_000}
-"""By arm, per cent of the messages that go to a host behind a slow link."""
+"""Per cent of the messages that go to a host behind a slow link, by arm."""
 SIZES_BYTES = {
     model: 4 * sum(count for _, count in tensor_sizes(model.lower().replace("-", "")))
     for model in ("ResNet-50", "ResNet-152")
 }
 """Bytes of gradients of each model."""
 GAINS = {"ResNet-50": 1 - 0.1842, "ResNet-152": 2.38 / 3.05}
-"""By model, communication of MLfabric-S over that of a tree."""
+"""Communication of MLfabric-S over that of a tree, by model."""
 
 
 def sync(runs: Runs) -> Finding:

@@ -17,7 +17,7 @@ from testbed.workloads.sync.cost import goodput
 
 LDA = Experiment("mlfabric/lda.yaml", (), ("repeats=3", "workload.iterations=150"), ITERATION_TIMES)
 CONVERGED = {"A-30": (188, 139), "A-60": (239, 169), "async": (300, 1080)}
-"""By arm, iterations and seconds until the topic model has converged."""
+"""Iterations and seconds until the topic model has converged, by arm."""
 CONVERGED_RING = (145, 182)
 CLOSE = 0.25
 OURS = 12

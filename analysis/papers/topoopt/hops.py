@@ -1,4 +1,4 @@
-"""How many circuits apart servers are, against the paper's "most servers are at most three hops away"."""
+"""Distance of servers in circuits, against the paper's "most servers are at most three hops away"."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ ABOUT = 0.05
 
 
 def look_ahead(runs: Runs) -> Finding:
-    """How long the second job's hosts were dark."""
+    """Find how long the second job's hosts were dark."""
     run = runs.get(LOOK_AHEAD.spec)
     ahead, alone = (
         Row(

@@ -1,4 +1,4 @@
-"""How near predicted iterations are to those that run, over all experiments with strategies.
+"""Predicted iterations against those that run, over all experiments with strategies.
 
 Left out are the arms of figure 15 whose circuits move (:data:`STAYS`): a prediction is for circuits that stay, and what
 is unsent at each move is not known before. Jobs that share a cluster (figure 14) are all compared. The prediction of a

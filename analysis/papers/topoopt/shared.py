@@ -22,7 +22,7 @@ JOBS = {
 """Jobs of an arm, by load."""
 MEAN = {"cost-equivalent": 1.7, "oversubscribed": 1.16, "ideal": 1.07}
 TAIL = {"cost-equivalent": 3.0, "oversubscribed": 1.4, "ideal": 1.12}
-"""By network, how many times as long as TopoOpt it takes, over all loads (section 5.4): in the mean, and of 99 %."""
+"""Times that a network takes over TopoOpt's, over all loads (section 5.4): in the mean, and of 99 %."""
 SAME, ABOUT = 0.05, 0.1
 Over = Callable[..., Values]
 

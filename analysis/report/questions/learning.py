@@ -103,7 +103,8 @@ def _about_rounds(cells: Sequence[MeasuredCell]) -> str:
 
 
 def _reached(cells: Sequence[MeasuredCell]) -> dict[int, tuple[float, list[float]]]:
-    """By cell of a setting that has accuracies, the highest that all of them reached, and when each repeat did (s)."""
+    """Find, for each cell of a setting that has accuracies, the highest that all of them reached, and when each repeat
+    did (s)."""
     found = {
         id(cell): [
             list(zip(curve["time_s"], curve["quality"], strict=True))
