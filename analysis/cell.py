@@ -22,7 +22,7 @@ Repeat: TypeAlias = tuple[int, bool, _T]
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """What names a cell, the same in a spec's trials, their records, runs and baselines; values of points as text."""
+    """Name of a cell, the same in a spec's trials, their records, runs and baselines; values of points as text."""
 
     label: str
     batch: int
@@ -47,12 +47,12 @@ class Cell:
 
 
 def cell_of(record: Mapping[str, Any]) -> Cell:
-    """That of a trial's record (its JSON)."""
+    """Return the cell of a trial's record (its JSON)."""
     return Cell.of(record["label"], record["batch"], record.get("point"), record.get("at", ""))
 
 
 class Comparable(Protocol):
-    """What must be known of a cell to say which others belong to it."""
+    """Facts of a cell that are needed to say which others belong to it."""
 
     @property
     def label(self) -> str: ...
@@ -64,8 +64,9 @@ class Comparable(Protocol):
 
 @dataclass(frozen=True)
 class References:
-    """What ratios are relative to: the spec's first arm. ``own`` is the point at which it stands, in what it alone
-    sweeps; ``of`` has for each cell, by its place in the sequence given, the place of its reference, None without."""
+    """Cells that ratios are relative to: those of the spec's first arm. ``own`` is the point at which it stands, in
+    what it alone sweeps; ``of`` has for each cell, by its place in the sequence given, the place of its reference, None
+    without."""
 
     own: Point
     of: tuple[int | None, ...]
@@ -83,7 +84,8 @@ def are_compared(one: Comparable, other: Comparable) -> bool:
 
 
 def partner(point: Point, others: Iterable[tuple[Point, _T]]) -> _T | None:
-    """Of others, with their points, the one that agrees; None where none does, or points that differ do."""
+    """Choose the one of others, given with their points, that agrees with ``point``; None where none does, or points
+    that differ do."""
     found = [(there, other) for there, other in others if agree(point, there)]
     return found[0][1] if found and all(there == found[0][0] for there, _ in found) else None
 
@@ -109,7 +111,7 @@ def counted(trials: Iterable[Repeat[_T]]) -> tuple[bool, dict[int, _T]]:
 
 
 def references(cells: Sequence[Comparable], first: str) -> References:
-    """For each cell the one of the arm ``first`` that has the same batch and agrees with it.
+    """Find for each cell the one of the arm ``first`` that has the same batch and agrees with it.
 
     Where that arm sweeps fields that no other does, it is several arms in one: the one with the least values is the
     reference, of the rest of them, too. A cell for which points that differ would do has none.

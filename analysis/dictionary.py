@@ -1,4 +1,4 @@
-"""What every field of a trial's JSON, and every column of its tables and of results.csv, means, and in which unit.
+"""Meaning and unit of every field of a trial's JSON, and of every column of its tables and of results.csv.
 
 Fields are declared in :mod:`testbed.analysis.record`. ``docs/generate/dictionary.py`` makes a page of them. Tests hold
 the records of real trials against them with :func:`faults`, so a field cannot be written without a definition. Readers
@@ -46,11 +46,11 @@ FILES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     ),
     "trials/*.json": ("One trial. Fields are of the last attempt, unless they name another.", RECORD),
 }
-"""By file, what it has, and its fields."""
+"""Description and fields of each file, by the file's name."""
 
 
 def faults(record: object) -> list[str]:
-    """What a trial's JSON has that is not defined here, or of another kind; by path."""
+    """List what a trial's JSON has that is not defined here, or of another kind; by path."""
     found = []
     for path, value in (leaf for part in _parts(record) for leaf in _leaves(part)):
         field = RECORD.get(path)

@@ -27,10 +27,10 @@ def _singly(record: Record) -> Iterator[dict[str, Any]]:
 
 
 def id_of(trial: str, job: str) -> str:
-    """What a job's table of samples is called."""
+    """Name a job's table of samples."""
     return f"{trial}+{job}"
 
 
 def label_of(arm: str, job: str) -> str:
-    """What a job is called among the arms of other trials."""
+    """Label a job among the arms of other trials."""
     return f"{arm}: {job}"

@@ -137,7 +137,7 @@ def _json(run_dir: Path, name: str, of: Shape) -> dict[str, Any]:
 
 
 def _labels(arm: dict[str, Any]) -> list[str]:
-    """What the rows of an arm are called, as its resolved spec says: by its jobs, if it has some.
+    """Label the rows of an arm, as its resolved spec says: by its jobs, if it has some.
 
     Raises:
         KeyError, TypeError, ValueError: its jobs are damaged.

@@ -1,4 +1,4 @@
-"""What the times in a trial's samples mean: synchronisation, completion, throughput, bandwidth.
+"""Metrics from the times in a trial's samples: synchronisation, completion, throughput, bandwidth.
 
 ``samples`` is a table with a row for each (rank, iteration) and at least the columns ``rank``, ``iteration``,
 ``start_s`` (the iteration begins), ``ready_s`` (the worker has its own gradient), ``sum_s`` (it has the whole sum) and
@@ -42,8 +42,9 @@ def gst_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
 
 
 def iterations_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
-    """How long each iteration takes (s), without the first ``skip``: from the moment the last worker has one sum, or
-    the first worker starts, to the moment the last worker has the next. Of an asynchronous scheme, each round.
+    """Compute the time that each iteration takes (s), without the first ``skip``: from the moment the last worker has
+    one sum, or the first worker starts, to the moment the last worker has the next. Of an asynchronous scheme, the time
+    of each round.
 
     Raises:
         OutputError: as :func:`gst_s`.
@@ -52,14 +53,14 @@ def iterations_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
 
 
 def ends_s(samples: pd.DataFrame) -> pd.Series[float]:
-    """By iteration, when the last worker ended it, from the trial's start."""
+    """Compute for each iteration when the last worker ended it (s), from the trial's start."""
     ends: pd.Series[float] = rounds(samples).groupby("iteration")["end_s"].max()
     return ends - float(samples["start_s"].min())
 
 
 def mini_batches(samples: pd.DataFrame) -> pd.Series[float]:
-    """By iteration, how many mini-batches a worker had computed at its end, on average. Of updates, those that were
-    dropped meanwhile count, too."""
+    """Count for each iteration the mini-batches that a worker had computed at its end, on average. Of updates, those
+    that were dropped meanwhile count, too."""
     done: pd.Series[float] = rounds(samples).groupby("iteration").size().cumsum() / samples["rank"].nunique()
     return done
 
@@ -114,8 +115,8 @@ def waits_s(samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
 
 
 def staleness(samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
-    """How stale each update of an asynchronous scheme was, in their order, without each worker's first ``skip``; None
-    of a synchronous scheme.
+    """Compute how stale each update of an asynchronous scheme was, in their order, without each worker's first
+    ``skip``; None of a synchronous scheme.
 
     It is the difference between the version of the weights that an update was applied to and the one that it was
     computed on, that is, how many updates of other workers came in between (MLfabric, section 2: delay).

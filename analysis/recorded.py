@@ -60,7 +60,7 @@ class Trial(TrialRecord):
 
     @cached_property
     def setting(self) -> Setting:
-        """What it has in common with the trials of other arms that it is compared with."""
+        """Setting that a trial has in common with the trials of other arms that it is compared with."""
         return self.batch, tuple((key, json.dumps(value, sort_keys=True)) for key, value in sorted(self.point.items()))
 
     @cached_property
@@ -79,16 +79,16 @@ class Trial(TrialRecord):
 
     @cached_property
     def staleness(self) -> pd.Series[int] | None:
-        """Of each update, as :func:`testbed.analysis.metrics.staleness`; None where there are no samples, or no
-        updates."""
+        """Staleness of each update, as :func:`testbed.analysis.metrics.staleness`; None where there are no samples, or
+        no updates."""
         from testbed.analysis import metrics
 
         return None if self.samples is None else metrics.staleness(self.samples, self.warmup)
 
     @cached_property
     def queues(self) -> pd.DataFrame | None:
-        """What waited at egresses, with the columns of :mod:`testbed.analysis.tables.queues`; None where that is not
-        known.
+        """Bytes that waited at egresses, with the columns of :mod:`testbed.analysis.tables.queues`; None where that is
+        not known.
 
         Raises:
             OutputError: the table is damaged.
@@ -131,12 +131,12 @@ class Trial(TrialRecord):
 
     @property
     def worlds(self) -> tuple[int | None, ...]:
-        """How many workers there were, and how many went on after each time that some had died."""
+        """Number of workers, and how many went on after each time that some had died."""
         return self.world, *(one.world for one in self.recoveries)
 
     @property
     def work(self) -> Work | None:
-        """What a script did."""
+        """Work that a script did; None of other workloads."""
         return None if self.gradient_sums is None else (self.iterations, self.gradient_sums)
 
     def metric(self, name: str) -> float | None:
@@ -146,7 +146,7 @@ class Trial(TrialRecord):
 
     @property
     def attempts(self) -> int:
-        """How often it was measured."""
+        """Number of times that the trial was measured."""
         return len(self.earlier) + 1
 
     @property
@@ -170,8 +170,8 @@ class Trial(TrialRecord):
 
 @dataclass(frozen=True)
 class Reference:
-    """What ratios are relative to (:func:`testbed.analysis.cell.references`): the first arm's name, and by cell its
-    reference, for those that have one."""
+    """Arm and cells that ratios are relative to (:func:`testbed.analysis.cell.references`): the first arm's name, and
+    by cell its reference, for those that have one."""
 
     name: str
     of: Mapping[Place, Place]
@@ -193,7 +193,8 @@ class Run:
     parts: tuple[Run, ...] = ()
     """The runs that it puts side by side, where it is not one alone."""
     reference: Reference | None = None
-    """Where a report calls arms and settings otherwise than the spec; else ratios are relative to the first label."""
+    """Reference of a report that calls arms and settings otherwise than the spec; without it, ratios are relative to
+    the first label."""
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -227,7 +228,7 @@ class Run:
 
     @cached_property
     def _jobs(self) -> Mapping[str, str]:
-        """By label, the job's name."""
+        """Name of the job, by label."""
         return {trial.label: trial.job for trial in self.trials}
 
     def whole(self, trial: Trial) -> Trial:

@@ -32,7 +32,7 @@ class Strikes(Part):
 
 
 def strikes_of(value: Mapping[str, Any]) -> tuple[Strikes, ...]:
-    """What a plan's or a record's entry of a trial says; nothing of records of earlier versions."""
+    """Read the strikes in a plan's or a record's entry of a trial; nothing of records of earlier versions."""
     names = Strikes.__dataclass_fields__
     return tuple(Strikes(**{name: one[name] for name in names}) for one in value.get("strikes") or ())
 

@@ -19,7 +19,7 @@ from testbed.files.writing import number
 VALID, INVALID, UNWATCHED = "VALID", "INVALID", "UNWATCHED"
 VERDICTS = (VALID, INVALID, UNWATCHED)
 CALLED = dict(zip(NUMBERS, ("GST", "JCT", "samples/s", "iteration times", "exposed waiting"), strict=True))
-"""What people call them."""
+"""Names of the numbers as people call them."""
 FAILED = "FAILED"
 GST_P95 = "gst_p95"
 WITHOUT_CERTIFICATE = {GST_P95: ("gst", "jct")}
@@ -50,7 +50,8 @@ class Number(Part):
 
 
 def numbers_of(fidelity: Mapping[str, Any]) -> dict[str, Number]:
-    """By name, those of :data:`NUMBERS` that a trial's ``fidelity`` judges; nothing of a trial that did not finish.
+    """Read the verdicts of those of :data:`NUMBERS` that a trial's ``fidelity`` judges, by name; nothing of a trial
+    that did not finish.
 
     Raises:
         KeyError: a number has no verdict.
@@ -84,8 +85,8 @@ def verdict_of(numbers: Mapping[str, Number], name: str) -> Number | None:
 
 
 def joint_verdict(verdicts: Iterable[str]) -> str:
-    """That of several numbers, or of one number in several trials, none of which is VALID in some: INVALID if any is,
-    else UNWATCHED if any is."""
+    """Return the verdict of several numbers, or of one number in several trials, none of which is VALID in some:
+    INVALID if any is, else UNWATCHED if any is."""
     known = set(verdicts)
     return next((verdict for verdict in (INVALID, UNWATCHED) if verdict in known), VALID)
 
@@ -122,7 +123,7 @@ def _whole(valid: int, total: int, otherwise: str) -> str:
 
 
 def errors_in_short(errors: Mapping[str, float | None]) -> str:
-    """How far off GST and JCT can be: ``1.6 / 2.7 %``, ``1.6 % / -``; ``-`` where neither is known."""
+    """Write how far off GST and JCT can be: ``1.6 / 2.7 %``, ``1.6 % / -``; ``-`` where neither is known."""
     gst, jct = (errors.get(name) for name in ("gst", "jct"))
     if gst is None and jct is None:
         return "-"

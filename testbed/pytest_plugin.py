@@ -85,8 +85,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def arguments(*specs: Any, folders: Sequence[Path] = (), **options: Any) -> list[str]:
-    """Those of ``testbed`` that a mark stands for. Its files are in the first of ``folders`` that has them; with no
-    folders, they are taken as they are written.
+    """Return the arguments of ``testbed`` that a mark stands for. Its files are in the first of ``folders`` that has
+    them; with no folders, they are taken as they are written.
 
     Raises:
         pytest.fail.Exception: the mark has a mistake.

@@ -57,7 +57,7 @@ from testbed.analysis.verdicts import INVALID, UNWATCHED, VALID, joint_verdict
 from testbed.base.errors import IncomparableError, UsageError
 
 LEVEL = 0.02
-"""Of the two-sided tests of one comparison together: identical runs are called worse in at most half of it."""
+"""Level of the two-sided tests of one comparison together: identical runs are called worse in at most half of it."""
 REPEATS = 10
 """Enough for 600 cells: the header's Repeats. ``benchmarks/gate_errors.py`` measures what they can see."""
 THRESHOLDS = {"gst": 0.03, "jct": 0.03, "throughput": 0.03}
@@ -65,7 +65,7 @@ THRESHOLDS = {"gst": 0.03, "jct": 0.03, "throughput": 0.03}
 THROUGHPUT: Final = ratios.THROUGHPUT
 HIGHER_IS_BETTER = frozenset({THROUGHPUT})
 UNLIKE = frozenset({ratios.GST, ratios.JCT})
-"""What cannot be compared between other numbers of workers, which train other numbers of samples."""
+"""Metrics that cannot be compared between other numbers of workers, which train other numbers of samples."""
 TOO_FEW = "too few repeats"
 BETTER: Final = "better"
 WORSE: Final = "worse"
@@ -133,7 +133,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found.
+    """Result of comparing two sides.
 
     Attributes:
         base, new: the sides' names.
@@ -226,7 +226,8 @@ def compare(
 
 
 def least_repeats(tests: int) -> int:
-    """How many repeats a side must have for ``tests`` Mann-Whitney tests together to be able to find a difference."""
+    """Count the repeats that a side must have for ``tests`` Mann-Whitney tests together to be able to find a
+    difference."""
     repeats = 2
     while _smallest_p(repeats, repeats) * tests > LEVEL:
         repeats += 1
@@ -234,8 +235,8 @@ def least_repeats(tests: int) -> int:
 
 
 def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[str, float]) -> Iterator[Judged]:
-    """One for each metric of each cell of BASE that has it on either side, still inconclusive, and with a reason where
-    it must stay so; all are asked of cells that have nothing."""
+    """Yield a judgement for each metric of each cell of BASE that has it on either side, still inconclusive, and with a
+    reason where it must stay so; all metrics are asked of cells that have nothing."""
     ours, theirs = _by_cell(base), _by_cell(new)
     for label, other in labels:
         for cell in (one for one in base.cells if one.label == label):
@@ -282,7 +283,7 @@ def _by_cell(side: Side) -> dict[Cell, list[Measured]]:
 
 
 def _values(trials: Sequence[Measured], metric: str) -> list[Repeat[float]]:
-    """Of those that are VALID in it."""
+    """Return the metric's values of those trials that are VALID in it."""
     return [(trial.repeat, True, trial.values[metric]) for trial in trials if trial.valid_in(metric)]
 
 
@@ -333,7 +334,8 @@ def _left_out(sides: Sequence[Side], metrics: Collection[str]) -> Iterator[LeftO
 
 
 def _failures(base: Side, new: Side, labels: conditions.Pairs) -> Iterator[Failures]:
-    """What was measured first in cells that were measured again counts, too: whether a trial fails is no noise."""
+    """Yield the cells in which more trials FAILED than in BASE. What was measured first in cells that were measured
+    again counts, too: whether a trial fails is no noise."""
     before, after = (_failed(side) for side in (base, new))
     for label, other in labels:
         for cell in (one for one in base.cells if one.label == label):
@@ -346,7 +348,7 @@ def _failures(base: Side, new: Side, labels: conditions.Pairs) -> Iterator[Failu
 
 
 def _failed(side: Side) -> dict[Cell, tuple[int, int]]:
-    """By cell, how many trials FAILED of how many."""
+    """Count for each cell how many trials FAILED of how many."""
     found: dict[Cell, tuple[int, int]] = {}
     for trial in (*side.before, *side.trials):
         failed, count = found.get(trial.cell, (0, 0))
@@ -394,7 +396,7 @@ def _smallest_p(base: int, new: int) -> float:
 
 @lru_cache(maxsize=256)
 def _enough(base: int, tests: int) -> int:
-    """How many repeats NEW must have beside so many of BASE, so that a test can find a difference."""
+    """Count the repeats that NEW must have beside so many of BASE, so that a test can find a difference."""
     new = 1
     while _smallest_p(base, new) * tests > LEVEL:
         new += 1
@@ -409,7 +411,7 @@ def _is_suspicious(one: Judged) -> bool:
 
 
 def _labels(base: Side, new: Side, arms: conditions.Pairs | None) -> conditions.Pairs:
-    """Which arms to compare.
+    """Choose which arms to compare.
 
     Raises:
         UsageError: one of them is not there, or an arm would be compared with itself.
@@ -451,7 +453,7 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
 
 
 def _in_any(trial: Measured, metrics: Collection[str]) -> str:
-    """Its verdict in these metrics together: VALID where it is so in one of them."""
+    """Return a trial's verdict in these metrics together: VALID where it is so in one of them."""
     verdicts = {trial.verdicts.get(name, trial.verdict) for name in metrics}
     return next(one for one in (VALID, FAILED, INVALID, UNWATCHED) if one in verdicts)
 

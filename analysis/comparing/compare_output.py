@@ -29,7 +29,7 @@ from testbed.base.listing import counted, shortened
 HEADER = ("arm", "batch", "metric", "BASE", "NEW", "ratio", "95 % interval", "p", "trials", "verdict")
 FIRST_NUMBER, LAST_NUMBER = HEADER.index("BASE"), HEADER.index("trials")
 SPARE = ("p", "trials", "batch")
-"""What a narrow terminal goes without, the least needed first."""
+"""Columns that a narrow terminal goes without, the least needed first."""
 MISSING = "-"
 VERDICTS: tuple[Verdict, ...] = (WORSE, BETTER, SAME, INCONCLUSIVE)
 MOST_UNDECIDED = 4
@@ -37,7 +37,7 @@ MOST_UNDECIDED = 4
 MOST_LEFT_OUT = 8
 """Trials that are named one by one; the rest is counted."""
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML 1.0 document may hold, not even escaped."""
+"""Characters that no XML 1.0 document may hold, not even escaped."""
 
 
 def rows(found: Comparison) -> list[list[str]]:
@@ -46,7 +46,7 @@ def rows(found: Comparison) -> list[list[str]]:
 
 
 def summary(found: Comparison) -> str:
-    """In how many cells more trials failed, and how many metrics of cells have which verdict."""
+    """Say in how many cells more trials failed, and how many metrics of cells have which verdict."""
     cells, accepted = len(found.failures), " (accepted)" if found.failures_accepted else ""
     counts = [f"more failures in {counted(cells, 'cell')}{accepted}"] if cells else []
     counts += [f"{len(found.of(verdict))} {verdict}" for verdict in VERDICTS if found.of(verdict)]
@@ -55,7 +55,8 @@ def summary(found: Comparison) -> str:
 
 
 def notes(found: Comparison) -> list[str]:
-    """What else a reader must know: why no decision, what was left out, what differs, what would be measured again."""
+    """List what else a reader must know: why no decision, what was left out, what differs, what would be measured
+    again."""
     accepted = ", accepted" if found.failures_accepted else ""
     told = [f"more failures{accepted}: {_failures(one, found)}" for one in found.failures]
     undecided: dict[str, list[str]] = {}
@@ -92,7 +93,7 @@ def _only_in(one: LeftOut, found: Comparison) -> str:
 
 
 def text(found: Comparison, lay_out: Layout = columns) -> str:
-    """For people."""
+    """Write a comparison as text for people."""
     shown, folded = _with_numbers(found)
     lines = [lay_out(HEADER, shown, 3, SPARE), ""] if shown else []
     return "\n".join([*lines, *folded, *notes(found), summary(found)])
@@ -107,7 +108,7 @@ def _with_numbers(found: Comparison) -> tuple[list[list[str]], list[str]]:
 
 
 def markdown(found: Comparison) -> str:
-    """For a pull request's comment or a job's summary."""
+    """Write a comparison as Markdown, for a pull request's comment or a job's summary."""
     shown, folded = _with_numbers(found)
     lines = [f"**{_escaped(summary(found))}**", ""]
     lines += [_line(HEADER), _line(["---"] * len(HEADER))] if shown else []

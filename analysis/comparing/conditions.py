@@ -17,7 +17,7 @@ from testbed.base.units import rate_text, size_text, time_text
 NEEDED = ("kernel", "cpu.model", "cpu.cores", "lab", "links.rate_bps", "schema")
 """Without these nobody can say whether two sides are alike."""
 WRITTEN: Mapping[str, Callable[[float], str]] = {"_bps": rate_text, "_s": time_text, "_bytes": size_text}
-"""By the ends of names, how their values are written."""
+"""Functions that write a condition's value, by the end of its name."""
 OPTIONAL = re.compile(r"links\..+\..+")
 """Names that a side has only if its spec does: links of their own, and marking."""
 Pairs = Sequence[tuple[str, str]]
@@ -32,10 +32,10 @@ class Difference:
     base: str
     new: str
     arm: str = ""
-    """Whose it is, if not everybody's."""
+    """Label of the arm whose condition it is; empty if it is everybody's."""
 
     def sentence(self, base: str, new: str) -> str:
-        """What differs, with the sides' names."""
+        """Say what differs, with the sides' names."""
         of = f" of arm {self.arm}" if self.arm else ""
         return f"{self.name}{of}: {self.base} in {base}, {self.new} in {new}"
 

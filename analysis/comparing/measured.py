@@ -1,4 +1,4 @@
-"""What a comparison needs to know of a run or a baseline: its trials' numbers, and what these depended on.
+"""Parts of a run or a baseline that a comparison needs: its trials' numbers, and what these depended on.
 
 A baseline is a run without its tables of samples: a JSON file that is small enough to be committed, with a line for
 each trial, so that a person can read what changed in it. ``testbed baseline`` writes it.
@@ -27,30 +27,30 @@ from testbed.files.shape import check
 from testbed.files.writing import number, read_json, write_bytes
 
 SCHEMA = 1
-"""Of a baseline's file."""
+"""Version of the format of a baseline's file."""
 FAILED = "FAILED"
 """The verdict of a trial that did not finish."""
 RERUN = "rerun"
 """The directory within a run's own that has what was measured again because it was suspicious."""
 METRICS = {"gst": "gst_median_s", "jct": "jct_s", "throughput": "throughput_sps"}
-"""What is compared, and its name in a trial's record. One number a trial: see
+"""Metrics that are compared, and their names in a trial's record. One number a trial: see
 :mod:`testbed.analysis.comparing.compare`."""
 NAMES = {"gst": "GST", "jct": "JCT", "throughput": "samples/s"}
-"""What people call them."""
+"""Names of the metrics as people call them."""
 DIGITS = 7
 """Significant digits of what a baseline keeps: more than any clock of ours can tell apart."""
 MACHINE = ("kernel", "machine", "cpu", "limits", "python", "congestion_control")
 PACKAGES = ("numpy", "torch")
-"""Those that compute and move gradients."""
+"""Packages that compute and move gradients."""
 WITHOUT_EFFECT = ("net.ipv4.tcp_available_congestion_control", "net.ipv4.tcp_allowed_congestion_control")
 """Sysctls that say what could be; what was used is ``congestion_control``."""
 SPEC = ("lab", "links", "workload", "perturb", "seed", "draws")
 HOST = ("host", "kernel", "python", "cores")
-"""What is known of each machine where hosts are machines of their own."""
+"""Facts that are known of each machine where hosts are machines of their own."""
 ARM = ("topology", "perturb", "rate_bps")
-"""What an arm's numbers depend on besides its scheme, which is what may have changed."""
+"""Fields that an arm's numbers depend on besides its scheme, which is what may have changed."""
 WORK = ("iterations", "gradient_sums")
-"""What a script did, as a trial's record and a baseline have it."""
+"""Fields that say what a script did, in a trial's record and in a baseline."""
 SWEPT = "swept"
 UNITS = ("_bps", "_s", "_bytes")
 """Ends of the names of quantities."""
@@ -112,7 +112,7 @@ class Side:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """In the order in which they came."""
+        """Cells of the trials, in the order in which they came."""
         return tuple(dict.fromkeys(trial.cell for trial in self.trials))
 
 
@@ -175,7 +175,7 @@ def write_baseline(side: Side, out: Path) -> None:
 
 
 def conditions(environment: Mapping[str, Any], resolved: Mapping[str, Any]) -> Conditions:
-    """What of an environment (env.json) and a spec (resolved.json) matters to every trial.
+    """Return what of an environment (env.json) and a spec (resolved.json) matters to every trial.
 
     What is swept is each cell's own, and only said to be :data:`SWEPT`. Of a run that was merged from parts, the values
     of all parts.
@@ -205,12 +205,12 @@ def conditions(environment: Mapping[str, Any], resolved: Mapping[str, Any]) -> C
 
 
 def plain(name: str) -> str:
-    """As the spec has it: ``links.rate`` for ``links.rate_bps``."""
+    """Return a condition's name as the spec has it: ``links.rate`` for ``links.rate_bps``."""
     return name.removesuffix(next((end for end in UNITS if name.endswith(end)), ""))
 
 
 def _of_labs(labs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the labs of trials say of themselves; before any trial has run, nothing."""
+    """Return what the labs of trials say of themselves; before any trial has run, nothing."""
     if not labs:
         return {}
     hosts: Mapping[str, Mapping[str, Any]] = next((lab["hosts"] for lab in labs if lab.get("hosts")), {})
@@ -350,7 +350,8 @@ def _entries(cells: Iterable[Mapping[str, Any]]) -> Iterator[Measured]:
 
 
 def _verdicts(trial: Mapping[str, Any], metrics: Iterable[str]) -> dict[str, str]:
-    """Of each metric; in an older baseline, which has one verdict a trial, that is each one's."""
+    """Return the trial's verdict in each metric; in an older baseline, which has one verdict a trial, that is each
+    one's."""
     if "verdicts" not in trial:
         return dict.fromkeys(metrics, VALID if trial["verdict"] == VALID else INVALID)
     return {name: _known(trial["verdicts"][name], *VERDICTS) for name in metrics}

@@ -24,10 +24,10 @@ SHORTEST = 2
 FEWEST = 2 * SHORTEST
 """Runs in which a change can be found."""
 PENALTY = 6.0
-"""Of a cut, times the logarithm of the number of runs (BIC's form). Found by simulation with normal noise: of series
-of 6 to 12 runs without a change 2 to 6 % are cut, for few neighbours say little of the noise, and of 20 runs 1 %. A
-step of 5 times the noise in the middle is found, alone and at its run, in 86 % of series of 6 runs, and in 92 to 99 %
-of longer ones."""
+"""Penalty of a cut, times the logarithm of the number of runs (BIC's form). Found by simulation with normal noise: of
+series of 6 to 12 runs without a change 2 to 6 % are cut, for few neighbours say little of the noise, and of 20 runs 1
+%. A step of 5 times the noise in the middle is found, alone and at its run, in 86 % of series of 6 runs, and in 92 to
+99 % of longer ones."""
 LEAST_NOISE = 0.001
 """Relative: changes that are not far above 0.1 % interest nobody, however quiet the machine."""
 
@@ -68,7 +68,7 @@ def _spread(logs: Sequence[float]) -> float:
 
 
 def _distances(logs: Sequence[float], begin: int) -> list[tuple[int, float]]:
-    """For each end after ``begin``, the sum of distances from the median of what lies between.
+    """Sum, for each end after ``begin``, the distances from the median of what lies between.
 
     Of sorted values that is the upper half's sum less the lower half's.
     """

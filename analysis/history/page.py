@@ -92,7 +92,7 @@ def _figure(number: int, one: Series) -> Figure:
 
 
 def _hover(metric: str, point: Point) -> str:
-    """What a point says; Plotly reads it as HTML, and names are text."""
+    """Write the text of a point's tooltip; Plotly reads it as HTML, and names are text."""
     lines = [
         point.name,
         point.started,
@@ -108,7 +108,7 @@ def _seen(one: Series) -> str:
 
 
 def _json(figure: go.Figure, one: Series) -> Markup:
-    """As JSON that may stand inside a script element."""
+    """Write a figure as JSON that may stand inside a script element."""
     every = max(1, len(one.points) // 8)
     shown = list(range(0, len(one.points), every))
     axis = {"automargin": True, "zeroline": False, "title": {"standoff": 10, "font": {"size": 12}}}

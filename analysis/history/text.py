@@ -19,7 +19,7 @@ def text(found: Sequence[Series], unread: Sequence[str]) -> str:
 
 
 def as_json(found: Sequence[Series], unread: Sequence[str]) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the series and the runs that were not read as JSON, for programs."""
     return {"series": [_entry(one) for one in found], "not_read": list(unread)}
 
 
@@ -38,7 +38,7 @@ def change_texts(one: Series) -> list[str]:
 
 
 def heading(found: Sequence[Series]) -> str:
-    """How many series changed, and of how many that cannot be told yet."""
+    """Say how many series changed, and of how many that cannot be told yet."""
     changed, few = sum(bool(one.changes) for one in found), sum(_is_short(one) for one in found)
     if few and few == len(found):
         return f"Too few runs to tell whether any of {few} series changed"
@@ -47,7 +47,7 @@ def heading(found: Sequence[Series]) -> str:
 
 
 def told(one: Series) -> list[str]:
-    """Its changes, or that there are none, or can be none yet."""
+    """List a series' changes, or say that there are none, or can be none yet."""
     few = f"too few runs to see a change: {FEWEST} are the least"
     return change_texts(one) or [few if _is_short(one) else "no change"]
 

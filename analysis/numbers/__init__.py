@@ -1,1 +1,1 @@
-"""What numbers of cells say together: medians, ratios, repeats, intervals, and times to a goal."""
+"""Numbers of cells together: medians, ratios, repeats, intervals, and times to a goal."""

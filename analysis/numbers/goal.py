@@ -50,11 +50,12 @@ LIKELIHOOD = Quality(
     "training loss of a worker's shard, minus the mean log-likelihood of a token given the topics of all others",
 )
 QUALITIES: Mapping[str, Quality] = {one.metric: one for one in (ACCURACY, LIKELIHOOD)}
-"""By the name of the metric, which ``curve_of`` of a record gives; older records have curves of accuracy alone."""
+"""Qualities by the name of the metric, which ``curve_of`` of a record gives; older records have curves of accuracy
+alone."""
 
 
 def quality(curve_of: str | None) -> Quality:
-    """What a record's curve is of."""
+    """Return the quality that a record's curve is of."""
     return QUALITIES.get(curve_of or "", ACCURACY)
 
 
@@ -64,5 +65,5 @@ def goal(curves: Iterable[Curve]) -> float | None:
 
 
 def reached_s(curve: Curve, wanted: float) -> float:
-    """When ``curve`` was first as good as ``wanted``, which it reaches."""
+    """Return the time (s) at which ``curve`` was first as good as ``wanted``, which it reaches."""
     return next(time_s for time_s, known in curve if known >= wanted)

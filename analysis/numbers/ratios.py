@@ -23,14 +23,14 @@ from testbed.analysis.numbers.statistics import Interval, Samples, paired_ratio,
 from testbed.base.listing import counted as counted_as
 
 Work = tuple[int, int]
-"""How many iterations a script did, and how many sums of gradients each of its ranks got."""
+"""Number of iterations that a script did, and of sums of gradients that each of its ranks got."""
 GST, JCT, THROUGHPUT = "gst", "jct", "throughput"
 """Names of numbers, as in :data:`testbed.analysis.comparing.measured.METRICS`."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a finished trial measured.
+    """Numbers that a finished trial measured.
 
     Attributes:
         workers: how many there were, and how many went on after each time that some had died.
@@ -78,7 +78,7 @@ def matched(base: Sequence[Numbers], new: Sequence[Numbers], name: str) -> tuple
 
 
 def speed_up(base: Sequence[Numbers], new: Sequence[Numbers], *, paired: bool = True) -> Interval | None:
-    """How many times as fast the cell ``new`` is as ``base``, by the number that :func:`speed_by` names."""
+    """Compute how many times as fast the cell ``new`` is as ``base``, by the number that :func:`speed_by` names."""
     if speed_by(base, new) == THROUGHPUT:
         return over(base, new, THROUGHPUT, paired=paired)
     found = over(base, new, JCT, paired=paired)
@@ -104,7 +104,7 @@ def did_alike(base: Sequence[Numbers], new: Sequence[Numbers]) -> bool:
 
 
 def works(trials: Sequence[Numbers]) -> list[Work]:
-    """What a cell's trials did: those with a VALID number, or, without any, all."""
+    """List the work that a cell's trials did: those with a VALID number, or, without any, all."""
     counts = [one for one in trials if one.is_believed] or trials
     return sorted({one.work for one in counts if one.work is not None})
 
@@ -118,12 +118,13 @@ def work_text(works: Sequence[Work]) -> str:
 
 
 def workers(trials: Sequence[Numbers]) -> str:
-    """How many a cell's trials had, as text: ``4``; ``4 to 3`` if some died; ``4 or 4 to 3`` if in some trials only."""
+    """Write how many workers a cell's trials had: ``4``; ``4 to 3`` if some died; ``4 or 4 to 3`` if in some trials
+    only."""
     return " or ".join(dict.fromkeys(" to ".join(map(str, one.workers)) for one in trials))
 
 
 def _apart(base: Sequence[Numbers], new: Sequence[Numbers], name: str) -> tuple[list[float], list[float]]:
-    """The same of two runs: what each cell's numbers are from."""
+    """Return the values of two runs that are not paired: what each cell's numbers are from."""
     (base_valid, before), (new_valid, after) = counted(_repeats(base, name)), counted(_repeats(new, name))
     if new_valid and not base_valid:
         return [], []
@@ -131,5 +132,5 @@ def _apart(base: Sequence[Numbers], new: Sequence[Numbers], name: str) -> tuple[
 
 
 def _repeats(trials: Sequence[Numbers], name: str) -> Iterable[Repeat[float]]:
-    """Of trials whose number is known and above 0."""
+    """Return the number as repeats, of trials in which it is known and above 0."""
     return [(one.repeat, *one.of[name]) for one in trials if name in one.of and one.of[name][1] > 0]

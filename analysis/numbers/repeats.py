@@ -33,7 +33,7 @@ NUMBER_OF = {
     **{"throughput_sps": THROUGHPUT, "iteration_median_s": ITERATIONS, "straggler_wait_s": WAITING},
     **dict.fromkeys(("gst_p95_s", "gst_p99_s"), GST_P95),
 }
-"""By which verdict each metric is judged: that of a number, or a derived one
+"""Verdict by which each metric is judged: that of a number, or a derived one
 (:func:`testbed.analysis.verdicts.verdict_of`). Metrics that are not listed cover the whole job, so JCT's verdict judges
 them."""
 NOT_JUDGED = "not judged"
@@ -55,14 +55,14 @@ class Repeat(Protocol):
 
     @property
     def worlds(self) -> tuple[int | None, ...]:
-        """How many workers there were, and how many went on after each time that some had died."""
+        """Number of workers, and how many went on after each time that some had died."""
 
     @property
     def work(self) -> ratios.Work | None:
-        """What a script did; None of other workloads, and in records of earlier versions."""
+        """Work that a script did; None of other workloads, and in records of earlier versions."""
 
     def metric(self, name: str) -> float | None:
-        """One of its metrics; None if it has none of that name."""
+        """Return one of the trial's metrics; None if it has none of that name."""
 
 
 T = TypeVar("T", bound=Repeat)
@@ -95,7 +95,7 @@ def _is_excused(trial: Repeat, number: str) -> bool:
 
 
 def error(trials: Sequence[Repeat], number: str) -> float | None:
-    """By how much, as a share, any of these trials can be off; None where that is not known."""
+    """Return the largest share by which any of these trials can be off; None where that is not known."""
     judged = [trial.numbers.get(number) for trial in counted(trials, number)]
     return largest([one.error if one else None for one in judged])
 
@@ -113,7 +113,7 @@ def middle(trials: Sequence[Repeat], metric: str) -> float | None:
 
 
 def verdict(trials: Sequence[Repeat], of: Collection[str] = NUMBERS) -> str:
-    """That of these numbers, as :func:`testbed.analysis.verdicts.in_short`, or ``not judged``."""
+    """Return the verdict of these numbers, as :func:`testbed.analysis.verdicts.in_short`, or ``not judged``."""
     done = finished(trials)
     if done and not any(trial.numbers for trial in done):
         return NOT_JUDGED
@@ -132,7 +132,7 @@ def doubt(trials: Sequence[Repeat], number: str) -> str:
 
 
 def compared(trials: Sequence[Repeat]) -> tuple[ratios.Numbers, ...]:
-    """What ratios of this cell and others are of."""
+    """Return the numbers that ratios of this cell and others are of."""
     of = {name: counted(trials, name) for name in _COMPARED}
     return tuple(_numbers(trial, of) for trial in finished(trials))
 

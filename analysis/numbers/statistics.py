@@ -53,7 +53,7 @@ class Interval:
 
     @property
     def inverse(self) -> Interval:
-        """That of 1 / x, for a ratio seen from the other side."""
+        """Interval of 1 / x, for a ratio seen from the other side."""
         return Interval(1 / self.value, 1 / self.high, 1 / self.low if self.low > 0 else float("inf"))
 
 
@@ -149,7 +149,8 @@ def mean_ratio(base: Samples, new: Samples) -> Interval:
 
 
 def p_differ(base: Samples, new: Samples) -> float:
-    """How likely samples that differ so much are, if both are from one distribution (Mann-Whitney, two-sided).
+    """Return the probability of samples that differ so much, if both are from one distribution (Mann-Whitney,
+    two-sided).
 
     Exact where no value comes twice and samples are few: the normal approximation gives 20 times the p-value of 10 and
     10 samples that do not overlap.
@@ -219,8 +220,9 @@ def _ordered(values: Values) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _ends(count: int) -> tuple[int, float]:
-    """Of ``count`` samples in order, the last rank d whose interval, from the d-th of them to the d-th from behind,
-    encloses the median often enough, and how far (0 to 1) its ends are from there to the next rank's."""
+    """Find, for ``count`` samples in order, the last rank d whose interval, from the d-th of them to the d-th from
+    behind, encloses the median often enough, and how far (0 to 1) the interval's ends are from there to the next
+    rank's."""
     from scipy.special import bdtr  # here, for it takes longer to import than all of the harness
 
     outside = 2 * bdtr(np.arange(count // 2), count, 0.5)  # of ranks 1, 2, ...

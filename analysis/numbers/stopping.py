@@ -1,4 +1,5 @@
-"""How often intervals cover the median where repeats go on until the interval is narrow (``repeats: {until: 3 %}``).
+"""Share of intervals that cover the median where repeats go on until the interval is narrow (``repeats: {until: 3
+%}``).
 
 An interval that is looked at again and again is narrow sooner where the repeats happen to lie close together, so fewer
 than 95 % of those that are narrow cover the median. No stricter rule changes that
@@ -20,8 +21,8 @@ MOST_REPEATS = 50
 
 
 def promise(cells: Collection[Sequence[float]], until: float, least: int, most: int) -> str:
-    """How many of the intervals that are narrow enough cover the median, in a sentence without an end; empty where none
-    is narrow enough.
+    """Say how many of the intervals that are narrow enough cover the median, in a sentence without an end; empty where
+    none is narrow enough.
 
     Args:
         cells: the repeats of each cell, such as GST (s).
@@ -48,8 +49,9 @@ def scatter(cells: Collection[Sequence[float]]) -> float | None:
 
 
 def share_that_covers(until: float, least: int, most: int, scattered: float) -> float | None:
-    """Of the cells whose intervals become as narrow as ``until`` within ``least`` to ``most`` repeats, the share whose
-    intervals cover the median, if repeats scatter by ``scattered`` (a share of the median); None if hardly any do."""
+    """Estimate, of the cells whose intervals become as narrow as ``until`` within ``least`` to ``most`` repeats, the
+    share whose intervals cover the median, if repeats scatter by ``scattered`` (a share of the median); None if hardly
+    any do."""
     random = np.random.default_rng(1)
     covers = []
     for _ in range(CELLS):

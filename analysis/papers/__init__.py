@@ -1,4 +1,4 @@
-"""What papers claim, one module a paper, named ``PAPER.CLAIM``.
+"""Claims of papers, one module a paper, named ``PAPER.CLAIM``.
 
 ``TABLES`` are theory alone: a function for each claim, whose table holds the paper's figures and those of our forests
 and topologies (``testbed theory``). ``PAPERS`` are claims with what measures and decides them (``testbed reproduce``).
@@ -20,6 +20,6 @@ TABLES: dict[str, Callable[[], Table]] = {
     **plink_theory.TABLES,
     **mlfabric_theory.TABLES,
 }
-"""By claim."""
+"""Functions that make a claim's table, by the claim's name."""
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in (bml.PAPER, rina.PAPER, mlfabric.PAPER, topoopt.PAPER)}
-"""By name."""
+"""Papers by name."""

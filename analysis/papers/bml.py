@@ -25,9 +25,9 @@ FIGURE_5 = Experiment(
 )
 EXACT = 1e-9
 CLOSE = 0.05
-"""How near a GST must be to what is claimed: what benchmarks/gst.py asks of the lab."""
+"""Share by which a GST may differ from what is claimed: what benchmarks/gst.py asks of the lab."""
 MTU_BYTES = 1500
-"""That of the experiments."""
+"""MTU (bytes) of the experiments."""
 
 
 def t_f_s(run: Run) -> float:
@@ -148,7 +148,7 @@ with theory's GST, so that what the lab's GST is off theory shows there."""
 
 @dataclass(frozen=True)
 class Job:
-    """What figures 6 and 7 train.
+    """Training job of figures 6 and 7.
 
     Attributes:
         model: the profile.
@@ -168,7 +168,8 @@ class Job:
         return least_gst_t_f(scheme, topology, tuple(floats for _, floats in tensor_sizes(self.model)))
 
     def pace_t_f(self, batch: int) -> float:
-        """How long computing takes, in T_F, so that theory's reductions are the paper's at both ends of the range.
+        """Return the time that computing takes, in T_F, so that theory's reductions are the paper's at both ends of the
+        range.
 
         A time that each iteration takes and one a sample: two unknowns from two numbers.
         """

@@ -23,7 +23,7 @@ Stated: TypeAlias = float | tuple[float, float] | None
 
 
 class Verdict(StrEnum):
-    """What became of a claim here."""
+    """Outcome of a claim here."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -49,7 +49,8 @@ class Row:
 
     @property
     def interval(self) -> Interval | None:
-        """Where our value is: measured, or, of a number that is modelled only, theory's; None where it is not known."""
+        """Interval of our value: measured, or, of a number that is modelled only, theory's; None where it is not
+        known."""
         if self.ours is not None:
             return self.ours.interval
         return None if self.theory is None else Interval(self.theory, self.theory, self.theory)
@@ -75,7 +76,8 @@ class Statement:
 
 @dataclass(frozen=True)
 class Finding:
-    """What came out. The first row stands for the claim where there is room for one; ``notes`` say what differs."""
+    """Result of checking a claim. The first row stands for the claim where there is room for one; ``notes`` say what
+    differs."""
 
     rows: tuple[Row, ...]
     checks: tuple[Statement, ...]
@@ -90,7 +92,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What measures a claim: a spec under ``experiments/`` and the settings (``--set``) of each mode.
+    """Experiment that measures a claim: a spec under ``experiments/`` and the settings (``--set``) of each mode.
 
     Attributes:
         quick: changes for two cores and a few minutes; None where that cannot be had.
@@ -109,12 +111,12 @@ class Experiment:
 
 
 Runs: TypeAlias = Mapping[str, Run]
-"""By spec, the run of each experiment that there is."""
+"""Runs by spec, one of each experiment that there is."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper claims.
+    """Claim of a paper, and how it is decided.
 
     Attributes:
         name: ``PAPER.CLAIM``.
@@ -151,7 +153,7 @@ class Paper:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it may be called before a claim's name; that of its claims first."""
+        """Words that may stand for the paper before a claim's name; the prefix of its claims comes first."""
         return (self.prefix, self.name) if self.prefix else (self.name,)
 
 

@@ -42,7 +42,7 @@ class Measured:
     trials: int
     doubts: tuple[str, ...] = ()
     fitted: Interval | None = None
-    """Of a number that is no median of samples, its interval."""
+    """Interval of a number that is no median of samples."""
     signed: bool = False
     """Whether samples are differences, which may as well be below 0."""
 
@@ -117,8 +117,8 @@ def mean_of(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True)
 class _Counted:
-    """What counts: for each repeat in which all arms do, a trial of each; and, of those that were asked for, how many
-    are VALID, and why the others are not."""
+    """Trials that count: for each repeat in which all arms do, a trial of each; and, of those that were asked for, how
+    many are VALID, and why the others are not."""
 
     trials: tuple[tuple[Trial, ...], ...]
     valid: int
@@ -171,8 +171,8 @@ def gst_s(trial: Trial) -> Values:
 
 
 def iteration_s(trial: Trial) -> Values:
-    """How long (s) each iteration after the warm-up took, from the end of the one before: what a job of many iterations
-    takes is their sum."""
+    """Compute the time (s) that each iteration after the warm-up took, from the end of the one before: what a job of
+    many iterations takes is their sum."""
     assert trial.samples is not None
     ends = trial.samples.groupby("iteration")["end_s"].max().to_numpy(float)
     took: Values = np.diff(ends, prepend=float(trial.samples["start_s"].min()))
@@ -180,7 +180,7 @@ def iteration_s(trial: Trial) -> Values:
 
 
 def reduction(base: Trial, new: Trial) -> Values:
-    """By how many per cent ``new`` takes less time than ``base``, iteration by iteration."""
+    """Compute by how many per cent ``new`` takes less time than ``base``, iteration by iteration."""
     less: Values = 100 * (1 - iteration_s(new) / iteration_s(base))
     return less
 

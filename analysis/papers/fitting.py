@@ -1,4 +1,4 @@
-"""How well a formula's form explains what was measured."""
+"""Fit of a formula's form to what was measured."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def explained(form: Values, cells: Sequence[Values]) -> Interval:
 
 
 def r_squared(form: Values, means: Values) -> Values:
-    """How much of the variance of ``means`` (float64[..., cells]) the best combination of the columns of ``form``
-    explains, float64[...]."""
+    """Compute how much of the variance of ``means`` (float64[..., cells]) the best combination of the columns of
+    ``form`` explains, float64[...]."""
     left = means - means @ np.linalg.pinv(form).T @ form.T
     share: Values = (left**2).sum(axis=-1) / ((means - means.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
     return 1 - share

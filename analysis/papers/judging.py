@@ -37,8 +37,8 @@ def near(says: str, row: Row, share: float) -> Statement:
 
 
 def near_beyond_1(says: str, row: Row, share: float) -> Statement:
-    """What the row's ratio has beyond 1 is what the paper's has, or off by at most that share of it: of a cost that is
-    small, a share of the whole ratio would let none at all pass."""
+    """State that the row's ratio has beyond 1 what the paper's has, or is off by at most that share of it: of a cost
+    that is small, a share of the whole ratio would let none at all pass."""
     assert isinstance(row.paper, int | float), f"{row.name}: the paper gives no number"
     ends = (1 + (row.paper - 1) * (1 - share), 1 + (row.paper - 1) * (1 + share))
     return within(says, row, min(ends), max(ends))
@@ -71,7 +71,7 @@ def _below(says: str, less: Row, more: Row) -> Statement:
 
 
 def true(says: str, is_so: bool, otherwise: str) -> Statement:
-    """What is computed and exact, and so is decided in any case."""
+    """State something that is computed and exact, and so is decided in any case."""
     return Statement(says, Verdict.HOLDS if is_so else Verdict.FAILS, "" if is_so else otherwise)
 
 

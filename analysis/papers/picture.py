@@ -85,7 +85,7 @@ def _marks(row: Row, y: float, x: Callable[[float], float]) -> list[str]:
 
 
 def _numbers(row: Row) -> list[float]:
-    """What of a row has a place on the axis."""
+    """List the numbers of a row that have a place on the axis."""
     paper = row.paper if isinstance(row.paper, tuple) else (row.paper,)
     found = row.interval
     ours = [] if found is None else [found.value, found.low, found.high]

@@ -17,7 +17,7 @@ GRID = ((2, 2), (4, 2), (8, 2), (2, 4), (4, 4), (8, 4), (16, 16))
 
 @dataclass(frozen=True)
 class Costs:
-    """Of one all-reduce of S bytes at each node: rounds, bytes on the wire / S, bytes between racks / S."""
+    """Costs of one all-reduce of S bytes at each node: rounds, bytes on the wire / S, bytes between racks / S."""
 
     rounds: float
     wire: float
@@ -65,7 +65,7 @@ ROWS = (
 
 
 def exact(scheme: str, n: int, c: int) -> Costs:
-    """What the scheme's forest says, on C racks of N nodes."""
+    """Compute the costs that the scheme's forest says, on C racks of N nodes."""
     net = build_topology(f"spine_leaf(racks={c},hosts_per_rack={n},spines=1)", rate_bps=10**9)
     found = cost(build(scheme, net, []), net, 1.0)
     return Costs(found.rounds, found.wire_bytes, found.cross_rack_bytes)

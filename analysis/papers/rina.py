@@ -89,7 +89,7 @@ def bandwidth_occupation(runs: Runs) -> Finding:
 
 
 def _share(expression: str) -> float:
-    """Of B0, what each worker has, the PS being on the first host."""
+    """Return the share of B0 that each worker has, the PS being on the first host."""
     net = build_topology(expression, rate_bps=RATE_BPS)
     return occupation(net, PS, {node for node in net.switches if net.nodes[node].ina}).share
 
@@ -203,7 +203,7 @@ def goodness(cells: Sequence[Measured | None], places: Sequence[tuple[int, int]]
 
 
 ABOUT = 0.2
-"""What is taken for "comparable": the paper gives no number, and its figures are lost."""
+"""Share that is taken for "comparable": the paper gives no number, and its figures are lost."""
 ADVANTAGE = 1.5
 """Section I's "50 % throughput advantage at an equivalent cost"."""
 FULL = ("repeats=5", "workload.iterations=12")

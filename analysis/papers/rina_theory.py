@@ -22,7 +22,7 @@ from testbed.workloads.sync.schemes import build
 
 RATE_BPS = 10**9
 NETWORKS = ("fat_tree(k=4,routing=by_destination)", "dragonfly(a=4,g=9,h=2)")
-"""Those of sections III-C and VI, with 16 and 72 workers, and one path to each host."""
+"""Networks of sections III-C and VI, with 16 and 72 workers, and one path to each host."""
 RACKS = "spine_leaf(racks=2,hosts_per_rack=4,spines=1)"
 """The testbed of section VI-A2."""
 PS = 0

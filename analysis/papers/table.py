@@ -1,4 +1,4 @@
-"""What a claim's theory is shown as."""
+"""Table that shows a claim's theory."""
 
 from __future__ import annotations
 

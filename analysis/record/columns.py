@@ -41,12 +41,12 @@ def _in_order(columns: Iterator[tuple[int, str, Field]]) -> dict[str, Field]:
 
 
 def of_every_run() -> Mapping[str, Field]:
-    """By name, the columns of every run; after them come the fields that are swept, by their names."""
+    """Return the columns of every run by name; after them come the fields that are swept, by their names."""
     return _in_order(column for some in (_declared(TrialRecord), _worked_out()) for column in some)
 
 
 def of_jobs() -> Mapping[str, Field]:
-    """By name, the columns of runs in which jobs share a network."""
+    """Return the columns of runs in which jobs share a network, by name."""
     return _in_order(_declared(Slot))
 
 

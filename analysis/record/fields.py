@@ -13,7 +13,7 @@ from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, 
 
 NO_UNIT, SHARE = "", "share"
 UNITS = {"_s": "s", "_bps": "bit/s", "_sps": "samples/s", "bytes": "B"}
-"""By the end of a field's name, its unit, if it names no other."""
+"""Unit of a field that names no other, by the end of its name."""
 ABSENT: Any = object()
 """Stands for no value, where null is one."""
 Text = Annotated[str, TEXT]
@@ -90,7 +90,7 @@ def optional(meaning: str = "", unit: str | None = None, *, default: Any = None,
 
 
 def required(meaning: str = "", unit: str | None = None, **more: Unpack[More]) -> Any:
-    """The same of a field that a record must have; null is a value if its annotation has None."""
+    """Declare, like :func:`optional`, a field that a record must have; null is a value if its annotation has None."""
     assert "since" not in more, "records of older versions lack it"
     return dataclasses.field(metadata={_FIELD: _Declared(ABSENT, meaning, unit, True, more)})
 
@@ -133,7 +133,7 @@ class Part:
     own_fields: ClassVar[Sequence[Field]] = ()
     """The fields that it declares itself, in their order."""
     all_fields: ClassVar[Sequence[Field]] = ()
-    """Its own fields, then those of its base class."""
+    """Fields that the part declares itself, then those of its base class."""
 
     def __init_subclass__(cls) -> None:
         declared: dict[str, _Declared] = {}

@@ -34,7 +34,7 @@ class RecordedCheck(Part):
 
     @classmethod
     def current(cls, raw: Mapping[str, Any]) -> Mapping[str, Any]:
-        """In a record of an earlier version, a check that was not made has no value and did not fail."""
+        """Complete a record of an earlier version: there, a check that was not made has no value and did not fail."""
         return raw if "watched" in raw else {**raw, "watched": raw.get("value") is not None or not raw.get("ok")}
 
 

@@ -16,7 +16,7 @@ NORM = "norm of weights"
 
 @dataclass(frozen=True)
 class Metrics(Part):
-    """None where a trial did not get so far, or a number does not apply."""
+    """Metrics of a trial; None where it did not get so far, or a number does not apply."""
 
     bounds: ClassVar[Any] = {EACH: NUMBER}
 

@@ -21,8 +21,8 @@ _Convert = Callable[[Any], Any]
 
 
 class _Step(NamedTuple):
-    """How one field is read: under which keys its value is, how that becomes ours, and whether it must be there, and
-    then may be null."""
+    """Step that reads one field: under which keys its value is, how that becomes ours, and whether it must be there,
+    and then may be null."""
 
     attribute: str
     keys: list[str]
@@ -60,7 +60,7 @@ def read(part: type[_P], raw: Mapping[str, Any] | None, **known: Any) -> _P:
 
 
 def _plan(part: type[Part]) -> list[_Step]:
-    """How each field of a part is read that readers use."""
+    """Return the steps that read each field of a part that readers use."""
     if part not in _PLANS:
         _PLANS[part] = [
             _Step(
@@ -91,5 +91,5 @@ def _conversion(type_: Any) -> _Convert | None:
 
 
 def _numbered(values: Mapping[str, Any]) -> dict[int, Any]:
-    """By number, what JSON has by the text of it; without what is null."""
+    """Convert keys from text to numbers, as JSON has numbers as text only; leave out what is null."""
     return {int(number): value for number, value in values.items() if value is not None}

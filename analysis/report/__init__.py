@@ -15,7 +15,7 @@ from testbed.files.writing import write_bytes
 from testbed.topologies.load import no_code
 
 FORMATS = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
-"""What a report can be written as, and what the file in the run directory is then called."""
+"""Formats that a report can be written in, and what the file in the run directory is then called."""
 _MODULES = {"html": "page", "md": "markdown", "latex": "latex"}
 
 

@@ -14,7 +14,8 @@ PER_TRIAL = "lab"
 
 
 def beside(runs: Sequence[Run]) -> Run:
-    """One run with the arms of all: each label has the lab after it, or the run's directory where labs are the same.
+    """Make one run with the arms of all: each label has the lab after it, or the run's directory where labs are the
+    same.
 
     Arms of the same label stand next to each other, and ratios are relative to the first run's first arm.
     """
@@ -46,13 +47,13 @@ def beside(runs: Sequence[Run]) -> Run:
 
 
 def _arm(run: Run, label: str, name: str) -> dict[str, Any]:
-    """What the spec says of an arm, under its new label."""
+    """Return what the spec says of an arm, under its new label."""
     arms = [arm for arm in run.resolved.get("arms") or () if arm.get("label") == label]
     return {**(arms[0] if arms else {}), "label": f"{label} ({name})"}
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
-    """What tells the runs apart: their labs, or their directories."""
+    """Return names that tell the runs apart: their labs, or their directories."""
     for names in (
         [str(run.resolved.get("lab")) for run in runs],
         [run.path.resolve().name for run in runs],
@@ -64,7 +65,7 @@ def names_of(runs: Sequence[Run]) -> list[str]:
 
 
 def _environments(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
-    """What is the same in all once, what differs for each; trials' labs by their new ids."""
+    """Merge the environments: what is the same in all once, what differs for each; trials' labs by their new ids."""
     found: dict[str, Any] = {PER_TRIAL: {}}
     for key in dict.fromkeys(chain.from_iterable(run.environment for run in runs)):
         values = [run.environment.get(key) for run in runs]

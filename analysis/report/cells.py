@@ -56,7 +56,7 @@ class MeasuredCell:
 
     @cached_property
     def point(self) -> dict[str, str]:
-        """What a sweep varies, as text."""
+        """Point of a sweep, as text."""
         return {key: as_text(json.loads(value)) for key, value in self.setting[1]}
 
     @cached_property
@@ -76,7 +76,8 @@ class MeasuredCell:
         return repeats.counted(self.trials, number)
 
     def error(self, number: str) -> float | None:
-        """By how much, as a share, any of these trials can be off; None where that is not known."""
+        """Return the largest share by which any of these trials can be off in a number; None where that is not
+        known."""
         return repeats.error(self.trials, number)
 
     @property
@@ -85,7 +86,7 @@ class MeasuredCell:
         return self.typical_in(JCT)
 
     def typical_in(self, number: str) -> Trial | None:
-        """The same of the trials that a number is from."""
+        """Return the typical trial of those that a number is from."""
         ordered = sorted(self.counted(number), key=lambda trial: (trial.metrics.jct_s or 0.0, trial.repeat))
         return ordered[(len(ordered) - 1) // 2] if ordered else None
 
@@ -100,30 +101,30 @@ class MeasuredCell:
 
     @cached_property
     def verdict(self) -> str:
-        """That of all numbers (:func:`testbed.analysis.numbers.repeats.verdict`)."""
+        """Verdict of all numbers (:func:`testbed.analysis.numbers.repeats.verdict`)."""
         return repeats.verdict(self.trials)
 
     def verdict_in(self, number: str) -> str:
-        """That of one of its numbers: ``VALID``, ``2 of 3 VALID``, ``INVALID``, ``UNWATCHED``, ``FAILED`` or
-        ``not judged``."""
+        """Return the verdict of one of the cell's numbers: ``VALID``, ``2 of 3 VALID``, ``INVALID``, ``UNWATCHED``,
+        ``FAILED`` or ``not judged``."""
         return repeats.verdict(self.trials, (number,))
 
     @cached_property
     def numbers(self) -> tuple[ratios.Numbers, ...]:
-        """What ratios of it and other cells are of."""
+        """Numbers that ratios of this cell and others are of."""
         return repeats.compared(self.trials)
 
     @property
     def part(self) -> str:
-        """Of several runs side by side, the one that it is from."""
+        """Name of the run that the cell is from, of several side by side."""
         return self.trials[0].part
 
     def median(self, name: str) -> Interval | None:
-        """Of a metric over the repeats, with its interval; None where no trial has it."""
+        """Return the median of a metric over the repeats, with its interval; None where no trial has it."""
         return interval(repeats.values(self.trials, name))
 
     def middle(self, name: str) -> float | None:
-        """The same without the interval."""
+        """Return the median of a metric over the repeats without its interval."""
         return repeats.middle(self.trials, name)
 
     def most(self, name: str) -> float | None:
@@ -170,11 +171,11 @@ class Study:
         return _having(self.groups, wanted)
 
     def settings_having(self, wanted: Callable[[MeasuredCell], object]) -> list[Group]:
-        """As :meth:`having`, with a group for each setting."""
+        """Return the cells as :meth:`having`, with a group for each setting."""
         return _having([Group(title(cells[0]), cells) for cells in self.settings], wanted)
 
     def apart(self, cells: Iterable[MeasuredCell]) -> Iterator[MeasuredCell]:
-        """Those of trials that no cell before was of: of jobs that shared a network, the first one's."""
+        """Yield the cells of trials that no cell before was of: of jobs that shared a network, the first one's."""
         seen: set[object] = set()
         for cell in cells:
             stored = {trial.stored for trial in cell.trials if trial.job}
@@ -244,7 +245,7 @@ def over(first: MeasuredCell, cell: MeasuredCell, name: str) -> Interval | None:
 
 
 def faster(first: MeasuredCell, cell: MeasuredCell) -> Interval | None:
-    """How many times as fast it is as the first (:func:`testbed.analysis.numbers.ratios.speed_up`)."""
+    """Compute how many times as fast a cell is as the first (:func:`testbed.analysis.numbers.ratios.speed_up`)."""
     return ratios.speed_up(first.numbers, cell.numbers, paired=are_paired(first, cell))
 
 
@@ -286,7 +287,8 @@ def cells(run: Run) -> tuple[MeasuredCell, ...]:
 
 
 def axis(run: Run) -> Axis | None:
-    """What to draw along x: of a sweep's numeric settings the one with the most values, else batches if there are many.
+    """Choose what to draw along x: of a sweep's numeric settings the one with the most values, else batches if there
+    are many.
 
     None where arms are compared at one setting after another.
     """
@@ -319,7 +321,7 @@ def groups(found: Sequence[MeasuredCell], along: Axis | None) -> list[Group]:
 
 
 def title(cell: MeasuredCell, along: Axis | None = None) -> str:
-    """What a cell's group is called: its setting without the axis."""
+    """Write the title of a cell's group: its setting without the axis."""
     drawn = along.key if along else None
     words = [f"Batch {cell.batch} per worker"] if cell.batch and drawn != BATCH else []
     words += [f"{key} {value}" for key, value in cell.point.items() if key != drawn]
@@ -354,7 +356,7 @@ def _number(text: str) -> tuple[float, Unit | None] | None:
 
 
 def rank(value: str) -> tuple[float, str]:
-    """What values of a setting are in the order of: numbers and quantities by what they are, others after them."""
+    """Return a key that sorts values of a setting: numbers and quantities by what they are, others after them."""
     number = _number(json.dumps(value))
     return (number[0] if number else inf, value)
 
@@ -376,7 +378,7 @@ def _scale(values: Iterable[str]) -> _Scale | None:
 
 
 def _ordered(settings: Iterable[Setting]) -> list[Setting]:
-    """By batch, then by the sweep's values, numbers as numbers."""
+    """Sort settings by batch, then by the sweep's values, numbers as numbers."""
 
     def key(setting: Setting) -> tuple[Any, ...]:
         return setting[0], *((name, *rank(as_text(json.loads(value)))) for name, value in setting[1])
@@ -390,7 +392,7 @@ def as_text(value: Any) -> str:
 
 
 def notes(cells: Iterable[MeasuredCell], question: str) -> str:
-    """What must be said about a question's numbers because of the kinds of trial that the cells are of; it begins with
-    a space if there is something."""
+    """Return what must be said about a question's numbers because of the kinds of trial that the cells are of; it
+    begins with a space if there is something."""
     told = dict.fromkeys(trial.kind.notes.get(question, "") for cell in cells for trial in cell.finished)
     return "".join(f" {note}" for note in told if note)

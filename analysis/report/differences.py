@@ -1,4 +1,4 @@
-"""In what runs that stand side by side differ: their specs and what they ran on."""
+"""Differences between runs that stand side by side: in their specs and in what they ran on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from testbed.analysis.recorded import Run
 from testbed.analysis.report.settings import flat
 
 SPEC_ASIDE = frozenset({"schema", "folder", "overrides", "most_rounds"})
-"""What says how the spec was given or run, not what it asks for."""
+"""Fields that say how the spec was given or run, not what it asks for."""
 ENVIRONMENT_ASIDE = frozenset({"schema", "lab", "seed"})
-"""What is there for each trial, or in the spec."""
+"""Fields of an environment that are there for each trial, or in the spec."""
 ABSENT = "–"
 
 Difference = tuple[str, tuple[str, ...]]
@@ -26,7 +26,7 @@ def of_specs(runs: Sequence[Run]) -> tuple[Difference, ...]:
 
 
 def of_environments(runs: Sequence[Run]) -> tuple[Difference, ...]:
-    """What differs of machines, kernels and packages."""
+    """List how machines, kernels and packages differ."""
     known = [{key: value for key, value in run.environment.items() if key not in ENVIRONMENT_ASIDE} for run in runs]
     return _different([dict(flat(one)) for one in known])
 

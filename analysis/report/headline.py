@@ -176,7 +176,7 @@ def left_out(run: Run) -> str:
 
 
 def _settings(run: Run, *, with_first: bool = False) -> Counter[str]:
-    """At how many settings each arm has trials; of the first arm none, unless it is asked for."""
+    """Count at how many settings each arm has trials; of the first arm none, unless it is asked for."""
     places = [cell.place for cell in cells(run)]
     firsts = {place for place in places if run.reference_of(*place) in (place, None)}
     return Counter(label for label, setting in places if with_first or (label, setting) not in firsts)

@@ -11,7 +11,7 @@ from testbed.analysis.report.questions import answered
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&@])")
 _LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")
-"""What begins a list, or a list in a list, or a line across the page."""
+"""Text that begins a list, or a list in a list, or a line across the page."""
 
 
 def render(run: Run) -> str:

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def network(trial: Trial) -> Topology:
-    """Its network: of a user's own, which would run code that the run names, as the links were recorded.
+    """Build a trial's network: of a user's own, which would run code that the run names, as the links were recorded.
 
     Raises:
         SpecError, TopologyError: it cannot be.
@@ -35,8 +35,8 @@ def network(trial: Trial) -> Topology:
 
 
 def numbered(trial: Trial) -> Topology | None:
-    """Its network with nodes and links numbered as in the trial; None where that is not known: of a network of a user's
-    own, nobody wrote down which node has which number."""
+    """Build a trial's network with nodes and links numbered as in the trial; None where that is not known: of a network
+    of a user's own, nobody wrote down which node has which number."""
     if not trial.links or not comes_with_us(trial.topology):
         return None
     try:
@@ -52,7 +52,7 @@ def numbered(trial: Trial) -> Topology | None:
 
 
 def names(trial: Trial) -> Mapping[int, str]:
-    """By number, the nodes' names; none where they are not known."""
+    """Return the nodes' names by number; none where they are not known."""
     found = numbered(trial)
     return {} if found is None else {i: node.name for i, node in enumerate(found.nodes)}
 

@@ -1,4 +1,4 @@
-"""What figures have in common: colours, axes, and the marks for a row or a line an arm, as Plotly describes them.
+"""Common parts of figures: colours, axes, and the marks for a row or a line an arm, as Plotly describes them.
 
 Text and grid lines take their colours from the page's style sheet, so that light, dark and print need no second figure.
 """
@@ -39,14 +39,14 @@ THEORY = "4 3"
 _MOST_TICKS = 8
 _MINUTES_FROM_S = 600.0
 _LENGTHS = {"x": ("x", "base", "lowerfence", "q1", "median", "q3", "upperfence"), "y": ("y",)}
-"""What a trace has along an axis, but for its intervals."""
+"""Keys that a trace has along an axis, but for its intervals."""
 _ROW_PX, _LINE_PX = 46, 17
 _LINES_PX = 320
 _MARGIN = {"l": 8, "r": 12, "t": 8, "b": 44}
 _LABEL_WIDTH = 20
 _ROOM = 0.06
 _LAST_TEXT = 0.85
-"""Of an axis, where a text begins at the latest."""
+"""Share of an axis at which a text begins at the latest."""
 _ROOM_FOR_TEXT = 1.3
 """The axis of a bar chart is this much longer than its longest bar, at whose end there is a number."""
 
@@ -180,7 +180,7 @@ def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str
 
 
 def theory_lines(run: Run, group: Group, first: int, along: Axis, value: str, number: str) -> list[Trace]:
-    """What theory says, as a thin dashed line in each arm's colour."""
+    """Draw what theory says, as a thin dashed line in each arm's colour."""
     traces = lines(run, group, first, along, value, "theory", number)
     for trace in traces:
         del trace["error_y"], trace["marker"], trace["name"]
@@ -258,8 +258,8 @@ def along_figure(
 
 
 def ticks(values: Iterable[float]) -> dict[str, Any]:
-    """Where an axis has its ticks: at the values, if there is room between them; else, if they are whole numbers, at
-    whole numbers."""
+    """Place an axis' ticks: at the values, if there is room between them; else, if they are whole numbers, at whole
+    numbers."""
     known = sorted(set(values))
     gaps = [after - before for before, after in pairwise(known)]
     if 1 < len(known) <= _MOST_TICKS and min(gaps) * _MOST_TICKS >= known[-1] - known[0]:
@@ -305,7 +305,7 @@ def _times(value: Any, factor: float) -> Any:
 
 
 def finished(traces: Sequence[Trace], layout: dict[str, Any], height: int) -> Figure:
-    """What all figures share."""
+    """Finish a figure with the layout that all figures share."""
     shared = {
         "height": height,
         "margin": _MARGIN,
@@ -371,7 +371,8 @@ def faint(shade: str) -> str:
 
 
 def _wrapped(label: str) -> list[str]:
-    """At most two lines, which may also break after a comma or bracket: names of topologies have no spaces."""
+    """Wrap a label to at most two lines, which may also break after a comma or bracket: names of topologies have no
+    spaces."""
     breakable = re.sub(r"([,(])(?=\S)", "\\1\v", label)
     lines = textwrap.wrap(breakable, _LABEL_WIDTH, max_lines=2, placeholder=" …", replace_whitespace=False)
     return [line.replace("\v", "") for line in lines]

@@ -16,7 +16,7 @@ from testbed.analysis.recorded import Place, Reference, Run, Trial
 from testbed.analysis.report.cells import as_text, rank
 
 BETWEEN, IS = ", ", "="
-"""How a trial's ``at`` is written: ``rate=100 Mbit/s, hosts=4``."""
+"""Separators in a trial's ``at``: ``rate=100 Mbit/s, hosts=4``."""
 
 
 def worded(trial: Trial) -> dict[str, str]:
@@ -51,7 +51,7 @@ def apart(run: Run) -> Run:
 
 
 def _reference(run: Run, trials: Sequence[Trial]) -> Reference:
-    """What ratios are relative to, found by what the spec calls arms and points, in the words of ``trials``."""
+    """Return what ratios are relative to, found by what the spec calls arms and points, in the words of ``trials``."""
     places: dict[str, dict[Place, Trial]] = {job: {} for job in run.firsts}
     for before, after in zip(run.trials, trials, strict=True):
         places[before.job].setdefault((after.label, after.setting), before)
@@ -79,12 +79,12 @@ def _apart(trial: Trial, shared: Collection[str]) -> Trial:
 
 
 def _split(trial: Trial, shared: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What its arm alone sweeps, and what all do."""
+    """Split a trial's point into what its arm alone sweeps, and what all do."""
     known = worded(trial)
     own = {name: value for name, value in known.items() if name not in shared}
     return own, {name: value for name, value in known.items() if name in shared}
 
 
 def _arms(arm: dict[str, Any], order: dict[str, list[str]]) -> list[dict[str, Any]]:
-    """What the spec says of an arm, under each of its labels."""
+    """Return what the spec says of an arm, under each of its labels."""
     return [arm | {"label": label} for label in order.get(str(arm.get("label")), [str(arm.get("label"))])]

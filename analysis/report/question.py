@@ -33,7 +33,7 @@ class Panel:
     problem: str = ""
     """Why there is neither."""
     seen: str = ""
-    """What is seen in it, where that is not said of all panels together."""
+    """Description of what is seen in the figure, where that is not said of all panels together."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def column(name: str, minus: str | None = None) -> dict[str, str]:
 
 
 def rounded(value: float) -> float | int | None:
-    """To what a page needs; None for what is no finite number."""
+    """Round a value to the digits that a page needs; None for what is no finite number."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.{DIGITS}g}")

@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 def chosen(every: Sequence[T], label_of: Callable[[T], str], most: int = MOST_ROWS) -> list[T]:
-    """As many as there is room for, in their order: the first of each arm, then the second of each, and so on."""
+    """Choose as many as there is room for, in their order: the first of each arm, then the second of each, and so
+    on."""
     seen: Counter[str] = Counter()
     turns = []
     for place, item in enumerate(every):

@@ -1,4 +1,4 @@
-"""What a run depended on besides its spec, as lists of names and values."""
+"""Settings and machines that a run depended on besides its spec, as lists of names and values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from testbed.base.units import size_text
 Pairs = tuple[tuple[str, str], ...]
 
 MOST_TRIALS, MOST_EVENTS, MOST_NAMES = 24, 60, 8
-"""What a page lists: trials to which something was done, events of each, trials with the same network."""
+"""Entries that a page lists at most: trials to which something was done, events of each, trials with the same
+network."""
 _APART = ("schema", "lab", "packages", "sysctls")
 
 
@@ -29,8 +30,8 @@ def environment(run: Run) -> tuple[tuple[str, Pairs], ...]:
 
 
 def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
-    """What was done to each trial while it ran: when, what, and how late where that is to be seen; and how the others
-    went on when nodes had died."""
+    """List what was done to each trial while it ran: when, what, and how late where that is to be seen; and how the
+    others went on when nodes had died."""
     found = []
     for trial in run.trials:
         told = (*map(_event, trial.events), *map(_recovery, trial.recoveries), *map(_loss, trial.losses))
@@ -75,7 +76,7 @@ def _moment(time_s: float | None) -> str:
 
 
 def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:
-    """What the kernel said each trial's network was; trials whose networks were the same share an entry."""
+    """List what the kernel said each trial's network was; trials whose networks were the same share an entry."""
     alike: dict[Pairs, list[str]] = {}
     for trial, lab in (run.environment.get("lab") or {}).items():
         if lab:
@@ -84,7 +85,7 @@ def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:
 
 
 def _lab(lab: Mapping[str, Any]) -> Pairs:
-    """Its settings; a sysctl is given as each value and at how many nodes it is."""
+    """List a lab's settings; a sysctl is given as each value and at how many nodes it is."""
     rest = {key: value for key, value in lab.items() if key != "sysctls"}
     nodes = {
         name: ", ".join(f"{value} (at {count})" for value, count in values.items())

@@ -25,7 +25,7 @@ NONE = words.UNKNOWN
 SETTING = "setting"
 NOT_WATCHED = "not watched"
 _RANK = {"bad": 0.0, "mixed": 0.5, "good": 1.0}
-"""What states are sorted by."""
+"""Numbers by which states are sorted."""
 RATIO = "GST / bound"
 OTHER_NETWORK = "on another network"
 CHECKS = (
@@ -86,7 +86,7 @@ def summary(run: Run) -> Table:
 
 
 def verdict(run: Run) -> Value | None:
-    """How many of the trials are VALID, for the head of a page; None where none has run."""
+    """Say how many of the trials are VALID, for the head of a page; None where none has run."""
     if not run.trials:
         return None
     valid = sum(trial.valid for trial in run.trials)
@@ -153,7 +153,7 @@ _ATTEMPTS = _Column("Attempts", lambda cell: _attempts(sum(trial.attempts for tr
 
 
 def _attempts(made: int, trials: int = 1) -> Value:
-    """How many measurements trials needed; nothing where it was one each."""
+    """Show how many measurements trials needed; nothing where it was one each."""
     return Value(str(made) if made > trials else NONE, made)
 
 
@@ -163,7 +163,7 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
     )
 
     def speed_up(cell: MeasuredCell) -> Value:
-        """As in the figure of it; where it is not by JCT, that is said."""
+        """Show the speed-up as in its figure; where it is not by JCT, that is said."""
         place = run.reference_of(*cell.place)
         first = found.get(place) if place else None
         speed = faster(first, cell) if first else None
@@ -277,7 +277,7 @@ def _trial_weights(trial: Trial) -> Value:
 
 
 def bandwidths(run: Run) -> Table:
-    """What the times mean as rates, and the bytes that were sent: a row for each arm at each setting."""
+    """Show what the times mean as rates, and the bytes that were sent: a row for each arm at each setting."""
     found = [cell for cell in cells(run) if cell.finished]
     makers = [
         *_settings(found),
@@ -445,7 +445,7 @@ def _together(trials: Sequence[Trial]) -> str:
 
 
 def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """Those of the first trial, each with its trial if not all of them say the same."""
+    """Return the reasons of the first trial, each with its trial if not all of them say the same."""
     told = [tuple(map(_reason, trial.reasons)) if trial.done else _failed(trial) for trial in trials]
     if len(set(told)) == 1:
         return told[0]

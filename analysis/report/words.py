@@ -1,4 +1,4 @@
-"""What the numbers of a run say, in sentences. Every sentence is computed from the run; plain text, not HTML."""
+"""Sentences that say what the numbers of a run mean. Every sentence is computed from the run; plain text, not HTML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_NAMED, MOST_ROWS = 4, 8
 
 
 def against(run: Run) -> str:
-    """What ratios are relative to. A job is compared with the job of the same name."""
+    """Say what ratios are relative to. A job is compared with the job of the same name."""
     return "the same job of the first arm" if run.has_jobs else run.first
 
 
@@ -35,7 +35,8 @@ def unstruck(run: Run) -> str:
 
 
 def doubts(run: Run) -> str | None:
-    """Which trials have numbers that are not VALID, and which numbers; None if all numbers of all trials are VALID."""
+    """Say which trials have numbers that are not VALID, and which numbers; None if all numbers of all trials are
+    VALID."""
     found: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for trial in run.finished:
         if not trial.valid:
@@ -45,7 +46,8 @@ def doubts(run: Run) -> str | None:
 
 
 def _doubtful_in(trial: Trial) -> tuple[tuple[str, ...], str]:
-    """What people call the numbers of a trial that are not VALID, nothing where none is; and their verdict together."""
+    """Return what people call the numbers of a trial that are not VALID, nothing where none is; and their verdict
+    together."""
     names = [number for number in trial.numbers if not trial.valid_in(number)]
     verdict = joint_verdict(trial.numbers[number].verdict for number in names) if names else INVALID
     return () if len(names) == len(trial.numbers) else tuple(CALLED[number] for number in names), verdict
@@ -69,7 +71,7 @@ def _that(numbers: Sequence[str]) -> str:
 
 
 def counts(run: Run) -> str:
-    """How many trials there are of which verdict, how many were measured again, and how many of those planned are
+    """Say how many trials there are of which verdict, how many were measured again, and how many of those planned are
     missing."""
     valid = sum(trial.valid for trial in run.trials)
     failed = sum(not trial.done for trial in run.trials)
@@ -117,7 +119,8 @@ def missing(run: Run) -> list[str]:
 
 
 def scale(run: Run) -> str:
-    """What was played back instead of training, and how its times are to be read; empty where models were trained."""
+    """Say what was played back instead of training, and how its times are to be read; empty where models were
+    trained."""
     told = [_scale(part) for part in run.parts or [run]]
     if len(set(told)) == 1:
         return told[0]
@@ -218,7 +221,7 @@ def not_told(cells: Sequence[MeasuredCell], number: str, what: str = "Not counte
 
 
 def counted(labels: Sequence[str], did: str) -> str:
-    """Who did it how often, the most often first: ``A finished first in 3 and B in 1``."""
+    """Say which label did it how often, the most often first: ``A finished first in 3 and B in 1``."""
     often = Counter(labels).most_common()
     first, *rest = [f"{label} {did if i == 0 else 'in'} {count}" for i, (label, count) in enumerate(often)]
     return listed([first, *rest])
@@ -254,7 +257,7 @@ def columns(name: str, found: Interval | None) -> dict[str, float | None]:
 
 
 def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
-    """That a number has none, where there was one repeat; or for which cells it has none."""
+    """Say that a number has no interval, where there was one repeat; or for which cells it has none."""
     alone = [cell for cell in cells if len(cell.counted(number)) < 2]
     if not alone:
         return []

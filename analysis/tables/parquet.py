@@ -21,7 +21,7 @@ UNPACKED, FREE_BYTES = 16, 2**20
 """A table has at most so many times its file's bytes, and what a small one may have besides. Clocks' readings hardly
 compress: of ours it is 5 times."""
 MOST_VALUES = 2**27
-"""In one table, for a file may have holes: 32 columns of the most samples that a trial may have."""
+"""Values that one table may have, for a file may have holes: 32 columns of the most samples that a trial may have."""
 LONGEST_FOOTER_BYTES = 2**24
 
 
@@ -128,7 +128,7 @@ def _checked_size(file: BinaryIO) -> int:
 
 
 def _check(about: FileMetaData, schema: pa.Schema, most_bytes: int) -> None:
-    """What a file says of itself, before anything is unpacked.
+    """Check what a file says of itself, before anything is unpacked.
 
     Raises:
         UnfitError: it has more than a table of samples has.

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = columns(Window)
-"""What a table must have."""
+"""Columns that a table must have."""
 MOST_BYTES = 2**24
-"""Of a table, however small its file: queues that are full all the time have one number. A trial's largest table, as
-``testbed/lab/netns/readings/windows.py`` bounds it, has half of that."""
+"""Bytes that a table may have, however small its file: queues that are full all the time have one number. A trial's
+largest table, as ``testbed/lab/netns/readings/windows.py`` bounds it, has half of that."""
 _LARGEST = 1e12
 """Far beyond what can wait, and how long a trial can take."""
 

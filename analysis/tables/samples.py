@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = columns(Sample, required=True)
-"""What a table must have."""
+"""Columns that a table must have."""
 MOMENTS = ("start_s", "ready_s", "sum_s", "end_s")
 MOST_IN_ALL = 2**28
 """Values in all tables of a run: two gigabytes of memory."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = columns(Transfer)
-"""What a table must have."""
+"""Columns that a table must have."""
 WHOLE, MOMENTS = (*COLUMNS[:4], "shard"), COLUMNS[5:8]
 NEAR = 0.05
 """A transfer that ends within this share of its planned time ended as planned."""
@@ -50,14 +50,14 @@ def _check_values(table: pd.DataFrame) -> None:
 
 
 def late_shares(table: pd.DataFrame) -> pd.Series[float]:
-    """By how much each transfer was there later than planned, as a share of the time that it was to take; without those
-    of which nobody told when they were there."""
+    """Compute by how much each transfer was there later than planned, as a share of the time that it was to take;
+    without those of which nobody told when they were there."""
     takes_s = table["end_s"] - table["start_s"]
     return ((table["arrived_s"] - table["end_s"]) / takes_s)[takes_s > 0].dropna()
 
 
 def overtaken(table: pd.DataFrame) -> int:
-    """How many updates and sums were there before one that was to be at the same node earlier."""
+    """Count the updates and sums that were there before one that was to be at the same node earlier."""
     known = table[(table["purpose"] != Purpose.WEIGHTS) & table["arrived_s"].notna()]
     # By node and planned end, the last arrival; of those that were to end at the same moment, none is before another.
     last_s = known.groupby(["to", "end_s"])["arrived_s"].max()

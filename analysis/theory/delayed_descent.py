@@ -31,12 +31,12 @@ class Problem:
         return float((self.samples**2).sum(axis=1).max() / 4)
 
     def losses(self, weights: Floats) -> Floats:
-        """Of rows of weights, the mean loss of all samples."""
+        """Compute for each row of weights the mean loss of all samples."""
         found: Floats = np.logaddexp(0, -(weights @ self.samples.T) * self.classes).mean(axis=1)
         return found
 
     def gradients(self, weights: Floats, chosen: NDArray[np.int64]) -> Floats:
-        """Of rows of weights, the gradient of one sample each."""
+        """Compute for each row of weights the gradient of one sample."""
         samples, classes = self.samples[chosen], self.classes[chosen]
         share = classes / (1 + np.exp((weights * samples).sum(axis=1) * classes))
         found: Floats = -share[:, None] * samples
@@ -75,7 +75,7 @@ class Delays:
 
 
 def errors(asked: Problem, delays: Delays, steps: int, runs: int, seed: int, c: float = 1.0) -> Floats:
-    """By run, how much more than the least the loss is, of the mean of all weights after so many steps.
+    """Compute for each run how much more than the least the loss is, of the mean of all weights after so many steps.
 
     Runs with the same seed draw the same samples, whatever the delays are.
     """
@@ -83,7 +83,7 @@ def errors(asked: Problem, delays: Delays, steps: int, runs: int, seed: int, c: 
     most = delays.mean + delays.spread
     features = asked.samples.shape[1]
     known = np.zeros((most + 1, runs, features))
-    """By step modulo its length, the weights of each run."""
+    """Weights of each run, by step modulo the array's length."""
     weights, total = np.zeros((runs, features)), np.zeros((runs, features))
     every = np.arange(runs)
     for t in range(1, steps + 1):

@@ -32,7 +32,7 @@ from testbed.topologies.model import Topology
 
 @dataclass(frozen=True)
 class Overheads:
-    """What equation 3 leaves open, each as a share of k.
+    """Overheads that equation 3 leaves open, each as a share of k.
 
     The paper gives none. The defaults are an example: with its 98 MB (ResNet-50) at the 20 Gbit/s that it says Tofino-1
     adds at (section IV-C), k is 39 ms and 1 % of it 0.4 ms.

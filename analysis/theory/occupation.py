@@ -26,7 +26,7 @@ from testbed.topologies.shortest import ShortestPaths
 
 @dataclass(frozen=True)
 class Occupation:
-    """What the gradients of all workers take of the links to the PS.
+    """Shares of the links to the PS that the gradients of all workers take.
 
     Attributes:
         flows: by node of the tree but the PS, how many flows leave it towards the PS.
@@ -80,7 +80,7 @@ def worked_example() -> Occupation:
 
 
 def tree_to(topology: Topology, ps: int, workers: Iterable[int] | None = None) -> dict[int, int]:
-    """By node on a worker's path to ``ps``, the directed link by which it sends there.
+    """Return, by node on a worker's path to ``ps``, the directed link by which it sends there.
 
     Raises:
         TopologyError: a node would send over several, or there is no worker but the PS.

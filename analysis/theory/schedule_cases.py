@@ -21,7 +21,7 @@ from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Schedu
 from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 MOST = 1.15
-"""What the mean of the ratios may be."""
+"""Bound of the mean of the ratios."""
 MBIT = 10**6
 WHOLE_BPS = 100 * MBIT
 SLOT_S = 0.5
@@ -40,7 +40,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Compared:
-    """How one case ended; there is no optimum of nothing."""
+    """Result of one case; there is no optimum of nothing."""
 
     number: int
     schedule: Schedule
@@ -54,7 +54,7 @@ class Compared:
 
 
 def case(seed: int) -> Case:
-    """One of the same seed is the same."""
+    """Draw a random case; the same seed gives the same case."""
     draw = random.Random(seed)
     workers = draw.sample(range(WORKERS), draw.randint(2, WORKERS))
     topology = build(f"star(hosts={SERVER + 1})", rate_bps=WHOLE_BPS)
@@ -75,7 +75,7 @@ def _steps(draw: random.Random) -> tuple[tuple[float, float], ...]:
 
 
 def compared(number: int, asked: Case) -> Compared:
-    """The same batch by the algorithms and by the program.
+    """Schedule the same batch by the algorithms and by the program.
 
     Raises:
         RuntimeError: the program says that what the algorithms have found cannot be.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Objective = Literal["average", "total"]
 """Eq. 17, of asynchronous SGD, or eq. 16, of synchronous SGD."""
 Terms = Mapping[int, float]
-"""By variable, its factor in a sum."""
+"""Factor of each variable in a sum, by variable."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class _Program:
         return self._variable("committed", update.id, 0, t)
 
     def _moved(self, what: str, a: int, b: int, until: int) -> dict[int, float]:
-        """What is sent before slot ``until``."""
+        """Return the terms of what is sent before slot ``until``."""
         return {self._variable(what, a, b, t, np.inf, whole=False): 1.0 for t in range(until)}
 
     def _by(self, what: str, a: int, t: int) -> dict[int, float]:
@@ -253,7 +253,7 @@ class _Program:
 
 
 class _Links:
-    """What links carry in each slot, as a share of ``unit_bits``."""
+    """Capacity of links in each slot, as a share of ``unit_bits``."""
 
     def __init__(self, topology: Topology, rates: Rates, slots: Slots, unit_bits: float) -> None:
         self.topology, self.rates, self.slots, self.unit_bits = topology, rates, slots, unit_bits
@@ -262,14 +262,14 @@ class _Links:
         return self.topology.paths(source, target)[0].links
 
     def share(self, link: int, t: int) -> float:
-        """What a directed link carries in slot ``t``."""
+        """Return what a directed link carries at most in slot ``t``."""
         begin_s = t * self.slots.length_s
         steps = self.rates.get(link, ((0.0, float(self.topology.links[link // 2].rate_bps)),))
         bps = [rate for from_s, rate in steps if from_s <= begin_s + 1e-9][-1]
         return bps * self.slots.length_s / self.unit_bits
 
     def least(self, source: int, target: int, t: int) -> float:
-        """What a path carries in slot ``t``."""
+        """Return what a path carries at most in slot ``t``."""
         return min(self.share(link, t) for link in self.path(source, target))
 
 
@@ -278,5 +278,5 @@ def _times(terms: Terms, factor: float) -> dict[int, float]:
 
 
 def _less(terms: Terms, others: Terms) -> dict[int, float]:
-    """Their difference; no variable is in both."""
+    """Subtract ``others`` from ``terms``; no variable is in both."""
     return {**terms, **_times(others, -1)}

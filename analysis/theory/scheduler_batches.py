@@ -1,4 +1,4 @@
-"""How long MLfabric's scheduler takes for a batch as section 7 of the paper describes them.
+"""Time that MLfabric's scheduler takes for a batch as section 7 of the paper describes them.
 
 Around one switch with NICs of 10 Gbit/s there is a worker for each update, but 30 at least. NICs have 1 to 10 Gbit/s in
 each direction, with the chances of N2 or N3. Updates of 10 to 100 MB all wait when the batch is scheduled, with
@@ -18,12 +18,12 @@ from testbed.workloads.kinds.fabric.scheduling.model import Batch, Rates, Replic
 from testbed.workloads.kinds.fabric.scheduling.network import Network
 
 PAPER_MS = {10: 5.0, 100: 30.0, 500: 440.0, 1000: 1460.0}
-"""By the number of updates, what the paper's scheduler takes (section 7.4)."""
+"""Milliseconds that the paper's scheduler takes, by the number of updates (section 7.4)."""
 RATE_BPS = 10**10
 LEAST_WORKERS = 30
 SHARES = (0.1, 0.25, 0.33, 0.5, 1.0)
 CHANCES = ((0.0, 0.1, 0.1, 0.1, 0.7), (0.5, 0.0, 0.0, 0.0, 0.5))
-"""Of these shares of a NIC's rate, with N2 and with N3 of section 7."""
+"""Probabilities of these shares of a NIC's rate, with N2 and with N3 of section 7."""
 VERSION = 10_000
 
 

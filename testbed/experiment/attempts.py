@@ -85,7 +85,8 @@ def _take(record: dict[str, Any], other: Mapping[str, Any], name: str) -> None:
 
 
 def _told(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of an attempt besides the numbers that count: its own numbers and why, but none of its samples."""
+    """Return what is kept of an attempt besides the numbers that count: its own numbers and why, but none of its
+    samples."""
     judged = record["fidelity"]
     return {
         "started": record["started"],

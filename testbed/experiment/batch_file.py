@@ -77,7 +77,7 @@ def _asked(file: BatchFile) -> Asked:
 
 
 def _left(topology: Topology, name: str, rates: LinkRates) -> Iterable[tuple[int, tuple[tuple[float, float], ...]]]:
-    """What is left of each link that a name stands for.
+    """Yield what is left of each link that a name stands for.
 
     Raises:
         SpecError: it stands for none, or a rate is above the link's.

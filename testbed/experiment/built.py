@@ -23,7 +23,7 @@ class Built:
     def __init__(self) -> None:
         self._topologies: dict[Hashable, Topology] = {}
         self._undrawn: dict[Hashable, Plan] = {}
-        """As they are for all seeds."""
+        """Plans as they are for all seeds."""
         self._plans: dict[Hashable, tuple[Plan, Cost]] = {}
 
     def topology(self, text: str, spec: Spec) -> Topology:
@@ -39,7 +39,7 @@ class Built:
     def plan(
         self, text: str, topology_text: str, spec: Spec, gradient: Gradient, part: Part | None = None
     ) -> tuple[Plan, Cost]:
-        """What the scheme ``text`` does there, or on a part of it, verified, and what that costs."""
+        """Build what the scheme ``text`` does there, or on a part of it, verified, and what that costs."""
         topology = part.whole if part else self.topology(topology_text, spec)
         own = part and (part.hosts, topology.panels)
         undrawn = (text, _links_key(topology_text, spec), gradient.tensors, own)
@@ -56,7 +56,7 @@ class Built:
 
 
 def _plan_on(part: Part, text: str, gradient: Gradient) -> Plan:
-    """What the scheme ``text`` does on some of a network's hosts.
+    """Build what the scheme ``text`` does on some of a network's hosts.
 
     Raises:
         SchemeError: it cannot, or its kind of trial needs a network of its own.
@@ -69,5 +69,5 @@ def _links_key(topology_text: str, spec: Spec) -> Hashable:
 
 
 def asked_of_links(spec: Spec) -> Hashable:
-    """What a topology's links are made of, for all and for some."""
+    """Return what a topology's links are made of, for all and for some."""
     return spec.links.rate_bps, spec.links.delay_s, tuple(spec.links.own.items())

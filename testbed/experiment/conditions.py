@@ -1,4 +1,5 @@
-"""What trials meet besides their network and scheme, and what of it should make their owner think, before they run."""
+"""Conditions that trials meet besides their network and scheme, and what of them should make their owner think, before
+they run."""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ _WHOLE_BYTES = 2**40
 SHOWN = 3
 """Trials that a line names."""
 _TEXTS: dict[str, Callable[[Any], str]] = {"_s": time_text, "_bps": rate_text, "_bytes": size_text}
-"""By the end of a field's name, how its values are written."""
+"""Functions that write a field's value, by the end of its name."""
 
 
 def met(trial: Trial) -> dict[str, Any]:
-    """What a trial meets, in base units; of programs that synchronise by themselves, what is known."""
+    """Return what a trial meets, in base units; of programs that synchronise by themselves, what is known."""
     links, job = trial.spec.links, trial.jobs[0]
     known = job.is_synchronised
     return {
@@ -69,7 +70,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def warnings(trials: Sequence[Trial]) -> list[str]:
-    """What makes numbers of these trials mean less than they seem to, each in a sentence with what to change."""
+    """List what makes numbers of these trials mean less than they seem to, each in a sentence with what to change."""
     firsts = [trial for trial in trials if not trial.repeat]
     cores = limits().cores
     crowded = [trial for trial in firsts if _computing(trial) > cores]
@@ -156,7 +157,7 @@ def _leaves_circuits_idle(job: Job, topology: Topology) -> bool:
 
 
 def _computing(trial: Trial) -> int:
-    """How many processes compute at once on this machine."""
+    """Count the processes that compute at once on this machine."""
     if not trial.spec.place.is_here:
         return 0
     return sum(job.world for job in trial.jobs if not job.knows_pace)

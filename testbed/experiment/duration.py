@@ -1,4 +1,4 @@
-"""How long trials take: guessed from theory before the first one, then learnt from those that have ended."""
+"""Duration of trials: guessed from theory before the first one, then learnt from those that have ended."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from testbed.trial.model import Trial
 from testbed.workloads.kinds.asked import Change
 
 START_S = 2.5
-"""What the first trial of a run takes longer: its lab, its processes and the referee begin
+"""Seconds that the first trial of a run takes longer: its lab, its processes and the referee begin
 (benchmarks/first_trial.py)."""
 OVERHEAD_S = 1.4
-"""Of each trial, around training: calibrating, starting workers, the burst, checking, writing. Of 200 trials in the lab
-netns on two cores, 1.2 to 1.5 s with 3 to 8 hosts, 1.8 s with 48 links."""
+"""Seconds of each trial around training: calibrating, starting workers, the burst, checking, writing. Of 200 trials in
+the lab netns on two cores, 1.2 to 1.5 s with 3 to 8 hosts, 1.8 s with 48 links."""
 TRAINED_S = 0.3
-"""What models that are trained take more."""
+"""Seconds more that models take that are trained."""
 PER_LINK_S = 0.01
 PER_PROCESS_S = 0.05
-"""Of each process beyond ``FEW_PROCESSES``: of trials with 14 to 62 processes, 2.3 to 5.2 s in all."""
+"""Seconds for each process beyond ``FEW_PROCESSES``: of trials with 14 to 62 processes, 2.3 to 5.2 s in all."""
 FEW_PROCESSES = 8
 MOST_PLAYED = 20
 """Cells whose beginning is played for a guess, which takes up to 0.2 s of a core each; others take their least time."""
@@ -34,7 +34,8 @@ UNKNOWN_COMPUTE_S = 0.5
 
 
 def expected_s(trial: Trial, *, plays: bool = True) -> float:
-    """How long a trial takes, as far as that is known before any has run; ``plays`` lets kinds play its beginning."""
+    """Predict how long (s) a trial takes, as far as that is known before any has run; ``plays`` lets kinds play its
+    beginning."""
     processes = max(0, len(trial.processes) - FEW_PROCESSES)
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links) + PER_PROCESS_S * processes
     if not trial.jobs[0].is_synchronised:
@@ -45,8 +46,8 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
 
 
 def job_s(job: Job, changes: Sequence[Change] = (), *, plays: bool = True) -> float:
-    """How long a job takes from its beginning: about, if its kind can tell, and else at least, where that is known;
-    synchronisations take as much longer as the slowest of the links that they use is slower, on average."""
+    """Predict how long (s) a job takes from its beginning: about, if its kind can tell, and else at least, where that
+    is known; synchronisations take as much longer as the slowest of the links that they use is slower, on average."""
     likely_s = job.likely_jct_s(changes) if plays else None
     if likely_s is not None:
         return likely_s
@@ -70,7 +71,7 @@ def planned_changes(trial: Trial) -> list[Change]:
 
 
 def _slower(job: Job, changes: Sequence[Change]) -> float:
-    """How many times longer the busiest link needs for a synchronisation, on average over the changes."""
+    """Compute how many times longer the busiest link needs for a synchronisation, on average over the changes."""
     if not changes or not job.cost.link_bytes.any():
         return 1.0
     rates = np.repeat([float(link.rate_bps) for link in job.network.topology.links], 2)
@@ -105,7 +106,7 @@ class Estimate:
         self._taken_s += self._took[trial.cell][-1]
 
     def of(self, trial: Trial) -> float:
-        """How long a trial will take (s)."""
+        """Predict how long a trial will take (s)."""
         took = self._took.get(trial.cell)
         if took:
             return sum(took) / len(took)
@@ -118,7 +119,7 @@ class Estimate:
         return self._expected[trial.cell]
 
     def left_s(self, trials: Iterable[Trial]) -> float:
-        """How long trials will take one after the other, the start of the first included."""
+        """Predict how long (s) trials will take one after the other, the start of the first included."""
         start_s = 0.0 if self._took else START_S
         guesses = [self.of(trial) for trial in trials]
         return sum(guesses) + (start_s if guesses else 0.0)

@@ -76,7 +76,7 @@ def first_trials(source: Source) -> list[Trial]:
 
 
 def gradient_of(work: Synchronised, own: Prepared | None = None) -> Gradient:
-    """What is synchronised: the tensors and buckets of a workload's model, or of the user's ``own`` one.
+    """Return what is synchronised: the tensors and buckets of a workload's model, or of the user's ``own`` one.
 
     Raises:
         SpecError: no such model.
@@ -190,7 +190,7 @@ def _check_several(plan: Plan, arm: Arm) -> None:
 
 
 Brought = Callable[[Synchronised], tuple[Gradient, Prepared | None]]
-"""What workers synchronise, and what is prepared for them."""
+"""Function that makes what workers synchronise, and what is prepared for them."""
 
 
 def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple[Job, ...]:
@@ -243,13 +243,13 @@ def _check_connections(plan: Plan, topology: Topology) -> None:
 
 
 ANY = Gradient((1,), (range(1),), ((0, 1),))
-"""What a scheme's trees are built for where arrays of any size come."""
+"""Gradient that a scheme's trees are built for where arrays of any size come."""
 NOTHING = Gradient((), (), ())
-"""What is synchronised where nobody knows it."""
+"""Gradient that is synchronised where nobody knows it."""
 
 
 def _asked(spec: Spec, work: Synchronised, own: Prepared | None) -> Asked:
-    """What a kind of trial may refuse."""
+    """Return the settings that a kind of trial may refuse."""
     return Asked(
         overlap=work.overlap,
         priority=work.priority == "layer",
@@ -308,8 +308,8 @@ def _check_checkpoint(job: Job) -> None:
 
 
 def _checkpoints_s(job: Job) -> float:
-    """For how long checkpoints may keep a worker waiting in an iteration: where nobody waits for a sum, servers write
-    between the updates of all."""
+    """Return for how long (s) checkpoints may keep a worker waiting in an iteration: where nobody waits for a sum,
+    servers write between the updates of all."""
     asked = job.network.arm.checkpoint
     if asked is None or job.kind.sums_together:
         return job.checkpoint_s
@@ -459,12 +459,12 @@ class _Cells:
         return self._gradients[key]
 
     def _shared(self, group: Sequence[PlannedCell]) -> dict[str, str]:
-        """What the point has in common in all arms: what is swept outside of them."""
+        """Return what the point has in common in all arms: what is swept outside of them."""
         outside = {axis.name for axis in self._source.grid.axes if axis.arm is None}
         return {name: value for name, value in group[0].written.items() if name in outside}
 
     def _said(self, where: str, at: str, make: Callable[[], _T]) -> _T | None:
-        """What ``make`` returns; its error is noted with the place in the spec that it is about, and the point."""
+        """Return what ``make`` returns; note its error with the place in the spec that it is about, and the point."""
         try:
             return make()
         except SpecError as error:

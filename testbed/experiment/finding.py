@@ -1,4 +1,4 @@
-"""What arms leave to be found, found: after all checks, and once for a run, whose directory keeps it.
+"""Search for what arms leave to be found: after all checks, and once for a run, whose directory keeps it.
 
 TopologyFinder and the search for strategies (TopoOpt, sections 3.2 and 4) see what the trial sees: the model and the
 rates of links divided by the workload's scale, servers that compute at its pace, and AllReduces that begin when passes
@@ -33,7 +33,7 @@ from testbed.workloads.parallel.prediction import Machine
 from testbed.workloads.parallel.strategy import check_fits, fitting, given, gradients, read
 
 LEAST_PACE_S = 1e-6
-"""Of workers that take no time."""
+"""Seconds of computing of workers that take no time."""
 
 
 def settled(source: Source, *, part: tuple[int, int] | None = None, most_steps: int | None = None) -> Source:

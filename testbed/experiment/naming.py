@@ -79,5 +79,6 @@ def _words(text: str) -> str:
 
 
 def _digest(trial: Trial) -> str:
-    """Of what its result depends on, and of a point at which that may be the same, such as another timeout."""
+    """Return a digest of what a trial's result depends on, and of a point at which that may be the same, such as
+    another timeout."""
     return hashlib.sha256((trial.identity + trial.at).encode()).hexdigest() if trial.at else trial.identity

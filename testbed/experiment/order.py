@@ -42,8 +42,8 @@ def in_order(blocks: Sequence[Block[_C]], number: int) -> list[_C]:
 
 
 def part(blocks: Sequence[Block[_C]], seconds: Sequence[float], number: int, count: int) -> list[Block[_C]]:
-    """Those blocks that are part ``number`` (from 1) of ``count``; whole ones, so that what is compared runs on one
-    machine.
+    """Choose the blocks that are part ``number`` (from 1) of ``count``; whole ones, so that what is compared runs on
+    one machine.
 
     The longest block goes first, each to the part that has least to do, so the same spec is shared out alike
     everywhere.

@@ -73,7 +73,7 @@ def _named(topology: Topology, name: str) -> Target:
 
 
 def _decided(topology: Topology, targets: Mapping[str, Target], asked: Mapping[str, _V | None]) -> dict[int, _V]:
-    """By link, the value that the narrowest name asks for.
+    """Return, for each link, the value that the narrowest name asks for.
 
     Raises:
         SpecError: two names of the same rank ask for different ones.

@@ -38,7 +38,7 @@ def placed(
 
 
 def check_memory(arm: Arm, work: Synchronised, batch: int, servers: int, strategy: Any) -> None:
-    """Of an arm, or of one of its jobs, under its strategy.
+    """Check that an arm, or one of its jobs, fits into the memory of its servers under its strategy.
 
     Raises:
         SpecError: a server would hold more than fits.
@@ -48,10 +48,10 @@ def check_memory(arm: Arm, work: Synchronised, batch: int, servers: int, strateg
 
 
 def memory_bytes(arm: Arm) -> float:
-    """Of each server, for a model of its own size."""
+    """Return the memory (bytes) of each server, for a model of its own size."""
     return Machine().memory_bytes if arm.memory_bytes is None else arm.memory_bytes
 
 
 def _gradient(groups: tuple[int, ...]) -> Gradient:
-    """Those of each group, in floats, which leave together when all passes are done."""
+    """Return the gradients of each group, in floats, which leave together when all passes are done."""
     return Gradient(groups, (range(1),), ((0, sum(groups)),))

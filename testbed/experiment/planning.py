@@ -1,4 +1,4 @@
-"""What an experiment would do, without doing it: trials, predicted times, what would be built."""
+"""Plan of an experiment, without doing it: trials, predicted times, what would be built."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from testbed.trial.model import Trial
 from testbed.trial.network import lab_rate_bps
 
 STEPS_OF_A_GUESS = 20
-"""Of searches whose strategies nothing will run under: 2 s of a core in place of 16 for all of TopoOpt's claims."""
+"""Steps of searches whose strategies nothing will run under: 2 s of a core in place of 16 for all of TopoOpt's
+claims."""
 PLAYED_FOR_A_GUESS = 4
 """Cells of an experiment that nothing will run now: a list of all claims takes 15 s of a core in place of 28, and
 MLfabric's claims seem to take a tenth less."""
@@ -116,7 +117,7 @@ def predict(trial: Trial) -> dict[str, Any]:
 
 
 def _iteration(job: Job) -> dict[str, float]:
-    """What the job's kind predicts of an iteration, if it does."""
+    """Return what the job's kind predicts of an iteration, if it does."""
     return {"iteration_predicted_s": predicted} if (predicted := job.iteration_predicted_s) is not None else {}
 
 
@@ -146,7 +147,7 @@ def text(found: Mapping[str, Any], lay_out: Layout = columns) -> str:
 
 
 def _met(found: Mapping[str, Any]) -> Iterator[str]:
-    """What trials meet: what is the same for all, and then, by its values, what is not."""
+    """Yield lines about what trials meet: what is the same for all, and then, by its values, what is not."""
     firsts = [trial for trial in found["trials"] if not trial["repeat"]]
     yield "all trials meet"
     differing = []
@@ -207,7 +208,7 @@ MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "chunk": _chunk,
     "pace": _pace,
 }
-"""What a plan says of a trial besides its network and scheme, by what it is called."""
+"""Conditions of a trial that a plan tells besides its network and scheme, by what they are called."""
 
 
 def _rates(found: Mapping[str, Any]) -> str:

@@ -65,13 +65,13 @@ def _verdict(judged: Mapping[str, Any]) -> str:
 
 
 def _before(record: Mapping[str, Any]) -> str:
-    """How often it was measured, where more than once, and for what was waited before."""
+    """Say how often a trial was measured, where more than once, and for what was waited before."""
     often, waited = attempt_count(record), calm.sentence(record.get("waited"))
     return (f", measured {often} times" if often > 1 else "") + (f"; {waited}" if waited else "")
 
 
 def _carried(links: Sequence[LinkRecord]) -> str:
-    """How many bytes, and on which links: a lab of machines does not count those between switches."""
+    """Say how many bytes were carried, and on which links: a lab of machines does not count those between switches."""
     counted = [count for link in links if (count := link["bytes"]) is not None]
     where = "all links" if len(counted) == len(links) else "the links that are counted"
     return f"{size_text(sum(counted))} on {where}"
@@ -90,13 +90,13 @@ def _trained(record: Mapping[str, Any]) -> str:
 
 
 def _set_up(found: Mapping[str, float | None]) -> str:
-    """How long a script took before JCT begins."""
+    """Say how long a script took before JCT begins."""
     setup_s = found.get("setup_s")
     return "" if setup_s is None else f" after {time_text(setup_s, measured=True)} of set-up"
 
 
 def _survived(record: Mapping[str, Any]) -> str:
-    """Who died in it, and how long that took the others."""
+    """Say who died in a trial, and how long that took the others."""
     failover = record.get("failover") or {}
     lost = ", ".join(one["node"] for one in failover.get("losses", ()))
     told = [f"the others went on without {lost}"] if lost else []
@@ -110,7 +110,7 @@ def _survived(record: Mapping[str, Any]) -> str:
 
 
 def _learnt(record: Mapping[str, Any]) -> list[str]:
-    """What the gradients were good for: the loss they lowered, or sums that were checked; nothing of a script that
+    """Say what the gradients were good for: the loss they lowered, or sums that were checked; nothing of a script that
     tells no loss."""
     if record["loss"]:
         return [f"loss {record['loss'][0]:.2f} to {record['loss'][1]:.2f}"]
@@ -118,7 +118,7 @@ def _learnt(record: Mapping[str, Any]) -> list[str]:
 
 
 def first_line(trials: Sequence[Trial], advice: str = "") -> str:
-    """How much there is to do, and ``advice`` below it, if there is any."""
+    """Say how much there is to do, and ``advice`` below it, if there is any."""
     count, about = len(trials), time_text(round(Estimate().left_s(trials)))
     repeats = trials[0].spec.repeats if trials else None
     more = ""
@@ -148,7 +148,7 @@ class Lines:
         pass
 
     def waiting(self, what: str) -> None:
-        """Nothing runs meanwhile."""
+        """Tell that nothing runs meanwhile."""
 
     def started(self, trial: Trial, again: str = "") -> None:  # noqa: ARG002  # Live's shows it
         """``again`` says how often it was measured, where it is not the first time."""
@@ -178,7 +178,8 @@ class Lines:
         self._print(f"[{of}] {sentence(record)}{more}")
 
     def gave_up(self, cause: str) -> None:
-        """Nothing is measured again any more: attempt after attempt failed for this ``cause``, a check's name."""
+        """Tell that nothing is measured again any more: attempt after attempt failed for this ``cause``, a check's
+        name."""
         remedy = next((about.remedy for about in fidelity.abouts() if about.name == cause), "")
         self._print(
             f"{IN_A_ROW} trials in a row are INVALID because of {cause}: nothing is measured again any more\n"
@@ -193,8 +194,8 @@ class Lines:
 
 
 class Live(Lines):
-    """The same lines, and below them two bars: the trial's, with what is known of it so far, and that of all trials,
-    with the time that is left."""
+    """Display of the same lines, and below them two bars: the trial's, with what is known of it so far, and that of all
+    trials, with the time that is left."""
 
     def __init__(self, trials: Sequence[Trial], console: Console, advice: str = "") -> None:
         super().__init__(trials, console, advice)

@@ -1,4 +1,5 @@
-"""What a run's numbers depend on besides its spec: kernel, CPU, settings, versions. No environment variables."""
+"""Machine and software that a run's numbers depend on besides its spec: kernel, CPU, settings, versions. No environment
+variables."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ SYSCTLS = (
 )
 """Read outside the lab, whose namespaces start from the kernel's defaults or these."""
 PACKAGES = ("testbed", "topologies", "workloads", "analysis")
-"""What runs."""
+"""Packages that run."""
 
 
 def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
@@ -53,12 +54,12 @@ def describe(spec: Spec, congestion_control: str) -> dict[str, Any]:
 
 
 PER_TRIAL, PARTS, RESUMED = "lab", "parts", "resumed"
-"""What an environment has for each trial; of a merged run, what parts of it have each to themselves; and the name of
-the part that ran after that."""
+"""Keys of an environment: what it has for each trial; of a merged run, what parts of it have each to themselves; and
+the name of the part that ran after that."""
 
 
 def together(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """One environment of several, by the names of those who had them: what is the same in all, then what differs."""
+    """Merge several environments, by the names of those who had them: what is the same in all, then what differs."""
     names = list(dict.fromkeys(key for one in parts.values() for key in one if key not in (PER_TRIAL, PARTS)))
     first = next(iter(parts.values()))
     same = {key for key in names if all(key in one and one[key] == first.get(key) for one in parts.values())}

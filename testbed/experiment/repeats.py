@@ -1,5 +1,5 @@
-"""How many trials there are: the rounds that are certain, and those that turn out needed: with
-``repeats: {until: 3 %}``, and where a gate finds too few trials VALID."""
+"""Number of trials: the rounds that are certain, and those that turn out needed: with ``repeats: {until: 3 %}``, and
+where a gate finds too few trials VALID."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from testbed.workloads.kinds import of_record
 
 Record = dict[str, Any]
 Part = tuple[int, int]
-"""Which one, from 1, of how many."""
+"""Number of a part, from 1, and how many parts there are."""
 Lacking = Callable[[Path], Mapping[Cell, int]]
-"""Of the run in a directory, the cells that need more VALID trials, and how many."""
+"""Function that finds, for the run in a directory, the cells that need more VALID trials, and how many."""
 Selection = Callable[[Sequence[Trial]], Collection[str]]
-"""Of the first trials of all cells, the ids of those that are to run."""
+"""Function that chooses, of the first trials of all cells, the ids of those that are to run."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Planned:
         return found
 
     def unknown(self, ids: Iterable[str]) -> list[str]:
-        """Those of ``ids`` that no trial can have, in whatever round, and though it be none of ``only``."""
+        """List those of ``ids`` that no trial can have, in whatever round, and though it be none of ``only``."""
         left = dict.fromkeys(ids)
         for number in range(self._most):
             if not left:
@@ -160,7 +160,7 @@ class Planned:
 
     @property
     def repeats(self) -> str:
-        """How often a trial is repeated, as a spec says it."""
+        """Setting of how often a trial is repeated, as a spec writes it."""
         wanted = self._spec.repeats
         if self._most > self._spec.most_repeats:
             return f"repeats: {wanted}, of which there may be {self._most} for a gate"
@@ -171,7 +171,7 @@ class Planned:
         return _loose(self.firsts, _values(records.values()), self._spec)
 
     def promise(self, records: Mapping[str, Record]) -> str:
-        """How many of the intervals that are narrow enough cover the median, in a sentence; empty where none had to
+        """Say how many of the intervals that are narrow enough cover the median, in a sentence; empty where none had to
         become narrow, or none has."""
         wanted = self._spec.repeats
         if not isinstance(wanted, Until):
@@ -188,8 +188,8 @@ class Planned:
 
 
 def topped_up(spec: Spec) -> int:
-    """How many rounds there may be where a gate finds too few trials VALID; ``repeats: 1`` and ``repeats.most`` stay
-    what they are."""
+    """Return how many rounds there may be where a gate finds too few trials VALID; ``repeats: 1`` and ``repeats.most``
+    stay what they are."""
     if isinstance(spec.repeats, Until) or spec.repeats == 1:
         return spec.most_repeats
     return TOPPED_UP * spec.repeats
@@ -208,8 +208,8 @@ def _loose(firsts: Sequence[Trial], values: Mapping[Cell, Sequence[float]], spec
 
 
 def _values(records: Iterable[Record]) -> dict[Cell, list[float]]:
-    """By cell, the median GST (s) of each trial in which it is VALID; of kinds that say nothing of
-    iterations, the JCT."""
+    """Return, by cell, the median GST (s) of each trial in which it is VALID; of kinds that say nothing of iterations,
+    the JCT."""
     found: dict[Cell, list[float]] = {}
     for record in records:
         number, metric = ("gst", "gst_median_s") if of_record(record).writes_samples else ("jct", "jct_s")

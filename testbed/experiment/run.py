@@ -36,7 +36,7 @@ Announce = Callable[[Sequence[Trial]], Lines]
 
 @dataclass(frozen=True)
 class Run:
-    """What a run left: its directory, the label of the spec's first arm or of its first job, and the records of its
+    """Results of a run: its directory, the label of the spec's first arm or of its first job, and the records of its
     trials or of their jobs, by repeat and in the spec's order."""
 
     path: Path
@@ -45,7 +45,7 @@ class Run:
     loose: Sequence[ImpreciseCell] = ()
     """Cells that are not known as well as the spec wants."""
     promise: str = ""
-    """How many intervals of the other cells cover the median (:meth:`.Planned.promise`)."""
+    """Sentence about how many intervals of the other cells cover the median (:meth:`.Planned.promise`)."""
 
     @property
     def failed(self) -> bool:
@@ -199,7 +199,7 @@ class Experiment:
         return attempts.disturbed(record, self._wanted) and attempt_count(record) < self._most(trial)
 
     def _most(self, trial: Trial) -> int:
-        """How many attempts a trial has at most."""
+        """Return how many attempts a trial has at most."""
         return self._before.get(trial.id, 0) + 1 + trial.spec.retries
 
     def _extend(self) -> None:
@@ -261,7 +261,7 @@ class Experiment:
             yield trial
 
     def again(self, trial: Trial) -> str:
-        """For people, which of how many measurements of a trial comes next; empty for the first one."""
+        """Say, for people, which of how many measurements of a trial comes next; empty for the first one."""
         before = self.directory.record(trial)
         number = attempt_count(before) + 1 if before and before["status"] == "done" else 1
         return f"measured again ({number} of {self._most(trial)})" if number > 1 else ""
@@ -322,7 +322,7 @@ class _Listener:
 
 
 def _opener(source: Source) -> Callable[[], Lab]:
-    """What opens the lab of a spec."""
+    """Return a function that opens the lab of a spec."""
     spec = source.spec
     return opener(spec.lab, Opening(spec.lab_options, every_address=spec.meets_anywhere))
 

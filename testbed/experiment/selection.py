@@ -1,4 +1,4 @@
-"""Which trials of an experiment run, where somebody names arms, points of its sweep, or trials."""
+"""Selection of an experiment's trials, where somebody names arms, points of its sweep, or trials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testbed.trial.model import Trial
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to run; each may name several, and what is empty leaves all.
+    """Selection of what is to run; each may name several, and what is empty leaves all.
 
     Attributes:
         arms: labels, or numbers from 0.
@@ -60,7 +60,7 @@ class Wanted:
 
 
 def _values(source: Source) -> dict[str, dict[str, Plain]]:
-    """By name, the values of each swept field and of the batch: as written, and in base units."""
+    """Return, by name, the values of each swept field and of the batch: as written, and in base units."""
     found: dict[str, dict[str, Plain]] = {}
     for axis in source.grid.axes:
         found.setdefault(axis.name, {}).update({str(value): value.plain for value in axis.values})

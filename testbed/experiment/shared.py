@@ -55,7 +55,7 @@ def _patched(topology: Topology, slot: Slot) -> Topology:
 
 
 class _Queue:
-    """Who has which hosts until when, if every job takes as long as predicted."""
+    """Hosts that are taken until when, and by which job, if every job takes as long as predicted."""
 
     def __init__(self, asked: Sequence[JobKeys], topology: Topology) -> None:
         self._topology = topology
@@ -67,7 +67,7 @@ class _Queue:
         self._first_s = 0.0  # nobody overtakes who waits
 
     def next(self, one: JobKeys) -> Slot:
-        """Where and when a job runs that was submitted after the others.
+        """Return where and when a job runs that was submitted after the others.
 
         Raises:
             SpecError: it can never run, or its circuits cannot be.

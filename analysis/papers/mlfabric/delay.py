@@ -1,4 +1,4 @@
-"""What a delay bound does to drops, time and accuracy."""
+"""Effect of a delay bound on drops, time and accuracy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from testbed.workloads.kinds.fabric.fates import Fate
 
 DELAY = Experiment("mlfabric/delay.yaml", (), ("repeats=3", "workload.iterations=100"), ITERATION_TIMES)
 BOUNDS = {"A-N": 30, "A-1.5N": 45, "A-2N": 60}
-"""By arm, the paper's bound, of 30 workers."""
+"""The paper's bound of each arm, with 30 workers."""
 OURS = 12
 """Workers of the spec."""
 IDEAL = Asked(
@@ -33,11 +33,11 @@ IDEAL = Asked(
     network="N1",
     every_s=20.0,
 )
-"""What the spec asks for, with more rounds."""
+"""Trial of the spec on an ideal network, with more rounds."""
 
 
 def delay(runs: Runs) -> Finding:
-    """What a delay bound does to drops, time and accuracy."""
+    """Find what a delay bound does to drops, time and accuracy."""
     run = runs.get(DELAY.spec)
     drops = {
         arm: Row(
@@ -94,7 +94,7 @@ def delay(runs: Runs) -> Finding:
 
 
 def _bound(arm: str) -> int:
-    """Of the spec's workers."""
+    """Return the arm's bound, scaled to the number of the spec's workers."""
     return BOUNDS[arm] * OURS // WORKERS
 
 
@@ -109,7 +109,7 @@ def _scheme(delay_bound: int) -> str:
 
 @cache
 def ideal_drops(delay_bound: int) -> float:
-    """How many per cent of the updates are dropped on an ideal network."""
+    """Compute how many per cent of the updates are dropped on an ideal network."""
     return dropped_share(played(replace(IDEAL, scheme=_scheme(delay_bound))), IDEAL.rounds)
 
 
@@ -124,7 +124,7 @@ APPLIED = [int(fate) for fate in Fate if fate.is_applied]
 
 
 def _dropped(trial: Trial) -> Values:
-    """Of each round's updates, how many per cent were dropped or came too late."""
+    """Compute for each round how many per cent of its updates were dropped or came too late."""
     assert trial.samples is not None
     rounds = UpdatesMeasures().rounds(trial.samples)
     lost = ~rounds["fate"].isin(APPLIED)

@@ -23,7 +23,7 @@ LOST = {
     "daemon-fed": "daemon with a replica",
     "scheduler-fed": "scheduler with a replica",
 }
-"""By arm, what is lost in it."""
+"""Name of what is lost in each arm, by arm."""
 FED = ["worker-fed", "daemon-fed", "scheduler-fed"]
 """Arms in which the server feeds its replica after the loss."""
 EVERY = 6
@@ -87,13 +87,13 @@ def recovered_s(trial: Trial) -> Values:
 
 
 def lost_updates(trial: Trial) -> Values:
-    """How many updates were lost with servers."""
+    """Count the updates that were lost with servers."""
     return np.array([float(sum(len(loss.lost_updates) for loss in trial.losses))])
 
 
 def over_explained(trial: Trial) -> Values:
-    """How far a lost server's weights were from its replica's, over Div_max; infinite if an update was lost for good.
-    Nothing if that is not known."""
+    """Compute how far a lost server's weights were from its replica's, over Div_max; infinite if an update was lost for
+    good. Nothing if that is not known."""
     apart, rounded = trial.accuracy.takeover_apart, trial.accuracy.takeover_rounded
     lost = trial.metrics.takeover_lost
     if apart is None or lost is None:
@@ -102,7 +102,7 @@ def over_explained(trial: Trial) -> Values:
 
 
 def replica_error(trial: Trial) -> Values:
-    """How far a replica's weights ended from the server's, as a share of these; nothing if nobody told."""
+    """Return how far a replica's weights ended from the server's, as a share of these; nothing if nobody told."""
     error = trial.metrics.replica_error
     return np.array([] if error is None else [error])
 

@@ -1,4 +1,4 @@
-"""What MLfabric's scheduler decides about the batches of the paper's figures, and beside the best schedules."""
+"""Decisions of MLfabric's scheduler about the batches of the paper's figures, and beside the best schedules."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from testbed.workloads.kinds.fabric.scheduling.network import Load, Network
 
 EXACT = 1e-9
 QUICK_CASES, FULL_CASES = 12, 100
-"""How many batches are compared with the best schedule: ten seconds, or a minute."""
+"""Number of batches that are compared with the best schedule: ten seconds, or a minute."""
 MBIT = 10**6
 RATE_BPS = 100 * MBIT
 SIZE_BYTES = 100 * MBIT / 8
-"""What all figures' updates have: a second at the links' rate."""
+"""Bytes of every update in all figures: they take a second at the links' rate."""
 Numbers = tuple[list[Row], list[Statement]]
 
 
@@ -57,7 +57,7 @@ def network(hosts: int, out_mbps: Mapping[int, float] | None = None) -> Network:
 
 
 def updates(count: int, versions: Sequence[int] = ()) -> tuple[Update, ...]:
-    """One of each of the first hosts; that of host h is the paper's h + 1."""
+    """Make an update of each of the first hosts; that of host h is the paper's h + 1."""
     return tuple(Update(h + 1, h, (SIZE_BYTES,), versions[h] if versions else 0) for h in range(count))
 
 

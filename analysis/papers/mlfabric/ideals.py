@@ -20,23 +20,23 @@ from testbed.workloads.sync.schemes import build_plan
 
 MTU_BYTES = 1500
 COMPUTE = {"C1": (0.1, 2.0), "C2": (0.1, 4.0), "C3": (0.04, 2.0)}
-"""By setting, how often a worker is slow, and by which factor (section 7)."""
+"""Probability that a worker is slow, and by which factor, of each setting (section 7)."""
 NETWORK: Mapping[str, Mapping[float, float]] = {
     "N1": {0.5: 0.1, 1.0: 0.9},
     "N2": {0.25: 0.1, 0.33: 0.1, 0.5: 0.1, 1.0: 0.7},
     "N3": {0.1: 0.5, 1.0: 0.5},
     "skewed": {0.1: 0.2, 1.0: 0.8},
 }
-"""By setting, the probability of each share of a NIC's rate (section 7)."""
+"""Probability of each share of a NIC's rate, of each setting (section 7)."""
 CALM = ""
 """The setting in which no worker is slow, and that in which no rate changes."""
 PERIODS = 1000
-"""Of rates; no trial that is played here lasts as long."""
+"""Number of periods whose rates are drawn; no trial that is played here lasts as long."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is played: so many rounds of updates of so many bytes.
+    """Trial to be played: so many rounds of updates of so many bytes.
 
     Attributes:
         scheme, topology: expressions, as in a spec.
@@ -118,8 +118,8 @@ def ring_s(place: tuple[str, str], size_bytes: int = PAPERS.size_bytes) -> float
 
 
 def ring_of(asked: Asked, workers: int) -> float:
-    """What a ring needs at least for an iteration (s), on average: computing, of the slowest worker, and 2 (N-1)/N
-    updates over the slowest of the 2 N directions of NICs."""
+    """Compute the time that a ring needs at least for an iteration (s), on average: computing, of the slowest worker,
+    and 2 (N-1)/N updates over the slowest of the 2 N directions of NICs."""
     probability, slowdown = COMPUTE[asked.compute]
     is_slow = 1 - (1 - probability) ** workers
     alone_s = 8 * asked.size_bytes / asked.rate_bps / goodput(MTU_BYTES)
@@ -129,7 +129,7 @@ def ring_of(asked: Asked, workers: int) -> float:
 
 
 def _slowest(chances: Mapping[float, float], links: int) -> float:
-    """How many times longer the slowest of so many links needs than one with its whole rate, on average."""
+    """Compute how many times longer the slowest of so many links needs than one with its whole rate, on average."""
     found, above = 0.0, 1.0
     for share in sorted(chances):
         is_above = max(0.0, above - chances[share])  # of one link: that it has more than this share
@@ -139,5 +139,5 @@ def _slowest(chances: Mapping[float, float], links: int) -> float:
 
 
 def round_s(asked: Asked) -> float:
-    """How long as many updates as there are workers take on an ideal network (s), on average."""
+    """Compute the time (s) that as many updates as there are workers take on an ideal network, on average."""
     return played(asked).jct_s / asked.rounds

@@ -1,4 +1,4 @@
-"""How far trials are from their plans."""
+"""Distance of trials from their plans."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_OVER = 1.10
 
 
 def plan(runs: Runs) -> Finding:
-    """How far a trial is from the same scheduler's on an ideal network."""
+    """Find how far a trial is from the same scheduler's on an ideal network."""
     run = runs.get(PLAN.spec)
     theory_s = planned_gst_s(run) if run else None
     ours = Row("GST of an update", "s", None, theory_s, measure(run, [PLANNED], gst_s, number=evidence.GST))
@@ -62,13 +62,13 @@ def _planned(run: Run | None, values: Callable[[Trial], Values]) -> Measured:
 
 
 def _late(trial: Trial) -> Values:
-    """By how many per cent of its planned time each transfer was there late."""
+    """Compute by how many per cent of its planned time each transfer was there late."""
     table = trial.transfers
     return np.array([]) if table is None else np.asarray(100 * late_shares(table), np.float64)
 
 
 def _overtaking(trial: Trial) -> Values:
-    """How many there were."""
+    """Count the updates and sums that were there before one that was to be at the same node earlier."""
     return np.array([]) if trial.transfers is None else np.array([float(overtaken(trial.transfers))])
 
 

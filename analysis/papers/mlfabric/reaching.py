@@ -14,8 +14,8 @@ LEVELS = 5
 
 
 def reached_over(at: int, least: float, first: Trial, second: Trial) -> Values:
-    """At each level, :data:`ITERATIONS` or :data:`TIME` of the second trial over the first one's; nothing if one
-    has not reached the least quality that is worth comparing, or if it is not known."""
+    """Compute, at each level, :data:`ITERATIONS` or :data:`TIME` of the second trial over the first one's; nothing if
+    one has not reached the least quality that is worth comparing, or if it is not known."""
     curves = [_curve(trial) for trial in (first, second)]
     if not all(quality.max(initial=-np.inf) > least for *_, quality in curves):
         return np.array([])
@@ -41,7 +41,8 @@ def _curve(trial: Trial) -> tuple[Values, Values, Values]:
 
 
 def _reached(moments: Values, quality: Values, level: float) -> float:
-    """When a curve is first at a level, which it reaches; between two of its points, on the line between them."""
+    """Return the moment at which a curve is first at a level, which it reaches; between two of its points, on the line
+    between them."""
     after = int(np.argmax(quality >= level))
     if after == 0:
         return float(moments[0])

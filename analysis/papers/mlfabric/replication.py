@@ -1,4 +1,4 @@
-"""What a copy of the model costs: MLfabric's replica, chain replication, and checkpoints."""
+"""Cost of a copy of the model: MLfabric's replica, chain replication, and checkpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COPIES = Experiment(
 REPLICA = Experiment("mlfabric/replica.yaml", ("workload.iterations=6",), PLAN.full, ITERATION_TIMES)
 """A replica that shares the server's link. :data:`PLAN` has the same without a replica."""
 BOUNDS = {"N": 30, "5N": 150, "20N": 600}
-"""By name, in updates; the spec has 30 workers."""
+"""Bounds by name, in updates; the spec has 30 workers."""
 IDEAL = Asked(
     "mlfabric_a(delay_bound=30)",
     "spine_leaf(racks=11,hosts_per_rack=3,spines=1)",
@@ -35,7 +35,7 @@ IDEAL = Asked(
     rounds=8,
     shared_bps=1e10,
 )
-"""What the spec asks for, without a bound of the divergence."""
+"""Trial of the spec on an ideal network, without a bound of the divergence."""
 MOST_SAVED = 5.6
 BASE_MIN = 20.0
 """6 epochs of a synchronous trial without disturbances (section 7.3)."""
@@ -58,7 +58,7 @@ PAPERS_TIMES: Mapping[str, Stated] = {
     "ring, every 20": 1 + 4 / BASE_MIN,
     "ring, spread": 1 + 7 / BASE_MIN,
 }
-"""By arm, times of iterations over those without a copy."""
+"""Times of iterations over those without a copy, by arm."""
 
 
 def replication(runs: Runs) -> Finding:
@@ -144,7 +144,7 @@ def _played(divergence_updates: int | None) -> ideal.Run:
 
 
 def ideal_replicated(divergence_updates: int) -> float:
-    """How many updates a transfer to the replica has on average, on an ideal network."""
+    """Compute how many updates a transfer to the replica has on average, on an ideal network."""
     there = [
         moved.planned.members
         for moved in _played(divergence_updates).planner.traffic.moved
@@ -154,13 +154,13 @@ def ideal_replicated(divergence_updates: int) -> float:
 
 
 def ideal_time(divergence_updates: int) -> float:
-    """How much longer a trial takes with a replica, on an ideal network."""
+    """Compute how many times as long a trial takes with a replica, on an ideal network."""
     return _played(divergence_updates).jct_s / _played(None).jct_s
 
 
 def replicated(trial: Trial) -> Values:
-    """How many updates each transfer to the replica has: on average, how many times fewer bytes it gets than if nothing
-    was summed."""
+    """Return how many updates each transfer to the replica has: on average, how many times fewer bytes it gets than if
+    nothing was summed."""
     table = trial.transfers
     if table is None:
         return np.array([])

@@ -18,13 +18,13 @@ from testbed.analysis.recorded import Run, Trial
 from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
 
 ABOUT = 0.3
-"""How far a speed-up may be off the paper's: a share of it."""
+"""Share by which a speed-up may be off the paper's."""
 WORKERS = 30
 RING = "ring"
 
 
 def rounds_s(trial: Trial) -> Values:
-    """How long (s) each iteration after the warm-up took; of updates, each round of computed ones."""
+    """Compute how long (s) each iteration after the warm-up took; of updates, each round of computed ones."""
     assert trial.samples is not None  # it is VALID, so it has them
     computes_updates = "update" in trial.samples.columns
     found = (UpdatesMeasures() if computes_updates else metrics).iterations_s(trial.samples, trial.warmup)
@@ -32,11 +32,11 @@ def rounds_s(trial: Trial) -> Values:
 
 
 def applied_s(trial: Trial) -> Values:
-    """The same, of updates that were applied."""
+    """Compute how long (s) each iteration after the warm-up took; of updates, each round of those that were applied."""
     assert trial.samples is not None
     return np.asarray(metrics.iterations_s(trial.samples, trial.warmup), np.float64)
 
 
 def speed_up(run: Run | None, arm: str, ring: str, times: Callable[[Trial], Values] = rounds_s) -> Measured:
-    """How many times as fast an arm is as the ring."""
+    """Measure how many times as fast an arm is as the ring."""
     return measure_means(run, [arm, ring], times, number=ITERATION_TIMES)

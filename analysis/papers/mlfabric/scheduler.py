@@ -1,4 +1,4 @@
-"""How long MLfabric's scheduler takes: it is timed on the machine that makes the page, and no run is needed."""
+"""Time that MLfabric's scheduler takes: it is measured on the machine that makes the page, and no run is needed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from testbed.analysis.theory.scheduler_batches import PAPER_MS, measured_ms
 from testbed.base.processor import cpu_model
 
 REPEATS = 2
-"""Of batches of each size, with each kind of rates."""
+"""Number of batches of each size, with each kind of rates."""
 MOST_S = 6.0
-"""Of CPU time, for batches of one size. All take some 8 s, and less than 20 s on a machine of half the speed."""
+"""CPU time (s) at most for batches of one size. All take some 8 s, and less than 20 s on a machine of half the
+speed."""
 
 
 GOAL = 0.1
-"""Of the paper's times: what this scheduler is to reach. The claim does not hang on it."""
+"""Share of the paper's times that this scheduler is to reach. The claim does not hang on it."""
 
 
 def scheduler_time(runs: Runs) -> Finding:
-    """What a batch takes, with a replica, over what the paper's scheduler takes."""
+    """Find the time that a batch takes, with a replica, over what the paper's scheduler takes."""
     del runs  # nothing of a run is looked at
     times_ms = {count: measured_ms(count, REPEATS, MOST_S) for count in PAPER_MS}
     rows = [_row(count, times_ms[count], paper_ms) for count, paper_ms in PAPER_MS.items()]
@@ -51,7 +52,7 @@ def _over(times_ms: Sequence[float], limit_ms: float) -> Measured:
 
 
 def _told(goals: Sequence[Row]) -> str:
-    """Which goals are missed, and that they do not decide."""
+    """Say which goals are missed, and that they do not decide."""
     missed = [row.name for row in goals if row.interval is not None and row.interval.value > 1]
     told = f"Missed: {'; '.join(missed)}." if missed else "All are reached."
     return f"The goals are ours, a tenth of the paper's times, and do not decide the claim. {told}"

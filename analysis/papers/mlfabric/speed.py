@@ -1,4 +1,4 @@
-"""How much faster MLfabric-A is than a ring (table 2), and what late reports of rates cost."""
+"""Speed of MLfabric-A against a ring (table 2), and the cost of late reports of rates."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def table_2(runs: Runs) -> Finding:
 
 
 def table_2_trained(runs: Runs) -> Finding:
-    """The same, and time to an accuracy."""
+    """Find the same as :func:`table_2`, and time to an accuracy."""
     found, run = table_2(runs), runs.get(ACCURACY.spec)
     sooner, epochs = ([one(run, place) for place in TRAINED] for one in (_sooner, _epochs))
     return Finding(
@@ -106,13 +106,14 @@ def table_2_trained(runs: Runs) -> Finding:
 
 
 PAPERS_ITERATION_S = 1.3
-"""Of MLfabric-A with C1-N2 (section 7.1, varying reporting lag)."""
+"""Seconds of an iteration of MLfabric-A with C1-N2 (section 7.1, varying reporting lag)."""
 PAPERS_SLOW_RING_S = 8 * 0.2
-"""Of a ring with C2-N1: 8 times (section 2, stragglers) the 0.2 s of an iteration that nothing disturbs."""
+"""Seconds of an iteration of a ring with C2-N1: 8 times (section 2, stragglers) the 0.2 s of an iteration that nothing
+disturbs."""
 
 
 def _iterations(run: Run | None) -> Iterator[Row]:
-    """What each speed-up is the ratio of."""
+    """Yield rows of the iteration times that each speed-up is the ratio of."""
     papers_s = {("C1", "N2"): PAPERS_ITERATION_S * PAPERS_TABLE_2["C1", "N2"], BEST: PAPERS_SLOW_RING_S}
     for place in PAPERS_TABLE_2:
         ours, ring = (measure_means(run, [label], rounds_s, number=ITERATION_TIMES) for label in _labels(place))
@@ -209,6 +210,7 @@ def _predicted_over(soon: Trial, late: Trial) -> Values:
 
 
 def ideal_lag(network: str) -> float:
-    """How much longer an iteration takes on an ideal network if rates are told after 2 s, and not after 0.2 s."""
+    """Compute how many times as long an iteration takes on an ideal network if rates are told after 2 s, and not after
+    0.2 s."""
     soon = asked_in(("C1", network))  # after 0.2 s, as everywhere
     return round_s(replace(soon, scheme="mlfabric_a(delay_bound=30,t_lag=2)")) / round_s(soon)

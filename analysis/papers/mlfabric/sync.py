@@ -28,16 +28,16 @@ LARGE = Experiment("mlfabric/sync_resnet152.yaml", (), FULL, ITERATION_TIMES)
 IDLE, BUSY = "C2-N1", "C2-N2"
 """Settings: the one where MLfabric-S is faster than a ring, and the one of communication."""
 SLOW_SHARE = 0.25
-"""Of their rate, what the slowest links have with N2."""
+"""Share of their rate that the slowest links have with N2."""
 SLOW_MESSAGES = {"S": 100 * 816 / 20_000, "tree": 100 * 1800 / 20_000}
-"""By arm, per cent of the messages that go to a host behind a slow link."""
+"""Per cent of the messages that go to a host behind a slow link, by arm."""
 SIZES_BYTES = {
     model: 4 * sum(count for _, count in tensor_sizes(model.lower().replace("-", "")))
     for model in ("ResNet-50", "ResNet-152")
 }
-"""Of gradients."""
+"""Bytes of gradients of each model."""
 GAINS = {"ResNet-50": 1 - 0.1842, "ResNet-152": 2.38 / 3.05}
-"""By model, communication of MLfabric-S over that of a tree."""
+"""Communication of MLfabric-S over that of a tree, by model."""
 
 
 def sync(runs: Runs) -> Finding:
@@ -102,15 +102,15 @@ def _over_ring(run: Run | None, model: str, place: str, paper: float | tuple[flo
 
 @cache
 def ideal_over_ring(size_bytes: int, place: str) -> float:
-    """How much longer an iteration of MLfabric-S takes on an ideal network than a ring's bound."""
+    """Compute how many times as long an iteration of MLfabric-S takes on an ideal network as a ring's bound."""
     compute, network = place.split("-")
     asked = replace(PAPERS, scheme="mlfabric_s", size_bytes=size_bytes, rounds=8, compute=compute, network=network)
     return play(asked, makes_sums=True).jct_s / asked.rounds / ring_s((compute, network), size_bytes)
 
 
 def slow_messages(trial: Trial) -> Values:
-    """Of each iteration's messages after the warm-up, how many per cent go to a host whose link is slow then; nothing
-    of a trial whose network is not known."""
+    """Compute for each iteration after the warm-up how many per cent of its messages go to a host whose link is slow
+    then; nothing of a trial whose network is not known."""
     topology = numbered(trial)
     assert trial.samples is not None
     if topology is None:
@@ -126,13 +126,13 @@ def slow_messages(trial: Trial) -> Values:
 
 
 def _slow(trial: Trial, topology: Topology, messages: Sequence[tuple[int, float]]) -> float:
-    """How many per cent of messages, each to a node at a moment, come in over a slow link."""
+    """Compute how many per cent of messages, each to a node at a moment, come in over a slow link."""
     found = [round(_share(trial, topology, node, moment_s), 3) <= SLOW_SHARE for node, moment_s in messages]
     return 100 * sum(found) / len(found)
 
 
 def _share(trial: Trial, topology: Topology, node: int, moment_s: float) -> float:
-    """What the link towards a node has of its rate at a moment."""
+    """Return the share of its rate that the link towards a node has at a moment."""
     (out,) = topology.ports[node]
     since_s, rates_bps = course(trial, out ^ 1)
     begun = np.searchsorted(since_s, moment_s, side="right") - 1

@@ -17,7 +17,7 @@ from testbed.workloads.sync.cost import goodput
 
 LDA = Experiment("mlfabric/lda.yaml", (), ("repeats=3", "workload.iterations=150"), ITERATION_TIMES)
 CONVERGED = {"A-30": (188, 139), "A-60": (239, 169), "async": (300, 1080)}
-"""By arm, iterations and seconds until the topic model has converged."""
+"""Iterations and seconds until the topic model has converged, by arm."""
 CONVERGED_RING = (145, 182)
 CLOSE = 0.25
 OURS = 12
@@ -35,7 +35,7 @@ IDEAL = Asked(
     compute="C1",
     network="N1",
 )
-"""What the spec asks for."""
+"""Trial of the spec on an ideal network."""
 
 
 def topics(runs: Runs) -> Finding:
@@ -76,7 +76,7 @@ def topics(runs: Runs) -> Finding:
 
 
 def ideal_pace(arm: str) -> float:
-    """How much longer an iteration takes than a ring's at least."""
+    """Compute how many times as long an iteration takes as a ring's at least."""
     ring = ring_of(IDEAL, OURS)
     if arm not in BOUNDS:
         return max(IDEAL.pace_s, OURS * 8 * IDEAL.size_bytes / IDEAL.rate_bps / goodput(MTU_BYTES)) / ring

@@ -18,9 +18,10 @@ OTHERS = {
 }
 NAMES = {CANDLE: "CANDLE, d = 4", CANDLE_D8: "CANDLE, d = 8", DLRM_D4: "DLRM, d = 4"}
 PAPER = {(CANDLE, IDEAL): 1.0, (CANDLE, EQUIVALENT): 2.8}
-"""How many times as long as TopoOpt it takes (section 5.3), where the text has a number."""
+"""Times of a network's iteration over TopoOpt's (section 5.3), where the text has a number."""
 MEAN = 2.2
-"""The same of the cost-equivalent network, over all models, rates and degrees of figures 12 and 13."""
+"""Time of the cost-equivalent network's iteration over TopoOpt's, as the mean over all models, rates and degrees of
+figures 12 and 13."""
 SAME, ABOUT = 0.05, 0.1
 
 

@@ -1,4 +1,4 @@
-"""What networks cost by Table 3, against section 5.2."""
+"""Costs of networks by Table 3, against section 5.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many circuits apart servers are, against the paper's "most servers are at most three hops away"."""
+"""Distance of servers in circuits, against the paper's "most servers are at most three hops away"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.topologies.topoopt.selection import geometric
 from testbed.topologies.topoopt.totient import rings
 
 RINGS = 4
-"""Of eight interfaces."""
+"""Number of rings, of eight interfaces."""
 CLUSTER, FAT_TREE, FAT_TREE_HOPS = 432, "fat_tree(k=12)", 6
 """Section 5.4's shared cluster; its fat-tree has a path of six links at most."""
 JOBS = (16, 32, 64, 128, 256, CLUSTER)
@@ -64,7 +64,7 @@ def _most_are_near(shares: dict[int, float]) -> Statement:
 
 
 def _counts(servers: int, count: int) -> Counter[int]:
-    """How many servers are so many circuits away from any one."""
+    """Count how many servers are so many circuits away from any one."""
     return Counter(fewest(servers, both_ways(servers, geometric(servers, rings(servers), count))))
 
 

@@ -19,7 +19,7 @@ ABOUT = 0.05
 
 
 def learnt(runs: Runs) -> Finding:
-    """For each accuracy that was tested: the time that another network takes to it, over TopoOpt's."""
+    """Find, for each accuracy that was tested, the time that another network takes to it, over TopoOpt's."""
     run = runs.get(LEARNT.spec)
     ideal, one = (
         Row(
@@ -47,7 +47,8 @@ def learnt(runs: Runs) -> Finding:
 
 
 def _times(other: Trial, topoopt: Trial) -> Values:
-    """By accuracy that one after another is first reached by both: when the other had it, over when TopoOpt had it."""
+    """Compute, for each accuracy that one after another is first reached by both, when the other had it, over when
+    TopoOpt had it."""
     curve, ours = _curve(other), _curve(topoopt)
     goals = sorted({*curve["accuracy"].cummax(), *ours["accuracy"].cummax()})
     both = [one for one in goals if one <= min(curve["accuracy"].max(), ours["accuracy"].max())]
@@ -59,7 +60,7 @@ def _reached_s(curve: pd.DataFrame, accuracy: float) -> float:
 
 
 def _curve(trial: Trial) -> pd.DataFrame:
-    """By iteration after the warm-up, when it had ended everywhere, and the accuracy of its weights."""
+    """Return, by iteration after the warm-up, when it had ended everywhere, and the accuracy of its weights."""
     assert trial.samples is not None  # it is VALID, so it has them
     tested = {int(iteration): value for iteration, value in trial.accuracy.own_curve or ()}
     found = pd.DataFrame({"time_s": metrics.ends_s(trial.samples), "accuracy": pd.Series(tested, dtype=float)}).dropna()

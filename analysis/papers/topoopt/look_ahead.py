@@ -15,16 +15,16 @@ LOOK_AHEAD = Experiment(
 """A trial has one such wait, and fewer than three would have no interval to speak of. Three iterations of the first job
 take longer than patching does."""
 SECOND = {arm: f"{arm}: second" for arm in ("look-ahead", "one panel")}
-"""By arm, the label of the job that waits for its circuits."""
+"""Label of the job that waits for its circuits, by arm."""
 RECONFIGURATION_S = 3.0
-"""What patching takes in ``look_ahead.yaml``."""
+"""Seconds that patching takes in ``look_ahead.yaml``."""
 AT_MOST_S = 0.05
-"""What is taken for "immediately"."""
+"""Seconds that are taken for "immediately"."""
 ABOUT = 0.05
 
 
 def look_ahead(runs: Runs) -> Finding:
-    """How long the second job's hosts were dark."""
+    """Find how long the second job's hosts were dark."""
     run = runs.get(LOOK_AHEAD.spec)
     ahead, alone = (
         Row(

@@ -21,7 +21,7 @@ _MIB = 2**20
 
 
 def permutations(runs: Runs) -> Finding:
-    """What the finder makes of 12 servers, and of DLRM on 16."""
+    """Find what the finder makes of 12 servers, and of DLRM on 16."""
     del runs  # nothing is measured
     coins = both_ways(SERVERS, rings(SERVERS))
     job = dlrm()

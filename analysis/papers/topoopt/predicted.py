@@ -1,4 +1,4 @@
-"""How near predicted iterations are to those that run, over all experiments with strategies.
+"""Predicted iterations against those that run, over all experiments with strategies.
 
 Left out are the arms of figure 15 whose circuits move (:data:`STAYS`): a prediction is for circuits that stay, and what
 is unsent at each move is not known before. Jobs that share a cluster (figure 14) are all compared. The prediction of a
@@ -33,10 +33,10 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *(SHARED, RECONFIGURED, LOOK_AHEAD),
 )
 STAYS: Mapping[str, tuple[str, ...]] = {RECONFIGURED.spec: (ONESHOT,)}
-"""Of a spec with arms whose circuits move within iterations, the labels of the others."""
+"""Labels of the arms whose circuits stay, of each spec with arms whose circuits move within iterations."""
 LOW, HIGH = 0.9, 1.1
 COPY = re.compile(r"-\d+$")
-"""What the name of a job's copy ends with."""
+"""End of the name of a job's copy."""
 
 
 def predicted(runs: Runs) -> Finding:
@@ -68,7 +68,8 @@ def predicted(runs: Runs) -> Finding:
 
 
 def _arms(runs: Runs, experiment: Experiment) -> dict[str, list[str]]:
-    """By name, the labels of the arms of a run that have a prediction which applies; of copies of a job, of all."""
+    """Return, by name, the labels of the arms of a run that have a prediction which applies; of copies of a job, of
+    all."""
     run = runs.get(experiment.spec)
     found: dict[str, list[str]] = {}
     for trial in run.trials if run else ():
@@ -82,7 +83,7 @@ def _arms(runs: Runs, experiment: Experiment) -> dict[str, list[str]]:
 
 
 def _ratios(*trials: Trial) -> Values:
-    """Of all iterations after the warm-up, of one trial or of copies of a job."""
+    """Return the ratios of all iterations after the warm-up, of one trial or of copies of a job."""
     return np.concatenate([_ratio(one) for one in trials])
 
 

@@ -13,7 +13,7 @@ ONESHOT = "oneshot"
 DARK_MS = (10, 30, 100)
 """Ten times the paper's."""
 BY_FAR = 3.0
-"""What is taken for "by far" at the longest. The figure's values are lost, so no row has the paper's."""
+"""Ratio that is taken for "by far" at the longest. The figure's values are lost, so no row has the paper's."""
 
 
 def arm(dark_ms: int) -> str:

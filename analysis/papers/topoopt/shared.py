@@ -19,16 +19,16 @@ JOBS = {
     "50 %": ("bert", "dlrm"),
     "100 %": ("vgg", "candle-1", "candle-2", *(f"bert-{i}" for i in (1, 2, 3)), *(f"dlrm-{i}" for i in (1, 2, 3, 4))),
 }
-"""By load, the jobs of an arm."""
+"""Jobs of an arm, by load."""
 MEAN = {"cost-equivalent": 1.7, "oversubscribed": 1.16, "ideal": 1.07}
 TAIL = {"cost-equivalent": 3.0, "oversubscribed": 1.4, "ideal": 1.12}
-"""By network, how many times as long as TopoOpt it takes, over all loads (section 5.4): in the mean, and of 99 %."""
+"""Times that a network takes over TopoOpt's, over all loads (section 5.4): in the mean, and of 99 %."""
 SAME, ABOUT = 0.05, 0.1
 Over = Callable[..., Values]
 
 
 def labels(network: str, load: str) -> list[str]:
-    """Those of an arm's jobs in ``figure14.yaml``."""
+    """Return the labels of an arm's jobs in ``figure14.yaml``."""
     return [f"{network} {load}: {job}" for job in JOBS[load]]
 
 

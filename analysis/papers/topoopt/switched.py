@@ -15,7 +15,7 @@ MODELS = {
 }
 TOPOOPT, IDEAL, ONE = "TopoOpt", "ideal", "one interface"
 ABOUT = 0.05
-"""What is taken for "similar": the figure's values are lost."""
+"""Share that is taken for "similar": the figure's values are lost."""
 
 
 def switched(runs: Runs) -> Finding:

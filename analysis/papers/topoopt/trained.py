@@ -11,7 +11,7 @@ DLRM = Experiment(
 )
 FOUND, DATA, SINGLE, IDEAL = "found", "data", "single ring", "star"
 AT_LEAST = {DATA: 2.0, SINGLE: 3.0, IDEAL: 0.9}
-"""By arm, how many times as long as the found one its iterations take at least."""
+"""Least time of an arm's iterations over that of the found one's, by arm."""
 
 
 def trained(runs: Runs) -> Finding:

@@ -1,4 +1,4 @@
-"""What a report answers, a module for each kind of question. A question without data is not asked.
+"""Questions that a report answers, a module for each kind of question. A question without data is not asked.
 
 Installed packages add questions by entry points of the group ``testbed.questions``, each an :class:`Asks`;
 ``docs/extend/question.md`` has an example. They come after those that are listed here.
@@ -78,7 +78,7 @@ BUILT_IN: Mapping[str, Asks] = {
     "search": searches.convergence,
     "links": links.bytes_per_link,
 }
-"""In the order of the page."""
+"""Questions that are built in, in the order of the page."""
 
 
 def answered(run: Run) -> tuple[Question, ...]:

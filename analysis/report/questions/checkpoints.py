@@ -1,4 +1,4 @@
-"""What did checkpoints cost the arms that write them?"""
+"""Questions about checkpoints: what did they cost the arms that write them?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Writing: TypeAlias = tuple[Trial, Checkpoints]
 
 MOST_PANELS = 12
 MOST_TICKS = 8
-"""Of an axis."""
+"""Ticks of an axis at most."""
 DEFINED = (
     "Checkpoints are weights that were really written. A process that writes does nothing else. Shown is for how long "
     "the process that took longest wrote in all, as a share of the trial's JCT. Of each arm at each setting, the trial "
@@ -52,7 +52,7 @@ def _label(cell: MeasuredCell) -> str:
 
 
 def _written(cell: MeasuredCell) -> Writing | None:
-    """What the typical trial wrote; None where none are asked for."""
+    """Return the typical trial and what it wrote; None where no checkpoints are asked for."""
     trial = cell.typical
     return None if trial is None or trial.checkpoints is None else (trial, trial.checkpoints)
 
@@ -89,7 +89,7 @@ def _bars(study: Study, group: Group, first: int) -> plot.Figure:
 
 
 def tick_format(most: float) -> str:
-    """Of shares from 0 to ``most``: percent, with as many digits as tell its ticks apart."""
+    """Choose the format of shares from 0 to ``most``: percent, with as many digits as tell its ticks apart."""
     digits = max(0, -math.floor(math.log10(most * 100 / MOST_TICKS))) if most > 0 else 0
     return f".{digits}%"
 

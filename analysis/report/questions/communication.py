@@ -65,7 +65,7 @@ def _label(cell: MeasuredCell) -> str:
 
 
 def _typical(cell: MeasuredCell) -> Trial | None:
-    """Its typical trial, if that is of a script that shows iterations. Even so its waits may be unknown."""
+    """Return a cell's typical trial, if that is of a script that shows iterations. Even so its waits may be unknown."""
     trial = cell.typical_in(GST)
     if trial is None:
         return None
@@ -74,7 +74,7 @@ def _typical(cell: MeasuredCell) -> Trial | None:
 
 
 def _left_out(cells: Sequence[MeasuredCell]) -> tuple[str, ...]:
-    """What numbers of scripts are not all there, or not used."""
+    """List which numbers of scripts are not all there, or not used."""
     found = [f"{words.where(cell)}{cell.label}: {one}." for cell in cells for one in _sentences(cell)]
     more = [f"{len(found) - words.MOST_ROWS:,} more are in the trials' JSON."] if len(found) > words.MOST_ROWS else []
     return (*found[: words.MOST_ROWS], *more)
@@ -131,7 +131,8 @@ def _apart(study: Study, cell: MeasuredCell) -> str:
 
 
 def _difference(mine: pd.Series[float], theirs: pd.Series[float] | None) -> str:
-    """Of losses by rank and iteration. Means of an iteration are over the ranks that both know."""
+    """Write the largest relative difference of losses by rank and iteration. Means of an iteration are over the ranks
+    that both know."""
     if theirs is None:
         return words.UNKNOWN
     both = pd.DataFrame({"mine": mine, "theirs": theirs}).dropna()
@@ -144,7 +145,7 @@ def _difference(mine: pd.Series[float], theirs: pd.Series[float] | None) -> str:
 
 
 def _losses(trial: Trial | None) -> pd.Series[float] | None:
-    """By rank and iteration, those that are known."""
+    """Return the losses that are known, by rank and iteration."""
     if trial is None or trial.samples is None:
         return None
     losses = pd.to_numeric(trial.samples.set_index(["rank", "iteration"])["loss"], errors="coerce").dropna()
@@ -179,7 +180,7 @@ def _in_table(found: Sequence[Named]) -> Sequence[Named]:
 
 
 def _more(found: Sequence[Named]) -> Sequence[str]:
-    """How many kinds of collectives, and arms at settings, the table has no row for; nothing where it has all."""
+    """Say how many kinds of collectives, and arms at settings, the table has no row for; nothing where it has all."""
     told = []
     kinds = sum(sum(one.bytes > 0 for one in trial.collectives) for _, trial in _in_table(found))
     rows = sum(len(_largest(trial, len(found))) for _, trial in _in_table(found))
@@ -194,7 +195,7 @@ def _more(found: Sequence[Named]) -> Sequence[str]:
 
 
 def _largest(trial: Trial, cells: int = 1) -> Sequence[Collective]:
-    """Those that moved most bytes: fewer where a table has rows of many cells, but at least one."""
+    """Choose the collectives that moved most bytes: fewer where a table has rows of many cells, but at least one."""
     ordered = sorted(trial.collectives, key=lambda one: -one.bytes * one.count)
     return [one for one in ordered if one.bytes][: max(1, min(MOST_SHOWN, MOST_ROWS // cells))]
 
@@ -216,7 +217,8 @@ def _told(study: Study, cell: MeasuredCell, trial: Trial, one: Collective) -> di
 
 
 def _by(study: Study, trial: Trial, one: Collective) -> str:
-    """What moved it, where that is not the scheme; and of Gloo's sums, which are those that the spec has compared."""
+    """Say what moved a collective, where that is not the scheme; and of Gloo's sums, which are those that the spec has
+    compared."""
     if one.by == "scheme":
         return ""
     workload = study.run.resolved.get("workload")

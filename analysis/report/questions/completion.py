@@ -126,7 +126,7 @@ class Ranking:
 
     @property
     def number(self) -> str:
-        """What they are ranked by: JCT, or samples per second where some lost workers."""
+        """Number by which they are ranked: JCT, or samples per second where some lost workers."""
         every = (*self.cells, *self.others)
         return ratios.JCT if all(faster_by(every[0], cell) == ratios.JCT for cell in every) else ratios.THROUGHPUT
 
@@ -137,7 +137,7 @@ class Ranking:
 
 
 def _jct_seen(study: Study) -> list[str]:
-    """Which arm of each network was the fastest, of the VALID ones if any is, and how much of each arm's time is
+    """Say which arm of each network was the fastest, of the VALID ones if any is, and how much of each arm's time is
     synchronisation."""
     rankings = _rankings(study)
     if len(study.settings) == 1:
@@ -167,14 +167,14 @@ def _jct_seen(study: Study) -> list[str]:
 
 
 def _failed(study: Study) -> list[str]:
-    """Which arms are not there because all their trials failed."""
+    """Say which arms are not there because all their trials failed."""
     failed = [cell for cell in every_cell(study.run) if not cell.finished]
     names = shortened([words.in_cell(cell) for cell in failed], words.MOST_NAMED)
     return [f"Not there, because {'it' if len(failed) == 1 else 'they'} failed: {names}."] if failed else []
 
 
 def _contests(network: str, rankings: Sequence[Ranking]) -> str:
-    """Who was first how often, where several arms are ranked."""
+    """Say which arm was first how often, where several arms are ranked."""
     did = "finished first in" if all(one.number == ratios.JCT for one in rankings) else "was fastest in"
     counts = words.counted([one.best.label for one in rankings], did)
     settings = f"{counted(len(rankings), 'setting')} with several arms"
@@ -220,7 +220,7 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
 
 
 def _fastest(ranking: Ranking) -> str:
-    """Its label, with a mark if it is the only one that could be, or is not VALID."""
+    """Return the fastest arm's label, with a mark if it is the only one that could be, or is not VALID."""
     doubt = ranking.best.doubt_in(ranking.number)
     only = "VALID " if ranking.others else "comparable " if ranking.unlike else ""
     marks = [f"the only {only}one"] if len(ranking.cells) == 1 else []
@@ -241,7 +241,7 @@ def _against(study: Study, ranking: Ranking) -> str:
 
 
 def _shares(ranking: Ranking, form: str = "{:.0%}") -> str:
-    """How much of each arm's JCT is synchronisation; nothing where that is not known."""
+    """Say how much of each arm's JCT is synchronisation; nothing where that is not known."""
     shares = [(sync / _jct_of(cell), cell) for cell in ranking.cells if (sync := cell.middle("sync_s")) is not None]
     return words.each(shares, form.format, ratios.JCT) if shares else ""
 
@@ -277,7 +277,7 @@ def _first_of(study: Study, ranking: Ranking) -> str:
 
 
 def _unranked(ranking: Ranking) -> str:
-    """Which arms are not ranked, or that none of the ranked ones is VALID."""
+    """Say which arms are not ranked, or that none of the ranked ones is VALID."""
     called, told = CALLED[ranking.number], []
     for cells, why in ((ranking.others, f"not VALID in {called}"), (ranking.unlike, "they did other work")):
         labels = shortened([cell.label for cell in cells], words.MOST_NAMED)
@@ -344,7 +344,7 @@ def _is_as_valid(study: Study, cell: MeasuredCell) -> bool:
 
 
 def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
-    """Whose speed-up is not said, and whose is although nothing of it is VALID."""
+    """Say which arms' speed-up is left out, and which is shown although nothing of it is VALID."""
     apart = [cell for cell in compared if not _is_as_valid(study, cell)]
     doubtful = [cell for cell in compared if _is_as_valid(study, cell) and not cell.valid_in(_by(study, cell))]
     told = [
@@ -359,7 +359,7 @@ def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
 
 
 def _without_speed(study: Study) -> list[str]:
-    """Which cells have no speed-up at all, and why."""
+    """Say which cells have no speed-up at all, and why."""
     every = {cell.place: cell for cell in every_cell(study.run)}
     causes: dict[str, list[str]] = {}
     for cell in every.values():
@@ -380,7 +380,7 @@ def _by(study: Study, cell: MeasuredCell) -> str:
 
 
 def _speed(study: Study, cell: MeasuredCell) -> Interval | None:
-    """None of the first arm itself."""
+    """Return how many times as fast as the first arm a cell is; None of the first arm itself."""
     first = study.first(cell)
     return None if first is None or first is cell else faster(first, cell)
 

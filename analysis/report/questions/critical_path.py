@@ -1,4 +1,4 @@
-"""What decides how long an iteration takes, where a strategy says who holds what?"""
+"""Question about the critical path: what decides how long an iteration takes, where a strategy says who holds what?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SORTS = {
     "gradient": ("gradients of outputs", "#0072b2"),
     "AllReduce": ("AllReduce", "#e69f00"),
 }
-"""By the first word of a stage: what it is, and its colour."""
+"""Name and colour of each sort of stage, by the first word of a stage."""
 DEFINED = (
     "The path leads from the start of the predicted iteration to its end. Each stage begins when the one before it "
     "lets it: what it needs is there, or its server or its link is free. What is not on the path can take longer "
@@ -108,7 +108,8 @@ def _figure(table: pd.DataFrame, start: int) -> plot.Figure:
 
 
 def _row(trial: Trial) -> dict[str, str]:
-    """For how long the path is in each sort of stage; where two overlap, as transfers in a pipeline, in the later."""
+    """Write for how long the path is in each sort of stage; where two overlap, as transfers in a pipeline, in the
+    later."""
     stages: Sequence[tuple[str, float, float]] = [
         (_sort(one.what), one.start_s, one.end_s) for one in trial.critical_path
     ]

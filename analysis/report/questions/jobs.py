@@ -18,7 +18,7 @@ from testbed.analysis.report.question import Key, Panel, Question, column, round
 from testbed.base.listing import shortened
 
 Jobs: TypeAlias = tuple[Trial, ...]
-"""Those of one trial, in the order in which they were submitted; never none."""
+"""Jobs of one trial, in the order in which they were submitted; never none."""
 
 MOST_PANELS = 6
 MOST_JOBS = 32
@@ -75,7 +75,8 @@ def _left_out(trials: Sequence[Jobs], rows: int) -> str:
 
 
 def _typical(run: Run) -> list[Jobs]:
-    """Of each arm at each setting that has jobs, the repeat to show; trials of which no job ended are left out."""
+    """Choose the repeat to show of each arm at each setting that has jobs; trials of which no job ended are left
+    out."""
     together: dict[tuple[Path, str] | None, list[Trial]] = {}
     for trial in run.trials:
         if trial.slot is not None:
@@ -89,7 +90,7 @@ def _typical(run: Run) -> list[Jobs]:
 
 
 def _submitted(job: Trial) -> tuple[float, float]:
-    """When it was submitted and started; last of all, if it never was."""
+    """Return when a job was submitted and started; last of all, if it never was."""
     slot = _slot(job)
     return (
         math.inf if slot.submitted_s is None else slot.submitted_s,
@@ -105,7 +106,7 @@ def _middle(repeats: Sequence[Jobs]) -> Jobs:
 
 
 def _end_s(jobs: Jobs) -> float:
-    """When the last of them had ended, as far as that is known."""
+    """Return when the last of the jobs had ended (s), as far as that is known."""
     return max((end_s for job in jobs for _, _, end_s in _phases(job)), default=0.0)
 
 
@@ -115,13 +116,13 @@ def _slot(job: Trial) -> Slot:
 
 
 def _ran(job: Trial) -> tuple[float, float] | None:
-    """When its first iteration began and its last ended; None where that is not known."""
+    """Return when a job's first iteration began and its last ended (s); None where that is not known."""
     begun_s, jct_s = _slot(job).begun_s, job.metrics.jct_s
     return None if begun_s is None or jct_s is None else (begun_s, begun_s + jct_s)
 
 
 def _phases(job: Trial) -> Iterator[tuple[str, float, float]]:
-    """What it did, from when until when, as far as it took any time; nothing of a job that never began."""
+    """Yield what a job did, from when until when (s), as far as it took any time; nothing of a job that never began."""
     slot, ran = _slot(job), _ran(job)
     if slot.submitted_s is None or slot.started_s is None:
         return
@@ -189,14 +190,15 @@ def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
 
 
 def _marked(job: Trial) -> str:
-    """Its JCT, with its verdict if that is not VALID."""
+    """Write a job's JCT, with its verdict if that is not VALID."""
     judged = job.numbers.get(JCT)
     doubt = f" ({judged.verdict})" if judged and not job.valid_in(JCT) else ""
     return f"{_time(job.metrics.jct_s)}{doubt}"
 
 
 def _gap_s(jobs: Jobs, job: Trial) -> float | None:
-    """For how long no iteration ran on its hosts before its first; None if none did before, or that is not known."""
+    """Return for how long (s) no iteration ran on a job's hosts before its first; None if none did before, or that is
+    not known."""
     before, ran = [_ran(one) for one in jobs if _slot(one).job in _slot(job).after], _ran(job)
     ends_s = [one[1] for one in before if one is not None]
     return None if ran is None or not before or len(ends_s) < len(before) else ran[0] - max(ends_s)

@@ -46,8 +46,8 @@ LOSS_DEFINED = (
 
 
 def loss_curve(trial: Trial) -> pd.DataFrame | None:
-    """By iteration, ``time_s``, when the last worker ended it, and ``loss``, the mean over the workers; None where
-    there is no loss, as in profiles."""
+    """Return, by iteration, ``time_s``, when the last worker ended it, and ``loss``, the mean over the workers; None
+    where there is no loss, as in profiles."""
     if trial.samples is None or trial.samples.empty:
         return None
     samples = metrics.rounds(trial.samples)
@@ -59,7 +59,7 @@ def loss_curve(trial: Trial) -> pd.DataFrame | None:
 
 
 def accuracy_curve(trial: Trial) -> pd.DataFrame | None:
-    """By iteration, ``time_s`` as :func:`loss_curve` and ``quality``; None where it is not known."""
+    """Return, by iteration, ``time_s`` as :func:`loss_curve` and ``quality``; None where it is not known."""
     known = trial.accuracy.own_curve
     if trial.samples is None or not known:
         return None
@@ -94,7 +94,7 @@ def accuracy(study: Study) -> Question | None:
 
 
 def quality_of(cells: Sequence[MeasuredCell]) -> Quality:
-    """What tells how good the weights of these arms are, which have one workload."""
+    """Return the quality that tells how good the weights of these arms are, which have one workload."""
     return next((trial.accuracy.quality for cell in cells for trial in cell.finished), quality(None))
 
 
@@ -103,7 +103,8 @@ def _about_rounds(cells: Sequence[MeasuredCell]) -> str:
 
 
 def _reached(cells: Sequence[MeasuredCell]) -> dict[int, tuple[float, list[float]]]:
-    """By cell of a setting that has accuracies, the highest that all of them reached, and when each repeat did (s)."""
+    """Find, for each cell of a setting that has accuracies, the highest that all of them reached, and when each repeat
+    did (s)."""
     found = {
         id(cell): [
             list(zip(curve["time_s"], curve["quality"], strict=True))
@@ -142,7 +143,7 @@ def _time_figure(study: Study, group: Group, start: int, frame: pd.DataFrame, sp
 
 
 def _accuracy_seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:
-    """When each arm reached the goal, or, of several settings, which arm of each network did so first how often."""
+    """Say when each arm reached the goal, or, of several settings, which arm of each network did so first how often."""
     by_setting = _by_setting(cells, rows)
     if len(by_setting) > 1:
         return [*_firsts(by_setting), *words.not_told(cells, JCT, "Not ranked")]
@@ -173,7 +174,7 @@ def _firsts(by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]
 def _by_setting(
     cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]
 ) -> dict[Any, list[tuple[float, MeasuredCell, float]]]:
-    """When each cell reached the goal of its setting (s), and that goal."""
+    """Collect, by setting, when each cell reached the goal of its setting (s), and that goal."""
     found: dict[Any, list[tuple[float, MeasuredCell, float]]] = {}
     for cell, row in zip(cells, rows, strict=True):
         found.setdefault(cell.setting, []).append((row["time_s"], cell, row["goal"]))
@@ -247,7 +248,7 @@ def _typical(cell: MeasuredCell) -> pd.DataFrame | None:
 
 
 def thinned(curve: pd.DataFrame) -> pd.DataFrame:
-    """At most :data:`MOST_POINTS` rows, the first and the last among them."""
+    """Thin a curve to at most :data:`MOST_POINTS` rows, the first and the last among them."""
     if len(curve) <= MOST_POINTS:
         return curve
     return curve.iloc[[round(i * (len(curve) - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)]]
@@ -269,7 +270,7 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace
 
 
 def _loss_seen(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:
-    """At each setting whether the arms went through the same losses, and when each reached what all reached.
+    """Say at each setting whether the arms went through the same losses, and when each reached what all reached.
 
     Without computing time there are no steps either, and too few iterations do not help: then nothing was reached.
     """
@@ -290,7 +291,7 @@ def _without_loss(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.
 
 
 def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, str]:
-    """What :func:`_fallen` says, as a row."""
+    """Write what :func:`_fallen` says, as a row."""
     same = _same_losses([curve["loss"] for _, curve in curves])
     row = {"Setting": words.setting(curves[0][0]), "Losses of the arms": _ALIKE[same]}
     stuck = [cell.label for cell, curve in curves if not _falls(curve["loss"])]

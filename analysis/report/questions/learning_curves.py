@@ -111,7 +111,7 @@ def _label(one: tuple[MeasuredCell, pd.DataFrame]) -> str:
 
 
 def _row(cell: MeasuredCell, curve: pd.DataFrame, good: Quality) -> dict[str, str]:
-    """Where an arm ended."""
+    """Write where an arm ended."""
     last = curve.iloc[-1]
     return {
         "Arm": words.row_name(cell, JCT),

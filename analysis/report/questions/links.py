@@ -64,7 +64,7 @@ def _label(one: tuple[MeasuredCell, Trial]) -> str:
 
 
 def _fitting(trials: Sequence[Trial]) -> list[Trial]:
-    """As many as there is room for, the first always."""
+    """Choose as many trials as there is room for, the first always."""
     shown: list[Trial] = []
     links = 0
     for trial in trials[:MOST_PANELS]:
@@ -102,7 +102,7 @@ def _panel(i: int, trial: Trial, highest: int, *, said: bool) -> Panel:
 
 @dataclass(frozen=True)
 class _Load:
-    """What links carried: the busiest with its bytes, all of those that are counted, and how many are not."""
+    """Load of links: the busiest with its bytes, all of those that are counted, and how many are not."""
 
     busiest: LinkCount
     most: int
@@ -121,7 +121,7 @@ class _Load:
 
 
 def _load(links: Sequence[LinkCount]) -> _Load | None:
-    """None where no link is counted."""
+    """Sum up the load of links; None where no link is counted."""
     counted = [(link, link.bytes) for link in links if link.bytes is not None]
     if not counted:
         return None
@@ -147,7 +147,7 @@ def seen(links: Sequence[LinkCount]) -> str:
 
 
 def _row(cell: MeasuredCell, trial: Trial, has_silent: bool) -> dict[str, str]:
-    """The same as a row of a table, with a column for links that are not counted if any trial has some."""
+    """Write the load as a row of a table, with a column for links that are not counted if any trial has some."""
     load = _load(trial.links)
     silent = sum(link.bytes is None for link in trial.links)
     row = {

@@ -1,4 +1,4 @@
-"""What did servers send each other, where a strategy says who holds what?"""
+"""Question about pairs: what did servers send each other, where a strategy says who holds what?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.analysis.report.questions.queues import SCALE
 
 MOST_PANELS = 6
 MOST_SERVERS = 64
-"""Of a heat map: a pair takes 40 bytes of the page."""
+"""Servers of a heat map at most: a pair takes 40 bytes of the page."""
 DEFINED = (
     "Bytes that each server sent each other server in an iteration, without headers, as the sender counted them. "
     "Predicted bytes are those of the strategy: batch x floats of an output x 4 bytes for each edge between operators, "
@@ -108,7 +108,7 @@ def _figure(trial: Trial, rows: list[int], highest: float) -> plot.Figure:
 
 
 def _servers(trial: Trial) -> Sequence[str]:
-    """In the order of their first pair, which is that of their numbers."""
+    """List the servers in the order of their first pair, which is that of their numbers."""
     return [plot.text(name) for name in dict.fromkeys([one.source for one in trial.pairs])]
 
 

@@ -22,7 +22,7 @@ from testbed.base.listing import counted
 MOST_PANELS = 3
 MOST_LINKS = 16
 MOST_COLUMNS = 80
-"""Of a heat map: a cell of it is 20 bytes of the page."""
+"""Columns of a heat map at most: a cell of it is 20 bytes of the page."""
 MOST_TOLD = 3
 """Links of a trial that the table names."""
 MOST_LINES = 60
@@ -41,7 +41,7 @@ DEFINED = (
 
 @dataclass(frozen=True)
 class _Link:
-    """What waited at a directed link in the whole trial."""
+    """Bytes that waited at a directed link in the whole trial."""
 
     count: LinkCount
     most_bytes: float
@@ -55,7 +55,7 @@ class _Link:
         return f"{self.count.source} to {self.count.target}"
 
     def ms(self, waiting_bytes: float) -> float:
-        """How long so many bytes take at its rate."""
+        """Return how long (ms) so many bytes take at the link's rate."""
         return 8e3 * waiting_bytes / self.count.rate_bps
 
 
@@ -201,8 +201,8 @@ def _figure(one: _Shown, rows: list[int], highest: float) -> plot.Figure:
 
 
 def _ends_s(trial: Trial) -> list[float]:
-    """When the last worker ended each iteration; nothing where there are too many, nobody says, or several jobs had
-    iterations of their own."""
+    """Return when the last worker ended each iteration (s); nothing where there are too many, nobody says, or several
+    jobs had iterations of their own."""
     if trial.samples is None:
         return []
     ends = trial.samples.groupby("iteration")["end_s"].max() - trial.samples["start_s"].min()
@@ -220,7 +220,7 @@ def _caption(one: _Shown) -> str:
 
 
 def _sentences(shown: list[_Shown]) -> list[str]:
-    """Where most waited, of the trials that are shown, on each network by itself."""
+    """Say where most waited, of the trials that are shown, on each network by itself."""
     of_cell = {one.cell.place: one for one in shown}
     networks = by_network([one.cell for one in shown])
     return [_worst(network, [of_cell[cell.place] for cell in cells]) for network, cells in networks.items()]

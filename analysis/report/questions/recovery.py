@@ -76,7 +76,7 @@ def _took_over(trial: Trial, loss: Loss) -> bool:
 
 
 def _lost(trial: Trial, loss: Loss) -> int:
-    """How many updates are in no weights."""
+    """Count the updates that are in no weights after a loss."""
     return round(trial.metrics.takeover_lost or 0) if _took_over(trial, loss) else len(loss.lost_updates)
 
 
@@ -140,7 +140,7 @@ def _seen(study: Study) -> list[str]:
 
 
 def _times(cell: MeasuredCell) -> list[tuple[float, Loss]]:
-    """How long (s) it took until weights changed after each loss, in all repeats that JCT is from."""
+    """Return how long (s) it took until weights changed after each loss, in all repeats that JCT is from."""
     losses = [loss for trial in cell.counted(JCT) for loss in trial.losses]
     return [(loss.recovered_s, loss) for loss in losses if loss.recovered_s is not None]
 

@@ -78,7 +78,8 @@ def _label(cell: MeasuredCell) -> str:
 
 
 def _course(cell: MeasuredCell) -> pd.DataFrame | None:
-    """By when an update's weights were there (s), how many the replica lacked; None where there is no replica."""
+    """Return, by when an update's weights were there (s), how many the replica lacked; None where there is no
+    replica."""
     trial = cell.typical
     samples = None if trial is None else trial.samples
     if samples is None or not {"behind", "divergence"} <= {*samples}:
@@ -149,7 +150,7 @@ def _bound_text(cell: MeasuredCell) -> str:
 
 
 def _taken_over(trial: Trial) -> str:
-    """What the replica lacked when the server was lost, and how far apart the two were then."""
+    """Say what the replica lacked when the server was lost, and how far apart the two were then."""
     behind, apart, lost = trial.metrics.takeover_behind, trial.accuracy.takeover_apart, trial.metrics.takeover_lost
     if behind is None:
         return "it did not"

@@ -18,7 +18,7 @@ BOUNDS = {
     "replica_behind_allowed": "bound (updates)",
     "divergence_allowed": "bound of the divergence (norm)",
 }
-"""By the metric that has an arm's bound, what its axis is called."""
+"""Name of the axis of an arm's bound, by the metric that has the bound."""
 UNITS = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 DEFINED = (
     "Bytes are those of the updates and sums that the replica got in the whole trial. A higher bound lets updates wait "
@@ -62,7 +62,7 @@ def _has(bound: str, cell: MeasuredCell) -> bool:
 
 
 def _place(study: Study, cell: MeasuredCell, bound: str) -> tuple[int, float]:
-    """Where a cell comes in the table: cells of an arm are a line, from the least bound on."""
+    """Return a key that places a cell in the table: cells of an arm are a line, from the least bound on."""
     return study.run.labels.index(cell.label), cell.middle(bound) or 0.0
 
 

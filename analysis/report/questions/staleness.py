@@ -24,7 +24,7 @@ CURVES = "A point of the curve is the share of updates, over all repeats, that m
 
 
 def distribution(study: Study) -> Question | None:
-    """Of each asynchronous arm, the share of updates that were at most so stale; over an axis, their medians."""
+    """Show for each asynchronous arm the share of updates that were at most so stale; over an axis, their medians."""
     groups = study.having(lambda cell: _updates(cell) is not None)
     if not groups:
         return None
@@ -44,7 +44,7 @@ def distribution(study: Study) -> Question | None:
 
 
 def _updates(cell: MeasuredCell) -> Counts | None:
-    """By staleness, how many updates of all repeats had it; None of a synchronous arm."""
+    """Count, by staleness, the updates of all repeats that had it; None of a synchronous arm."""
     found = [trial.staleness for trial in cell.counted(JCT) if trial.staleness is not None]
     return pd.concat(found).value_counts().sort_index() if found else None
 

@@ -28,7 +28,7 @@ DEFINED = (
 
 
 def about_updates(cells: Sequence[MeasuredCell]) -> str:
-    """What GST is where nobody waits for a sum; empty where all do."""
+    """Say what GST is where nobody waits for a sum; empty where all do."""
     return notes(cells, "gst")
 
 
@@ -151,7 +151,7 @@ def _iterations(study: Study, cell: MeasuredCell) -> pd.DataFrame:
 
 
 def _quantiles(study: Study, cell: MeasuredCell) -> pd.DataFrame:
-    """One row: quantiles of all iterations of all repeats."""
+    """Make one row: quantiles of all iterations of all repeats."""
     values = pd.concat([trial.gst_s for trial in cell.counted(GST) if trial.gst_s is not None])
     bound = _bound_s(cell.middle("gst_median_s"), cell.middle("gst_ratio"))
     row = _known(study, cell) | {"iterations": len(values), "gst_theory_s": cell.middle("gst_theory_s")}
@@ -216,7 +216,7 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 
 
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
-    """How near the medians are to their bounds, and which cell spreads most; of each network by itself."""
+    """Say how near the medians are to their bounds, and which cell spreads most; of each network by itself."""
     told, _ = believed(cells, GST)
     networks = by_network(told)
     sentences = [one for network, of in [*networks.items()][: words.MOST_NAMED] for one in _seen_on(network, of)]

@@ -1,4 +1,5 @@
-"""What happened when: iterations and what was done to a trial over its time; each worker's phases (a Gantt chart)."""
+"""Question about time: what happened when? Iterations and what was done to a trial over its time; each worker's phases
+(a Gantt chart)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ PHASES = (
     ("synchronising", "all_ready_s", "sum_s", ""),
     ("optimiser's step", "sum_s", "end_s", "#5b6673"),
 )
-"""What a worker does from one moment to the next, and its colour; none for the arm's own."""
+"""Phases of a worker, each with the moments at which it begins and ends, and its colour; none for the arm's own."""
 EVENT = "#b5179e"
 EVENTS_DEFINED = (
     "Each point is an iteration, at the moment its last worker ended it. Its time runs from the end of the iteration "
@@ -90,7 +91,8 @@ _COURSE = ("iteration", "time_s", "iteration_s", "gst_s", "event")
 
 
 def _happened(trial: Trial) -> list[tuple[float, str]]:
-    """When (s from its start) and what, of events that came about, of rounds after deaths, and of losses."""
+    """List when (s from its start) and what happened in a trial: events that came about, rounds after deaths, and
+    losses."""
     events = [(event.done_s, f"{event.kind}: {event.what}") for event in trial.events if event.done_s is not None]
     rounds = [
         (abs(one.called_s), f"{one.world} workers go on from iteration {one.first}, without {', '.join(one.without)}")
@@ -162,7 +164,7 @@ def _mark(time_s: float, low: float, high: float) -> dict[str, Any]:
 
 
 def _effect(cell: MeasuredCell, trial: Trial) -> str:
-    """How long iterations took before the first event and from then on."""
+    """Say how long iterations took before the first event and from then on."""
     table, first = _course(trial), _happened(trial)[0][0]
     before, after = (table.loc[chosen, "iteration_s"] for chosen in (table["time_s"] < first, table["time_s"] >= first))
     count = len(_happened(trial))
@@ -179,7 +181,7 @@ def _effect(cell: MeasuredCell, trial: Trial) -> str:
 
 
 def _effects(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
-    """What :func:`_effect` says, as a row."""
+    """Write what :func:`_effect` says, as a row."""
     table, happened = _course(trial), _happened(trial)
     is_before = table["time_s"] < happened[0][0]
     before, after = table.loc[is_before, "iteration_s"], table.loc[~is_before]
@@ -326,7 +328,7 @@ def _happenings(events: Sequence[tuple[float, str]], y: float) -> plot.Trace:
 
 
 def _shares(study: Study, shown: Sequence[tuple[MeasuredCell, Trial]]) -> str:
-    """How much of a worker's time is waiting for others' gradients, over the whole trial."""
+    """Say how much of a worker's time is waiting for others' gradients, over the whole trial."""
     shares = []
     for cell, trial in shown:
         samples, waited = trial.samples, trial.waits_s

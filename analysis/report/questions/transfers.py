@@ -23,7 +23,7 @@ MOST_BARS = 32
 """Transfers of a chart, each with a row of its own."""
 ROW_PX = 17
 SHADES = {Purpose.SUM: "#5b6673", Purpose.WEIGHTS: "#dcc988", Purpose.REPLICA: "#8a7434"}
-"""Of what is no update; an update has the colour of its arm."""
+"""Colours of what is no update; an update has the colour of its arm."""
 DEFINED = (
     "A row is a transfer. Its upper bar is the plan, as it was when the transfer began. Its lower bar begins with the "
     "plan, too, and ends when the transfer was there: when it left its host is not recorded. By how much a transfer "
@@ -99,7 +99,7 @@ def _window(one: _Shown) -> pd.DataFrame:
 
 
 def _warm_s(trial: Trial) -> float:
-    """When the warm-up was over, from the trial's start."""
+    """Return when the warm-up was over (s), from the trial's start."""
     if trial.samples is None or not trial.warmup:
         return 0.0
     ends_s = metrics.ends_s(trial.samples)
@@ -170,7 +170,7 @@ def _beside(*values_s: float | None) -> str:
 
 
 def _row(one: _Shown) -> Mapping[str, str]:
-    """How well the plans of a whole trial were kept, and what planning took, if that was told."""
+    """Write how well the plans of a whole trial were kept, and what planning took, if that was told."""
     late = late_shares(one.table)
     kept = {
         "Later than planned, median": f"{late.median():+.1%}",

@@ -1,4 +1,5 @@
-"""What became of the updates of arms in which not all are applied alike, and over which links they came."""
+"""Question about updates: what became of those of arms in which not all are applied alike, and over which links did
+they come?"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ MOST_RATES = 8
 """Bars of a figure; of more rates, those next to each other share a bar."""
 ROUNDING = 1e-9
 SHADES = ("#5b6673", "#a7aeb8", "#dcc988", "#8a7434", "#b5533c")
-"""Of fates, in their order: grey what was applied, sand what was not, red what was lost."""
+"""Colours of fates, in their order: grey what was applied, sand what was not, red what was lost."""
 DEFINED = "Counts are of all updates of all repeats, those of the warm-up included."
 RATES_DEFINED = (
     "The rate is that of the link from the worker's host when its update was ready: as the link was shaped at the "
@@ -70,13 +71,13 @@ def _told(cell: MeasuredCell) -> list[pd.Series[Any]]:
 
 
 def _fates(cells: Sequence[MeasuredCell]) -> Mapping[str, str]:
-    """What can become of updates in any of the cells, each with its colour."""
+    """Return what can become of updates in any of the cells, each with its colour."""
     known = [name for cell in cells for trial in cell.finished for name in trial.kind.measures.fates.values()]
     return {name: SHADES[i % len(SHADES)] for i, name in enumerate(dict.fromkeys(known))}
 
 
 def _counts(cell: MeasuredCell) -> Mapping[str, int]:
-    """By fate, the updates."""
+    """Count the updates by fate."""
     names = cell.counted(JCT)[0].kind.measures.fates
     counts = pd.concat(_told(cell)).map(names).value_counts()
     return {str(name): int(count) for name, count in counts.items()}
@@ -122,7 +123,7 @@ def _row(cell: MeasuredCell, named: Mapping[str, str]) -> dict[str, str]:
 
 
 def by_rate(study: Study) -> Question | None:
-    """How many updates came from workers with which rate, by their fate; where rates differ."""
+    """Show how many updates came from workers with which rate, by their fate; where rates differ."""
     found = [(cell, table) for cell in study.cells if (table := _by_rate(cell)) is not None]
     if not found:
         return None
@@ -170,7 +171,7 @@ def _by_rate(cell: MeasuredCell) -> pd.DataFrame | None:
 
 
 def _rated(trial: Trial) -> pd.DataFrame | None:
-    """For each update its fate, and the rate of its worker's link when it was ready."""
+    """Return for each update its fate, and the rate of its worker's link when it was ready."""
     samples, topology = trial.samples, numbered(trial)
     if samples is None or topology is None or "node" not in samples or samples["node"].dtype.kind not in "iu":
         return None
@@ -227,7 +228,7 @@ def _rates_figure(table: pd.DataFrame, start: int, named: Mapping[str, str]) -> 
 
 
 def _slowest(cell: MeasuredCell, table: pd.DataFrame) -> str:
-    """What became of the updates that came over the slowest links."""
+    """Say what became of the updates that came over the slowest links."""
     slowest = table[table["rate"] == table["rate"][0]]
     total, every = int(slowest["updates"].sum()), int(table["updates"].sum())
     each = (f"{count:,} {fate}" for count, fate in zip(slowest["updates"], slowest["fate"], strict=True))
@@ -238,7 +239,7 @@ def _slowest(cell: MeasuredCell, table: pd.DataFrame) -> str:
 
 
 def _slowest_row(cell: MeasuredCell, table: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str]:
-    """The same as a row."""
+    """Write what :func:`_slowest` says, as a row."""
     slowest = table[table["rate"] == table["rate"][0]]
     by_fate = dict(zip(slowest["fate"], slowest["updates"], strict=True))
     return {

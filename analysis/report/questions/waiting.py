@@ -19,7 +19,7 @@ DEFINED = (
     "repeats, the one with the median JCT is shown."
 )
 LONGEST = "#6b7682"
-"""To be seen on a light and on a dark page."""
+"""Colour that can be seen on a light and on a dark page."""
 
 
 def waits(study: Study) -> Question | None:
@@ -88,7 +88,7 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
 
 
 def _seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:
-    """In which cell of each network workers waited longest."""
+    """Say in which cell of each network workers waited longest."""
     row_of = {cell.place: row for cell, row in zip(cells, rows, strict=True)}
     told, _ = believed(cells, WAITING)
     networks = by_network(told)

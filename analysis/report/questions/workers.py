@@ -52,7 +52,8 @@ def against_workers(study: Study) -> Question | None:
 
 
 def _series(study: Study) -> dict[str, list[MeasuredCell]]:
-    """By name, the cells that differ in their number of workers and in nothing else that they are called by."""
+    """Collect, by name, the cells that differ in their number of workers and in nothing else that they are called
+    by."""
     disturbed = _perturbations(study.run)
     found: dict[tuple[Any, ...], list[MeasuredCell]] = {}
     for cell in filter(sync.is_measured, study.cells):
@@ -68,7 +69,7 @@ def _series(study: Study) -> dict[str, list[MeasuredCell]]:
 
 
 def _called(key: tuple[Any, ...], cells: Sequence[MeasuredCell], several: bool) -> str:
-    """What labels have in common once N is left out, or else the scheme and the kind of network."""
+    """Name a series: what labels have in common once N is left out, or else the scheme and the kind of network."""
     labels = {_without(cell.label, cell.world) for cell in cells}
     name = labels.pop() if len(labels) == 1 else f"{key[0]} on {key[1]}" + (f", {key[2]}" if key[2] else "")
     shown = {item[0] for item in key[4]}
@@ -78,7 +79,7 @@ def _called(key: tuple[Any, ...], cells: Sequence[MeasuredCell], several: bool) 
 
 
 def _perturbations(run: Run) -> dict[str, str]:
-    """By arm's label, what the spec does to it in particular, in short."""
+    """Return, by arm's label, what the spec does to it in particular, in short."""
     found = {}
     for arm in run.resolved.get("arms") or ():
         told = json.dumps(arm.get("perturb") or [], sort_keys=True)
@@ -137,7 +138,7 @@ def _grown(members: Sequence[MeasuredCell]) -> float | None:
 
 
 def _theory(members: Sequence[MeasuredCell]) -> str:
-    """The same ratio by theory; nothing where that is not known."""
+    """Write the same ratio by theory; nothing where that is not known."""
     least, most = members[0].middle("gst_theory_s"), members[-1].middle("gst_theory_s")
     return words.ratio(most / least) if least and most else ""
 
@@ -151,7 +152,7 @@ def _growth(name: str, members: Sequence[MeasuredCell], grown: float | None) -> 
 
 
 def _doubt(members: Sequence[MeasuredCell]) -> str:
-    """Which of the two ends are not VALID."""
+    """Say which of the two ends are not VALID."""
     doubts = [f"{cell.doubt_in(GST)} with {cell.world}" for cell in (members[0], members[-1]) if cell.doubt_in(GST)]
     return f" ({' and '.join(doubts)})" if doubts else ""
 

@@ -28,7 +28,7 @@ FIX = "look at the run: testbed report RUN"
 
 @dataclass(frozen=True)
 class Archived:
-    """What became of archiving.
+    """Result of archiving.
 
     Attributes:
         path: the file.

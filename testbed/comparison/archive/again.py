@@ -23,8 +23,8 @@ OF_MACHINES = (*MACHINE, "packages", "sysctls", "devices", "hosts", "impaired_by
 
 
 def command(run: Run, records: Records, source: Source) -> tuple[str, ...]:
-    """Its words. The settings of the second run are those of the first one, also those that were chosen for the first
-    one's machine."""
+    """Return the words of the command that runs the spec again. The settings of the second run are those of the first
+    one, also those that were chosen for the first one's machine."""
     settings = [*source.overrides, *_chosen(run.resolved), *_repeats(source)]
     return (
         *("testbed", "run", spec_name(source.spec.name)),
@@ -48,7 +48,7 @@ def spec_text(run: Path) -> str:
 
 
 def _chosen(resolved: Mapping[str, Any]) -> Iterator[str]:
-    """What ``fit`` stood for; with ``--found``, a run takes it from there."""
+    """Yield the settings that ``fit`` stood for; with ``--found``, a run takes it from there."""
     if resolved.get(FOUND):
         return
     fitted = chosen(resolved)

@@ -1,4 +1,5 @@
-"""What of a run directory goes into an archive: what a run writes, by name. Anything else that lies there stays out."""
+"""Files of a run directory that go into an archive: what a run writes, by name. Anything else that lies there stays
+out."""
 
 from __future__ import annotations
 
@@ -17,8 +18,7 @@ RUN = "run"
 """The archive's folder with the run directory."""
 FILES = ("spec.yaml", "env.json", "results.csv", "comparison.md", "comparison.json", "comparison.xml")
 TRIALS = {"trials": ".json", **dict.fromkeys(("samples", *TABLES), ".parquet")}
-"""By folder, the ending of the file that each trial may have there. Logs are not among them: they hold what commands
-printed."""
+"""Ending of the file that each trial may have there, by folder. Logs are not among them: they hold what commands printed."""
 
 
 def entries(run: Path) -> Iterator[Entry]:

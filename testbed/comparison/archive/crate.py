@@ -28,7 +28,7 @@ FORMATS = {
     ".xml": "application/xml",
     ".yaml": "application/yaml",
 }
-"""By the end of a file's name, its type of media."""
+"""Media type of a file, by the end of its name."""
 MADE_BY = "#testbed"
 
 

@@ -1,4 +1,4 @@
-"""What the pages of an archive tell of its run."""
+"""Facts that the pages of an archive tell of its run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Facts:
 
     @property
     def done(self) -> int:
-        """How many trials are finished."""
+        """Number of trials that are finished."""
         return sum(record["status"] == "done" for record in self.records.values())
 
     @property
@@ -51,28 +51,28 @@ class Facts:
 
     @property
     def repeats(self) -> int:
-        """How often the cell was measured that was measured most often."""
+        """Number of times that the cell was measured that was measured most often."""
         return 1 + max((record.get("repeat") or 0 for record in self.records.values()), default=0)
 
     @property
     def needed_repeats(self) -> int:
-        """How many repeats a comparison of all its cells needs to decide something."""
+        """Number of repeats that a comparison of all its cells needs to decide something."""
         cells = {(trial.label, trial.batch, trial.at) for trial in self.run.trials}
         return least_repeats(len(METRICS) * len(cells))
 
     @property
     def took_s(self) -> float:
-        """How long the trials took together."""
+        """Seconds that the trials took together."""
         return sum(_seconds(record.get("duration_s")) for record in self.records.values())
 
     @property
     def ended_s(self) -> float:
-        """When the last trial began (s since 1970); 0 if none did."""
+        """Time at which the last trial began (s since 1970); 0 if none did."""
         return max((_moment_s(str(record.get("started") or "")) for record in self.records.values()), default=0.0)
 
     @property
     def ended(self) -> datetime:
-        """The same as a date."""
+        """Time at which the last trial began, as a date."""
         return datetime.fromtimestamp(self.ended_s, UTC)
 
 
@@ -90,7 +90,7 @@ def _seconds(value: object) -> float:
 
 
 def _moment_s(text: str) -> float:
-    """Of a time as records have it; 0 if it is none."""
+    """Read a time as records have it (s since 1970); 0 if it is none."""
     with suppress(ValueError, OverflowError):
         return max(0.0, datetime.fromisoformat(text).timestamp())
     return 0.0

@@ -23,13 +23,13 @@ from testbed.spec import Source
 from testbed.trial.inputs import DIGITS, MOST_BYTES, MOST_FILES, built_from
 
 Records = Mapping[str, Mapping[str, Any]]
-"""By id, those of trials."""
+"""Records of trials, by their ids."""
 SPEC = "spec"
 """The archive's folder with the spec and its files."""
 DATA = re.compile(r"(?P<set>.*), samples|corpus (?P<corpus>.*[./].*)")
 """Data of the user's: its values have a digest, and its files have none."""
 NO_FILE = re.compile(r".*, initial weights|corpus [^./]*|.* of the package .*")
-"""What else has a digest, and is no file of the spec's folder."""
+"""Names of inputs that have a digest, too, and are no files of the spec's folder."""
 NO_TRIAL = "no trial that ran tells its content; add it: --with NAME"
 UNKNOWN = "the run knows its values, and not its files; add each of them: --with NAME"
 
@@ -43,8 +43,8 @@ class Named:
 
 
 def of(run: Path, records: Records, source: Source, more: Sequence[str] = ()) -> Named:
-    """Those of a run with these records and this spec; also the files ``more`` of the spec's folder, whatever is in
-    them.
+    """Collect the files that a run with these records and this spec names; also the files ``more`` of the spec's
+    folder, whatever is in them.
 
     Raises:
         UsageError: one of ``more`` cannot be taken.
@@ -82,7 +82,7 @@ def _named_by(source: Source) -> set[str]:
 
 
 def _digests(records: Records) -> dict[str, str]:
-    """By name, those that the trials of a run have recorded, as far as they agree."""
+    """Collect the digests by name that the trials of a run have recorded, as far as they agree."""
     digests: dict[str, str] = {}
     for record in records.values():
         for name, digest in (record.get("inputs") or {}).items():

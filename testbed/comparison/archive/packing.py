@@ -19,9 +19,9 @@ from testbed.files.foreign import UnfitError, opened
 from testbed.files.writing import named_errors, temporaries
 
 MOST_BYTES = 4 * 2**30
-"""Of all files together, unpacked."""
+"""Bytes that all files together may have, unpacked."""
 LEVEL = 9
-"""Of gzip: it is written once, and sent to several people."""
+"""Level of gzip: the archive is written once, and sent to several people."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Entry:
 
     @contextmanager
     def opened(self) -> Iterator[tuple[IO[bytes], int]]:
-        """Its content, and how many bytes that has.
+        """Open the content, and tell how many bytes it has.
 
         Raises:
             OutputError: it is no regular file, is a link, or cannot be read.

@@ -62,5 +62,5 @@ def _same(locked: str, packages: Mapping[str, str]) -> bool:
 
 
 def _plain(name: str) -> str:
-    """As pip compares names."""
+    """Write a package's name as pip compares names."""
     return re.sub(r"[-_.]+", "-", name).lower()
