@@ -18,7 +18,7 @@ RUN = "run"
 """The archive's folder with the run directory."""
 FILES = ("spec.yaml", "env.json", "results.csv", "comparison.md", "comparison.json", "comparison.xml")
 TRIALS = {"trials": ".json", **dict.fromkeys(("samples", *TABLES), ".parquet")}
-"""Ending of the file that each trial may have there, by folder. Logs are not among them: they hold what commands printed."""
+"""Ending of the file that each trial may have there, by folder. Logs are left out: they hold what commands printed."""
 
 
 def entries(run: Path) -> Iterator[Entry]:
