@@ -71,7 +71,7 @@ def testbed_run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Every marked test has the run's directory, whether it asks for it or not."""
+    """Give every marked test the run's directory, whether it asks for it or not."""
     if item.get_closest_marker(MARK) and isinstance(item, pytest.Function) and FIXTURE not in item.fixturenames:
         item.fixturenames.append(FIXTURE)
 
@@ -127,7 +127,7 @@ def _texts(name: str, values: Any) -> Sequence[str]:
 
 
 def _text(name: str, value: Any) -> str:
-    """A value as it stands in YAML: text as it is, anything else as JSON, which YAML reads alike."""
+    """Return a value as it stands in YAML: text as it is, anything else as JSON, which YAML reads alike."""
     problem = ""
     try:
         written = value if isinstance(value, str) else json.dumps(value, allow_nan=False, ensure_ascii=False)
@@ -143,7 +143,7 @@ def _refuse(problem: str) -> NoReturn:
 
 
 def _gate(item: pytest.Function, words: list[str]) -> None:
-    """Run it, and end the test where it does not pass."""
+    """Run the experiment of a mark, and end the test where it does not pass."""
     out = Path(str(item.funcargs[FIXTURE]))
     done = subprocess.run(
         module_command("testbed", *words, "--out", str(out)),
@@ -162,7 +162,7 @@ def _gate(item: pytest.Function, words: list[str]) -> None:
 
 
 def _verdict(out: Path, told: str) -> str:
-    """Why a test fails, in a line: what is worse than in the baseline, or the first error that was told."""
+    """Say in a line why a test fails: what is worse than in the baseline, or the first error that was told."""
     found: dict[str, Any] = json.loads((out / COMPARISON).read_text()) if (out / COMPARISON).exists() else {}
     says = [_worse(one) for one in found.get("judged", ()) if one["verdict"] == "worse"]
     says += [_failed(one) for one in found.get("failures", ()) if not one["accepted"]]

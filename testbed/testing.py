@@ -42,7 +42,7 @@ from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 
 BEGIN_S = 1000.0
-"""When each trial begins, on the clock of samples."""
+"""Seconds on the clock of samples at which each trial begins."""
 CORES = 2
 
 
@@ -58,7 +58,7 @@ class IdealPlace:
         self._slower = slower
 
     def require(self, trial: Trial) -> None:
-        """Refuse what theory knows no single answer for.
+        """Refuse a trial for which theory knows no single answer.
 
         Raises:
             SpecError: something is done to the trial, it runs a program, or its workers do not all wait for a sum.
@@ -104,11 +104,11 @@ class IdealPlace:
         )
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
     @staticmethod
     def _lines(job: Job, congestion_control: str, slower: float) -> dict[str, Lines]:
-        """By process, what it would have written."""
+        """Return, by process, the lines that it would have written."""
         start_s = BEGIN_S + job.planned_s
         ranks = {name: rank for rank, name in enumerate(job.workers)}
         said: dict[str, Lines] = {}
@@ -138,18 +138,18 @@ DONE: Mapping[str, Any] = {
     **dict.fromkeys(("sent_segments", "resent_segments", "needless_segments", "max_rss_bytes"), 0),
     **{"wire_bytes": None, "sent": {}},
 }
-"""What a process tells in its last line."""
+"""Fields that a process tells in its last line."""
 
 
 def _counted(trial: Trial) -> Iterator[Counters]:
-    """What links would have carried."""
+    """Yield the counters of links, as if they had carried what the plan says."""
     carried = np.sum([job.cost.link_bytes * job.iterations for job in trial.jobs], axis=0) / trial.network.goodput
     for link, count in enumerate(carried):
         yield Counters(link, round(float(count)), round(float(count) / trial.spec.links.mtu), 0)
 
 
 def _idle(since_s: float, until_s: float) -> CpuLog:
-    """Cores that had nothing to do."""
+    """Return a log of cores that had nothing to do."""
     log = CpuLog()
     for at_s in np.linspace(since_s, until_s, 3).tolist():
         log.add(at_s, CORES * at_s, 0.0, CORES * at_s, 0.0)
@@ -157,7 +157,7 @@ def _idle(since_s: float, until_s: float) -> CpuLog:
 
 
 def _bursts(trial: Trial) -> Lines:
-    """Bursts into NICs, at the rates of their ways."""
+    """Return bursts into NICs, at the rates of their ways."""
     topology, goodput = trial.topology, trial.network.goodput
     return [
         {
@@ -169,7 +169,7 @@ def _bursts(trial: Trial) -> Lines:
 
 
 def _calibrated(trial: Trial) -> Calibrated:
-    """Round trips and rates as they were asked for."""
+    """Return round trips and rates as they were asked for."""
     wanted, names = plan_of(trial.topology, link_settings(trial.spec)), [node.name for node in trial.topology.nodes]
     trips = [
         {
@@ -190,7 +190,7 @@ def _calibrated(trial: Trial) -> Calibrated:
 
 
 def _described(topology: Topology) -> dict[str, Any]:
-    """The network as it was asked for."""
+    """Return the network as it was asked for."""
     return {"lab": "ideal", "links": [{"rate_bps": link.rate_bps, "delay_s": link.delay_s} for link in topology.links]}
 
 

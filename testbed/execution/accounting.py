@@ -32,7 +32,8 @@ from testbed.workloads.kinds.base import Told
 
 
 def account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Files) -> Outcome:
-    """Record, samples and tables of a job; of one that failed, as far as they are known, and why it failed."""
+    """Make a job's outcome: its record, samples and tables. For a job that failed, they hold what is known, and why it
+    failed."""
     outcome = Outcome({}, lab=seen.lab)
     try:
         if job.name in seen.failed:
@@ -66,11 +67,11 @@ def _account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Fi
 
 @contextmanager
 def told_by_processes() -> Iterator[None]:
-    """Lines of workers that have the right form may still not go together. The spec is not at fault, which was checked
-    before: the next trial may be right.
+    """Raise errors about lines that do not go together as a failure of the trial. Workers' lines of the right form may
+    still contradict each other. The spec is not at fault, which was checked before: the next trial may be right.
 
     Raises:
-        TrialError: they do not.
+        TrialError: lines do not go together.
     """
     try:
         yield
@@ -83,10 +84,10 @@ def told_by_processes() -> Iterator[None]:
 
 
 def attributed(job: Job, seen: Observed) -> Told:
-    """The samples that counted, as the job's processes tell of them together.
+    """Return the samples that counted, as the job's processes tell of them together.
 
     Raises:
-        WorkerError: one is missing, or processes contradict each other, or one has told what another one has to tell.
+        WorkerError: a sample is missing, or processes contradict each other, or one has told what another has to tell.
     """
     table, course = results.table(seen.of("iteration", job)), seen.courses[job.name]
     if job.kind.sums_together:
@@ -97,10 +98,10 @@ def attributed(job: Job, seen: Observed) -> Told:
 
 
 def journal(job: Job, lines: Lines) -> Lines:
-    """These lines of journals, of processes that keep one.
+    """Return these lines of journals, of which only processes that keep a journal may have written some.
 
     Raises:
-        WorkerError: another one has written some.
+        WorkerError: another process has written some.
     """
     own = {of_job(job.name, process) for process in job.reports.journals(job.plan)}
     others = sorted({line["name"] for line in lines} - own)
@@ -113,8 +114,8 @@ def journal(job: Job, lines: Lines) -> Lines:
 
 
 def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any]:
-    """Metrics, loss and fidelity of a job that has ended well, and the trial's links. If its processes tell nothing of
-    iterations, its JCT is the only metric: from the first start of a worker to the last end."""
+    """Return metrics, loss and fidelity of a job that has ended well, and the trial's links. If its processes tell
+    nothing of iterations, its JCT is the only metric: from the first start of a worker to the last end."""
     start_s, end_s = window(job, seen, told)
     told_of = not told.samples.empty
     courses = dict(seen.courses)
@@ -166,15 +167,15 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
 
 
 def window(job: Job, seen: Observed, told: Told) -> tuple[float, float]:
-    """When a job's first iteration began and its last one ended; where nobody tells of any, when its first worker was
-    started and the last one ended (s)."""
+    """Return when (s) a job's first iteration began and its last one ended; where no process tells of iterations, when
+    its first worker was started and the last one ended."""
     if told.samples.empty:
         return seen.lasted(job)
     return float(told.samples["start_s"].min()), float(told.samples["end_s"].max())
 
 
 def _of_samples(found: fidelity.Seen, seen: Observed) -> dict[str, Any]:
-    """What the record has of a job whose processes tell of iterations."""
+    """Return the record's entries about a job whose processes tell of iterations."""
     job, told, course, events, done = found.job, found.told, found.course, found.events, found.done
     is_broken = bool(not course.is_whole or course.losses or seen.background or len(seen.circuits) > 1)
     is_disturbed = is_broken or any(event.get("links") for event in events)
@@ -218,12 +219,14 @@ def check(job: Job, seen: Observed, told: Told, referee: Referee, files: Files, 
 
 
 def _broken_off_bytes(trial: Trial, seen: Observed) -> float:
-    """The most that jobs which failed can have put on any link; what they did put there is not known."""
+    """Return the most bytes that jobs which failed can have put on any link; how many they did put there is not
+    known."""
     return sum(float(job.cost.link_bytes.max()) * job.iterations for job in trial.jobs if job.name in seen.failed)
 
 
 def _checkpoints(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How many each process wrote, and what they came to together."""
+    """Count the processes that wrote checkpoints, and the checkpoints of the one that wrote most; add up the bytes of
+    all, and find the longest time (s)."""
     wrote = [line for line in done if "checkpoints" in line]
     return {
         "processes": sum(line["checkpoints"] > 0 for line in wrote),
@@ -234,7 +237,7 @@ def _checkpoints(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def as_run(job: Job, history: History, told: Told) -> Job:
-    """The job with the cost of what its synchronisations met, if circuits moved meanwhile, or if that is known only
+    """Give the job the cost that its synchronisations met, if circuits moved meanwhile, or if that is known only
     afterwards."""
     found = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
     if found is None and len(history) > 1 and history[0].carried is not None:
@@ -247,6 +250,6 @@ def as_run(job: Job, history: History, told: Told) -> Job:
 
 
 def sent_bytes(counts: Sequence[int | None]) -> int | None:
-    """What all processes together handed to TCP; None where a library does not say."""
+    """Add up the bytes that all processes handed to TCP; None where a library does not say."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

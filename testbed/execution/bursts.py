@@ -22,11 +22,12 @@ from testbed.workloads.bursts.probing import ProbingJob
 from testbed.workloads.sync.flows import neighbours
 
 MOST_PROBED_BYTES = 2**20
-"""What a process says that measures a host's links: a line for each of its NICs."""
+"""Bytes that a process writes at most which measures a host's links: a line for each of its NICs."""
 
 
 def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
-    """Processes that measure the links, one a host; they meet along a ring."""
+    """Write the jobs of processes that measure the links, one a host, which meet along a ring; return their
+    launches."""
     topology = trial.topology
     addresses = plan(topology)
     bursts = job_files.probes(topology, addresses, link_settings(trial.spec))
@@ -54,8 +55,8 @@ def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]
 
 
 def measured(trial: Trial, lab: Lab, files: Files, launches: Sequence[Launch]) -> list[dict[str, Any]]:
-    """Start the processes of :func:`probers`, if there are any, and wait for them: their ``probe`` lines, each with its
-    process's name.
+    """Start the processes of :func:`probers`, if there are any, and wait for them; return their ``probe`` lines, each
+    with its process's name.
 
     Raises:
         TrialError: one of them failed, or did not end.

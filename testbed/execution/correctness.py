@@ -46,14 +46,15 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
 
 
 def are_equal(done: Lines, before: Collection[str]) -> bool:
-    """Whether all workers that tell of their weights have the same; those that have a lost server's, called ``before``,
-    among themselves."""
+    """Whether all workers that tell of their weights have the same. Those that have a lost server's weights, which
+    ``before`` names, are compared among themselves."""
     told = [(line["name"] in before, line["weights_sha256"]) for line in done if line.get("weights_sha256")]
     return bool(told) and len({*told}) == len({group for group, _ in told})
 
 
 def _reached_s(curve: Sequence[Sequence[float]] | None, samples: pd.DataFrame) -> list[float] | None:
-    """When the last worker had ended each iteration of a curve, from the trial's start; None if one is not known."""
+    """Return when the last worker had ended each iteration of a curve, in seconds from the trial's start; None if one
+    of these moments is not known."""
     if curve is None:
         return None
     at_s = ends_s(samples).reindex([int(iteration) for iteration, _ in curve])
@@ -61,19 +62,20 @@ def _reached_s(curve: Sequence[Sequence[float]] | None, samples: pd.DataFrame) -
 
 
 def added(job: Job, course: Course, done: Lines) -> sum_check.Checked:
-    """What became of the sums of a job that trained."""
+    """Check the sums of a job that trained."""
     return sum_check.checked(done, course.phases, job.floats, job.chunk_bytes)
 
 
 def expected_sums(job: Job, course: Course) -> int:
-    """How many sums of a job that trained can be checked; of one in which nodes died, some."""
+    """Return how many sums of a job that trained can be checked at least; 0 of one in which nodes died, where only some
+    can."""
     if course.deaths:
         return 0
     return 1 if job.compute.mode == "none" else job.iterations
 
 
 def sums(job: Job, done: Lines) -> dict[str, int]:
-    """How many elements of how many sums were looked at, by all workers together, and how many were wrong."""
+    """Count the elements of sums that all workers together looked at, and those that were wrong."""
     wrong = sum(count for line in done for _, count in line.get("wrong", ()))
     checked = job.floats * sum(line["checked"] for line in done if "checked" in line)
     return {"checked_elements": checked, "wrong_elements": wrong}
@@ -94,12 +96,12 @@ def check_sums(lines: Lines, floats: int) -> None:
 
 
 def storable(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with None for what is no finite number, which JSON cannot say."""
+    """Put None in place of numbers that are not finite, which JSON cannot say."""
     return {key: None if isinstance(one, float) and not math.isfinite(one) else one for key, one in found.items()}
 
 
 def check_loss(samples: pd.DataFrame, ranks: Collection[int]) -> None:
-    """``ranks`` are those that find a loss.
+    """Check that losses are finite numbers; ``ranks`` are those that compute one.
 
     Raises:
         TrialError: training diverged, so that neither losses nor weights are numbers.

@@ -26,11 +26,11 @@ __all__ = ["Outcome", "Tick", "blank", "execute"]
 def execute(
     trial: Trial, place: Place, referee: Referee, run_dir: Path, congestion_control: str, tick: Tick
 ) -> Outcome:
-    """Run a trial, and ``tick`` while it runs; one that fails has an Outcome too, with ``status`` failed and why,
-    and its place is closed.
+    """Run a trial, and call ``tick`` while it runs. A trial that fails has an Outcome too, with ``status`` failed and
+    the reason, and its place is closed.
 
     Raises:
-        PrivilegeError, DiskFullError, OutputError: what would fail every other trial as well.
+        PrivilegeError, DiskFullError, OutputError: an error that would fail every other trial as well.
         ChangedError: a file that the trial reads was changed since it was planned, or while it ran.
     """
     check_unchanged(trial)

@@ -1,6 +1,6 @@
-"""What links carried of a trial beside its gradients and sums: bursts, background flows, and what TCP added.
+"""Bytes that links carried beside a trial's gradients and sums: of bursts, of background flows, and what TCP added.
 
-Each is in bytes by directed link, headers included.
+Each load is in bytes by directed link, headers included.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from testbed.workloads.sync.tcp_info import Sent
 Lines = Sequence[Mapping[str, Any]]
 LinkLoad = dict[int, float]
 _Count = tuple[Sequence[Path], float]
-"""Paths of a flow, and its bytes; weights count as shares of their sum."""
+"""Paths of a flow, and its bytes; weights of paths count as shares of their sum."""
 
 
 def probed_bytes(trial: Trial, probes: Lines) -> LinkLoad:
-    """What the burst put there: every NIC reports what it received."""
+    """Return the bytes that bursts put on links: every NIC reports what it received."""
     received = _by_nic(trial, probes)
     counts = (
         (burst.paths(trial.topology), received[burst.dst, address]["bytes"] / trial.network.goodput)
@@ -36,14 +36,15 @@ def probed_bytes(trial: Trial, probes: Lines) -> LinkLoad:
 
 
 def background_bytes(trial: Trial, sent: Sequence[int]) -> LinkLoad:
-    """What background flows put there; ``sent`` is what each of them sent."""
+    """Return the bytes that background flows put on links; ``sent`` has the bytes that each of them sent."""
     flows = zip(trial.network.background, sent, strict=True)
     return _routed((trial.topology.connections(*pair)[0], count / trial.network.goodput) for pair, count in flows)
 
 
 def extra_bytes(trial: Trial, done: Lines, probes: Lines, circuits: History) -> LinkLoad:
-    """What TCP has put there beyond streams in full packets, as far as processes' connections are known:
-    acknowledgements, and what was sent again. Of that, a link may have carried less: what was lost before."""
+    """Return the bytes that TCP put on links beyond streams in full packets, as far as processes' connections are
+    known: acknowledgements, and what was sent again. A link may have carried less of the latter: packets may be lost
+    before it."""
     states = [(state.topology, state.carried) for state in circuits if state.carried is not None]
     of_states = [one for state in states for one in _of_states(*state, trial.network.goodput)]
     return _routed([*(of_states or _of_processes(trial, done)), *_of_bursts(trial, probes)])
@@ -58,8 +59,8 @@ def _of_processes(trial: Trial, done: Lines) -> Iterator[_Count]:
 
 
 def _of_states(topology: Topology, carried: Carried, goodput: float) -> Iterator[_Count]:
-    """Of processes that told what passed over these circuits. A pair's last acknowledgements may go when no circuit
-    joins it any more: the kernel has no route for them."""
+    """Yield paths and extra bytes of processes that told what passed over these circuits. A pair's last
+    acknowledgements may go when no circuit joins it any more: the kernel has no route for them."""
     for src, dst in np.argwhere(carried.stream_bytes + carried.stream_bytes.T).tolist():
         sent = Sent(int(carried.stream_bytes[src, dst]), int(carried.wire_bytes[src, dst]))
         yield topology.paths(src, dst), sent.extra_bytes(goodput)
@@ -80,12 +81,12 @@ def _both_ways(burst: Burst) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _by_nic(trial: Trial, probes: Lines) -> dict[tuple[int, str], Mapping[str, Any]]:
-    """By node and the address of its NIC, as its process tells."""
+    """Return probe lines by node and address of its NIC, as the NIC's process tells."""
     return {(trial.processes[line["name"]], line["port_address"]): line for line in probes}
 
 
 def _routed(counts: Iterable[_Count]) -> LinkLoad:
-    """What flows put on links."""
+    """Add up the bytes that flows put on each link."""
     load: LinkLoad = defaultdict(float)
     for paths, count in counts:
         whole = sum(path.weight for path in paths)

@@ -21,19 +21,19 @@ from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 
 MOST_BYTES = 2**24
-"""Of a log, at its end."""
+"""Bytes at the end of a log that are searched."""
 MOST_TOGETHER_BYTES = 2**27
-"""Of all logs, which are in memory at once."""
+"""Bytes of all logs that are searched, which are in memory at once."""
 MOST_CPU_S = 10.0
-"""For one pattern in all logs of a trial; 64 logs of 10,000 lines take 0.2 s."""
+"""Processor seconds for one pattern in all logs of a trial; 64 logs of 10,000 lines take 0.2 s."""
 
 
 @dataclass
 class Found:
-    """What patterns found.
+    """Numbers that patterns found in logs.
 
     Attributes:
-        numbers: by the name of a pattern, for each log in order its numbers, in theirs.
+        numbers: by the name of a pattern, a list for each log, in the order of logs, of its numbers in their order.
         slow: the names of patterns that took too long; they have no numbers.
     """
 
@@ -44,7 +44,7 @@ class Found:
 def read(logs: Sequence[Path], patterns: Mapping[str, str]) -> Found:
     """
     Raises:
-        TrialError: the process that looks for them ended by itself.
+        TrialError: the process that looks for numbers ended by itself.
     """
     found, left = Found(), dict(patterns)
     most_bytes = min(MOST_BYTES, MOST_TOGETHER_BYTES // max(1, len(logs)))

@@ -1,4 +1,5 @@
-"""What becomes of numbers that ranks print, beside those that their script tells; and which of them are left out."""
+"""Numbers that ranks print, beside those that their script tells: the account with them, and sentences about those that
+are left out."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOSS, THROUGHPUT = "loss", "samples_per_s"
-"""Names of metrics that mean something."""
+"""Names of metrics that go into the account of a script."""
 MOST_NAMED = 3
-"""Ranks in a sentence."""
+"""Ranks that a sentence names at most."""
 
 
 def with_logged(found: Account, logs: Found) -> Account:
-    """The account with what ranks printed: of a rank that told no losses and printed one for each iteration, these; and
-    where no samples were told, the median of the samples per second that ranks printed."""
+    """Add to the account what ranks printed: the losses of a rank that told none and printed one for each iteration;
+    and where the script told no throughput, the median of the samples per second that ranks printed."""
     if found.samples is None:
         return found
     samples, metrics = found.samples.copy(), dict(found.metrics)
@@ -37,7 +38,7 @@ def with_logged(found: Account, logs: Found) -> Account:
 
 
 def left_out(told: Account, logs: Found, patterns: Mapping[str, str], names: Sequence[str]) -> list[str]:
-    """A sentence about each thing that a spec or a script gives numbers for and that has not all of them; ``told`` is
+    """Return a sentence about each metric for which a spec or a script gives numbers, but not all of them; ``told`` is
     what the script told by itself, and ``names`` are those of the ranks' hosts."""
     return [*_patterns(logs, patterns), *_losses(told, logs, names)]
 
@@ -75,6 +76,6 @@ def _losses(told: Account, logs: Found, names: Sequence[str]) -> Iterator[str]:
 
 
 def _known(samples: pd.DataFrame, world: int) -> list[int]:
-    """By rank, in how many iterations its script told a loss that is a number."""
+    """Count, by rank, the iterations in which its script told a loss that is a number."""
     counts = samples["loss"].notna().groupby(samples["rank"]).sum()
     return [int(counts.get(rank, 0)) for rank in range(world)]

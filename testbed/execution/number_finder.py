@@ -14,18 +14,18 @@ from collections.abc import Iterator
 LONGEST_LINE = 1000
 """Characters of a line that are looked at."""
 MOST_NUMBERS = 10_000
-"""Of a text, by one expression; the last ones."""
+"""Numbers that one expression finds in a text at most; the last ones are kept."""
 
 
 def numbers(pattern: str, text: str) -> list[float]:
-    """The first number of each line that the expression finds, in their order."""
+    """Return the first number of each line in which the expression finds one, in the order of lines."""
     search = re.compile(pattern).search
     found = (search(line[:LONGEST_LINE]) for line in text.splitlines())
     return [value for match in found if match for value in _number(match[1])][-MOST_NUMBERS:]
 
 
 def _number(text: str | None) -> Iterator[float]:
-    """It, if it is one."""
+    """Yield the text as a number if it is finite."""
     try:
         value = float(text or "")
     except ValueError:
@@ -35,7 +35,8 @@ def _number(text: str | None) -> Iterator[float]:
 
 
 def main() -> None:
-    """Read, look, write. An expression that takes too long ends this process, by SIGPROF."""
+    """Read expressions and texts, look for numbers, and write these. An expression that takes too long ends this
+    process, by SIGPROF."""
     asked = json.load(sys.stdin)
     for one in asked["patterns"]:
         signal.setitimer(signal.ITIMER_PROF, asked["most_cpu_s"])

@@ -1,4 +1,4 @@
-"""What a place saw of a trial: all that its record, its tables and its verdict are made of."""
+"""Evidence that a place gathers of a trial: all that its record, its tables and its verdict are made of."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Lines = list[dict[str, Any]]
 
 @dataclass
 class Observed:
-    """What a trial left behind.
+    """Evidence that a trial left behind.
 
     Attributes:
-        lines: by process, what it wrote; none of a process that tells nothing.
-        exits: of processes that ended, in that order.
+        lines: by process, the lines that it wrote; none of a process that tells nothing.
+        exits: exits of processes, in the order in which they ended.
         counters: what each directed link carried meanwhile.
         cpu, processes: how busy the cores were, and whether processes stood still.
         lab: the network as it was read back, and how many workers trained on which device.
-        idle: what the idle network did before.
+        idle: round trips and rates of the idle network, measured before the trial.
         before: lines of bursts that other processes sent before, where the trial's own did not.
         differs: how the kernel's settings differed from what was asked for afterwards.
-        readings: what was read of them meanwhile.
+        readings: what was read of these settings while the trial ran.
         events: what was done to the trial on purpose.
         background: the bytes that each background flow sent.
         courses: by job, who died in it.
-        circuits: those that the trial met.
-        queues: what waited at egresses; None where the place cannot tell.
+        circuits: states of the circuits that the trial met.
+        queues: bytes that waited at egresses; None where the place cannot tell.
         began, dark_s, failed: of jobs that share the network: when each began, for how long its hosts waited for its
             circuits, and why those failed that did.
         is_played: whether nothing was computed, so that there are neither losses nor sums nor weights to check.
@@ -67,7 +67,7 @@ class Observed:
     is_played: bool = False
 
     def of(self, kind: str, job: Job | None = None) -> Lines:
-        """The lines of one kind, each with its process's ``name``; of a job's processes, or of all."""
+        """Return the lines of one kind, each with its process's ``name``; of a job's processes, or of all."""
         return [
             {**line, "name": name}
             for name, lines in self.lines.items()
@@ -77,6 +77,6 @@ class Observed:
         ]
 
     def lasted(self, job: Job) -> tuple[float, float]:
-        """From the first start of a job's workers to their last end (s)."""
+        """Return when (s) the first of a job's workers started, and when the last one ended."""
         exits = [exit for exit in self.exits if exit.process in job.workers]
         return min(exit.started_s for exit in exits), max(exit.ended_s for exit in exits)

@@ -33,7 +33,8 @@ from testbed.trial.network import link_settings
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:
-    """Build, run and take down; a lab in which that failed is for the caller to close.
+    """Build a trial's network in the lab, run the trial and take the network down; a lab in which that failed is for
+    the caller to close.
 
     Raises:
         TrialError: the lab is not as asked, a process failed, or nothing happened for too long.
@@ -73,8 +74,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
 def _watched(
     trial: Trial, lab: Lab, files: Files, feed: Feed, run: Callable[[Readings], None], instead: str
 ) -> Observed:
-    """Carry out what is to happen to a trial while ``run`` starts its processes and waits for their end; what was seen
-    meanwhile. ``run`` is given what is read back of the links, as it grows; ``instead`` ends the fix of an error.
+    """Carry out what is to happen to a trial while ``run`` starts its processes and waits for their end; return what
+    was seen meanwhile. ``run`` is given what is read back of the links, as it grows; ``instead`` ends the fix of an
+    error.
 
     Raises:
         TrialError: as ``run`` does, with what was done to the trial; or a helper or a controller failed.
@@ -117,7 +119,7 @@ def _watched(
 
 
 def _moves(patching: Patching, reconfiguring: Sequence[Reconfiguring]) -> list[Record]:
-    """Moves of circuits that the schedule does not have."""
+    """List the moves of circuits that the schedule does not have."""
     return [*patching.records, *(record for one in reconfiguring for record in one.records)]
 
 

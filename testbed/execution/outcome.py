@@ -1,4 +1,4 @@
-"""What a trial, or one of its jobs, comes to."""
+"""Outcome of a trial, or of one of its jobs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from testbed.base.errors import TrialError
 
 @dataclass
 class Outcome:
-    """A trial or a job that has ended.
+    """Record and tables of a trial or a job that has ended.
 
     Attributes:
-        record: the trial's JSON, or what its ``jobs`` have of the job.
-        samples: of each iteration; None if nobody told of any.
+        record: the trial's JSON, or the job's entry among its ``jobs``.
+        samples: rows of each iteration; None if no process told of any.
         lab: the network as it was read back.
-        queues: what waited at the egresses.
-        transfers: those that were made, if its kind plans them.
+        queues: the queues at the egresses.
+        transfers: transfers that were made, if its kind plans them.
         jobs: of jobs that share a network, the samples of each, by its name.
-        error: why it failed; None if it did not.
+        error: the reason why it failed; None if it did not.
     """
 
     record: dict[str, Any]

@@ -20,7 +20,7 @@ class Place(Protocol):
         """Return only if the place can run such a trial, as far as that is known before.
 
         Raises:
-            SpecError: it cannot.
+            SpecError: it cannot run such a trial.
             MissingToolError: it lacks a program or a kernel module, which is named.
         """
 
@@ -39,7 +39,7 @@ class Place(Protocol):
 
 
 class InLab:
-    """A lab as a place: it builds the network, and starts processes in it."""
+    """Lab as a place: it builds the network, and starts processes in it."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -60,5 +60,5 @@ class InLab:
 
 
 def place_of(opened: Lab | Place) -> Place:
-    """What was opened, as a place."""
+    """Return the place that was opened, or the lab that was opened as a place."""
     return opened if isinstance(opened, Place) else InLab(opened)

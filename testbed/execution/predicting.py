@@ -1,4 +1,4 @@
-"""What is predicted of a job whose links had other rates for a while: the same job on an ideal network with the same
+"""Predictions for a job whose links had other rates for a while: the same job on an ideal network with the same
 changes, as they really came about."""
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from testbed.workloads.kinds.base import Told
 
 
 def predicted(job: Job, events: Sequence[Mapping[str, Any]], told: Told) -> Mapping[str, float]:
-    """Numbers by names of metrics; none if links were blocked, or nobody knows how they changed.
+    """Return predicted numbers by names of metrics; none if links were blocked, or nobody knows how they changed.
 
     Args:
-        events: of the trial's record, see :func:`testbed.control.conductor.timeline`.
+        events: events of the trial's record, see :func:`testbed.control.conductor.timeline`.
     """
     changes = rate_changes(events)
     return {} if changes is None else job.predicted(changes, told.norms)
 
 
 def rate_changes(events: Sequence[Mapping[str, Any]]) -> list[Change] | None:
-    """The changes of rates, each at the moment it was done; None if a link was blocked, or a change has failed or was
-    not done in the end."""
+    """List the changes of rates, each at the moment it was done; None if a link was blocked, or a change has failed or
+    was not done in the end."""
     begun = [event for event in events if event.get("links") and event["begun_s"] is not None]
     if any(event["links"]["blocked"] or event["error"] or event["done_s"] is None for event in begun):
         return None

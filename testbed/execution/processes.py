@@ -24,46 +24,47 @@ from testbed.trial.model import Trial
 
 
 class Processes(Protocol):
-    """What is to be started, and how to follow it."""
+    """Processes that are to be started, and the means to follow them."""
 
     @property
     def files(self) -> Files:
-        """Where they read and write."""
+        """Files that they read and write."""
 
     @property
     def launches(self) -> Sequence[Launch]:
-        """How the lab is to start them, in this order."""
+        """Launches for the lab, which starts them in this order."""
 
     @property
     def samples(self) -> Mapping[str, Path | None]:
-        """By process, the file that is read while it runs; None if it writes none that can be."""
+        """Files that are read while processes run, by process; None for a process that writes none that can be."""
 
     @property
     def signs(self) -> Signs:
-        """Signs of life."""
+        """Signs of life that they give."""
 
     @property
     def instead(self) -> str:
-        """What would go on without a node, to end an error's fix with; empty if nothing would, or this does."""
+        """Words about what would go on without a node, to end an error's fix with; empty if nothing would, or this
+        does."""
 
     def controllers(self, feed: Feed, readings: Readings, tick: Tick) -> Sequence[Controller]:
-        """What acts on them from the thread that waits for them."""
+        """Return what acts on them from the thread that waits for them."""
 
     def lines(self) -> dict[str, Lines]:
-        """By process, what it wrote, once all have ended.
+        """Read, by process, the lines that it wrote, once all have ended.
 
         Raises:
-            TrialError: one wrote what none writes.
+            TrialError: a process wrote something that no process of its kind writes.
         """
 
     def described(self, lines: Mapping[str, Lines]) -> dict[str, Any]:
-        """What the description of the lab has of them."""
+        """Return what the description of the lab says of them."""
 
     def courses(self, events: Sequence[Record]) -> dict[str, Course]:
-        """By job, who died in it."""
+        """Return the course of each job, by its name: who died in it."""
 
 
 def processes_of(trial: Trial, lab: Lab, files: Files, congestion_control: str) -> Processes:
-    """Write what each process of a trial is told; what is to be started."""
+    """Write the instructions of each process of a trial; return the processes that are to be started."""
     made = Programs if any(job.workload.program for job in trial.jobs) else Workers
     return made(trial, lab, files, congestion_control)

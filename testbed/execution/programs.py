@@ -32,13 +32,13 @@ from testbed.trial.model import Trial
 from testbed.workloads.rank_job import VARIABLE
 
 MASTER_PORT = 29500
-"""What torchrun takes unless told otherwise."""
+"""Port that torchrun takes unless told otherwise."""
 COUNT_S = 1.0
-"""How often the links are looked at, to see whether anything moves."""
+"""Seconds between two looks at the links, to see whether anything moves."""
 
 
 class Programs:
-    """As :class:`testbed.execution.processes.Processes`; they tell nothing while they run."""
+    """Ranks of a program, as :class:`testbed.execution.processes.Processes`; they tell nothing while they run."""
 
     instead = ""
 
@@ -53,24 +53,24 @@ class Programs:
         self.signs = Activity(lab, later, [*ranks, *servers], trial.spec.timeout_s)
 
     def controllers(self, feed: Feed, readings: Readings, tick: Tick) -> Sequence[Controller]:  # noqa: ARG002
-        """One that says when the trial begins, for nobody else does."""
+        """Return a controller that says when the trial begins, for nobody else does."""
         return [_Beginning()]
 
     def lines(self) -> dict[str, Lines]:
-        """What ranks of a script under a scheme wrote, and the samples of our processes beside them."""
+        """Read what ranks of a script under a scheme wrote, and the samples of our processes beside them."""
         return scripts.lines(self._trial, self.files) if self._trial.network.arm.scheme else {}
 
     def described(self, lines: Mapping[str, Lines]) -> dict[str, Any]:  # noqa: ARG002
-        """Nothing: they say nothing of where they train."""
+        """Return nothing: the processes say nothing of where they train."""
         return {}
 
     def courses(self, events: Sequence[Record]) -> dict[str, Course]:  # noqa: ARG002
-        """Nobody died, or the trial would have failed."""
+        """Return courses in which nobody died, or the trial would have failed."""
         return {job.name: undisturbed(job) for job in self._trial.jobs}
 
 
 class _Beginning:
-    """Says that the trial begins, once its processes were started."""
+    """Controller that says that the trial begins, once its processes were started."""
 
     is_urgent = False
 
@@ -81,7 +81,7 @@ class _Beginning:
 
 
 def launches(trial: Trial, files: Files) -> list[Launch]:
-    """The command, once a host that has a rank."""
+    """Launch the command once on each host that has a rank."""
     topology, program, nodes = trial.network.topology, trial.spec.workload.program, trial.job.plan.workers
     assert program is not None  # or nothing would tell of iterations
     addresses, is_scripted = plan(topology), bool(trial.network.arm.scheme)
@@ -104,7 +104,8 @@ INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
 def rank_environment(rank: int, world: int, master: str) -> dict[str, str]:
-    """What torchrun gives a rank that is alone on its host (torch.distributed.run, "Environment Variables")."""
+    """Return the environment that torchrun gives a rank that is alone on its host (torch.distributed.run, "Environment
+    Variables")."""
     numbers = {
         "RANK": rank,
         "WORLD_SIZE": world,
@@ -123,10 +124,11 @@ def rank_environment(rank: int, world: int, master: str) -> dict[str, str]:
 
 
 class Activity:
-    """Signs of programs: logs grow, or links carry something."""
+    """Signs of life of programs: logs grow, or links carry something."""
 
     def __init__(self, lab: Lab, files: Files, launches: Sequence[Launch], timeout_s: float) -> None:
-        """``launches`` are the ranks in their order, and then those of ours. A sign is due every ``timeout_s``."""
+        """Watch ``launches``: the ranks in their order, and then processes of ours. A sign is due every
+        ``timeout_s``."""
         self._lab, self._files, self._timeout_s = lab, files, timeout_s
         self._logs = [Path(one.log) for one in launches]
         self._ranks = {one.process: rank for rank, one in enumerate(launches) if one.program}
@@ -134,7 +136,7 @@ class Activity:
         self._moved_s = self._looked_s = 0.0
 
     def called(self, process: str) -> str:
-        """``rank 1 on h1``."""
+        """Return the name of a process in errors, such as ``rank 1 on h1``."""
         if process in self._ranks:
             return f"rank {self._ranks[process]} on {process}"
         return self._files.called(process)
@@ -150,7 +152,7 @@ class Activity:
             raise self._stuck([self.called(one) for one in feed.running], self._files.log(feed.running[0]))
 
     def _stuck(self, running: Sequence[str], log: Path) -> TrialTimeoutError:
-        """``log`` is that of the first of those that are still ``running``."""
+        """Make the error; ``log`` is that of the first of the processes that are still ``running``."""
         return TrialTimeoutError(
             f"for {self._timeout_s:g} s no rank wrote anything and no link carried anything; still running: "
             f"{', '.join(running[:5])}{supervise.stopped(self._lab)}\n"

@@ -1,4 +1,4 @@
-"""What waited at the egresses of a trial's links while it trained, as its files have it."""
+"""Queues at the egresses of a trial's links while it trained, as its files have them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ WHOLE = ("link", "most_bytes", "drops", "marks")
 
 
 def table(seen: Queues | None, start_s: float, end_s: float) -> pd.DataFrame | None:
-    """A row for each window and directed link where something waited, or was dropped or marked, by time and link. None
-    where the lab cannot tell.
+    """Return a row for each window and directed link where something waited, or was dropped or marked, by time and
+    link; None where the lab cannot tell.
 
     Times are relative to ``start_s``. Windows that begin before it are left out, since bursts that measure links are in
     them, and so are those from ``end_s`` on.
@@ -28,7 +28,7 @@ def table(seen: Queues | None, start_s: float, end_s: float) -> pd.DataFrame | N
 
 
 def record(seen: Queues | None) -> dict[str, Any] | None:
-    """What the trial's JSON says of the readings; None where the lab cannot read queues."""
+    """Return what the trial's JSON says of the readings; None where the lab cannot read queues."""
     if seen is None:
         return None
     return {"readings": seen.readings, "cost_s": seen.cost_s, "problem": seen.problem}

@@ -1,4 +1,5 @@
-"""The lines that ranks of a script write, as they are to be: our backend wrote them in the user's process."""
+"""Lines that ranks of a script write, in the form that they are to have: our backend wrote them in the user's
+process."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from testbed.files.shape import COUNT, EACH, NAME, TEXT, TRUTH, Kind, Shape, che
 from testbed.workloads.kinds.ranks import Call, Compared, Failed, Logged, RankRows
 
 MOST_BYTES = 2**27
-"""Of a rank's file: half a million collectives."""
+"""Bytes of a rank's file at most: half a million collectives."""
 MOST_SKEW_S = 1e-3
-"""Moments of one rank are of one clock, but for their rounding."""
+"""Seconds by which moments of one rank may be out of order: they are of one clock, but for their rounding."""
 LONGEST_WORD = 40
 LONGEST_WHY = 300
 """Characters of an error that are kept of a collective."""
@@ -73,11 +74,11 @@ _VITALS = (
     *("wire_bytes", "sent", "cpu_s", "late_s", "stalled_s", "halted_s"),
     *("sent_segments", "resent_segments", "needless_segments"),
 )
-"""What workers of ours tell in their last line, and a rank may not."""
+"""Fields that workers of ours tell in their last line, and a rank may leave out."""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a rank's file, each with all that a rank writes of its kind; none where there is no file.
+    """Read the lines of a rank's file, each with all that a rank writes of its kind; none where there is no file.
 
     Raises:
         TrialError: it is no file, too large, or a line in it is not as ranks write it.
@@ -128,7 +129,7 @@ def check_end(lines: Iterable[Mapping[str, Any]], name: str) -> None:
 
 
 def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows | None:
-    """What they say of one rank; None if it never made a process group.
+    """Gather what the lines say of one rank; None if it never made a process group.
 
     Raises:
         ValueError: another rank wrote them.
@@ -161,7 +162,7 @@ def rows(lines: Iterable[Mapping[str, Any]], rank: int, node: int) -> RankRows |
 
 
 def _in_a_line(said: str) -> str:
-    """For people's terminals, whatever a rank has written."""
+    """Make one printable line of an error, for people's terminals, whatever a rank has written."""
     return printable(" ".join(said[:LONGEST_WHY].split()))
 
 

@@ -11,7 +11,7 @@ from testbed.trial.model import Trial
 
 
 def blank(trial: Trial) -> dict[str, Any]:
-    """The record of a trial that has not got anywhere."""
+    """Make the record of a trial that has not got anywhere."""
     job = trial.jobs[0]
     work = job.work if job.is_synchronised else None
     known = {

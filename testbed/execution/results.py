@@ -1,4 +1,4 @@
-"""What a finished trial says: metrics from its samples, its JSON, its Parquet table and its row in results.csv."""
+"""Results of a finished trial: metrics from its samples, its JSON, its Parquet table and its row in results.csv."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from testbed.trial.job import Job
 from testbed.workloads.kinds.evidence import Exchanged
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a formula begins with."""
+"""Characters with which a formula begins."""
 _SAMPLE_COLUMNS = {field.more["line"]: field.key for field in in_lines()}
-"""By their names in the lines of workers."""
+"""Columns of samples, by their names in the lines of workers."""
 
 
 def table(lines: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -54,7 +54,8 @@ def save_samples(path: Path, samples: pd.DataFrame, folder: int | None = None) -
 def measure(
     job: Job, samples: pd.DataFrame, phases: Sequence[Phase], bounds: Bounds | None, sent_bytes: float | None
 ) -> dict[str, float | None]:
-    """The job's metrics; ``sent_bytes`` is what all processes sent, headers of chunks included, if known."""
+    """Return the job's metrics; ``sent_bytes`` are the bytes that all processes sent, headers of chunks included, if
+    known."""
     gst = metrics.gst_s(samples, skip=job.work.warmup)
     each_s = metrics.iterations_s(samples, skip=job.work.warmup)
     median, size = float(gst.median()), job.gradient_bytes
@@ -90,7 +91,8 @@ def _over_bound(gst_s: pd.Series[float], bound_s: pd.Series[float]) -> float | N
 
 
 def staleness(updates: pd.Series[int] | None) -> dict[str, float | None]:
-    """How stale updates were; None in a synchronous scheme, which has none."""
+    """Return how stale updates were: the median, the 95th percentile and the most; each is None in a synchronous
+    scheme, which has none."""
     if updates is None:
         return dict.fromkeys(("staleness_median", "staleness_p95", "staleness_max"))
     return {
@@ -101,12 +103,12 @@ def staleness(updates: pd.Series[int] | None) -> dict[str, float | None]:
 
 
 def burst(line: Mapping[str, Any]) -> dict[str, Any]:
-    """What the trial's JSON keeps of a process's ``probe`` line."""
+    """Return the part of a process's ``probe`` line that the trial's JSON keeps."""
     return {key: line[key] for key in ("name", "port_address", "rate_bps", "asked_bps")}
 
 
 def pairs(job: Job, sent: Iterable[Exchanged]) -> list[dict[str, Any]]:
-    """What each process of a job has sent another, by the names of their nodes."""
+    """List the bytes that each process of a job has sent another, by the names of their nodes."""
     nodes = job.plan.nodes
     return [
         {"from": nodes[one.src], "to": nodes[one.dst]}
@@ -116,12 +118,12 @@ def pairs(job: Job, sent: Iterable[Exchanged]) -> list[dict[str, Any]]:
 
 
 def attempt_count(record: Mapping[str, Any]) -> int:
-    """How often a trial was measured, as its record has it."""
+    """Return how often a trial was measured, as its record has it."""
     return len(record.get("attempts") or ()) + 1
 
 
 def row(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A trial's JSON as its row in results.csv."""
+    """Turn a trial's JSON into its row in results.csv."""
     flat = {**record, **(record["metrics"] or {}), **(record["accuracy"] or {}), **(record.get("sums") or {})}
     judged = record["fidelity"] or {}
     why = record["error"] if record["status"] == "failed" else fidelity.reasons(judged)
@@ -140,7 +142,7 @@ def row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _no_formula(value: object) -> object:
-    """Text that a spreadsheet would take for a formula, with an apostrophe before it, which makes it text there."""
+    """Put an apostrophe before text that a spreadsheet would take for a formula, which makes it text there."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 

@@ -15,7 +15,8 @@ LEAST_ROOM_BYTES = 2**20
 
 
 def needed_bytes(trial: Trial) -> int:
-    """Room that a trial takes while it runs: of each job the weights, the plan, and each worker's own files."""
+    """Return the bytes that a trial takes on the disk while it runs: of each job the weights, the plan, and each
+    worker's own files."""
     return sum(map(_needed_bytes, trial.jobs))
 
 
@@ -28,8 +29,8 @@ def _needed_bytes(job: Job) -> int:
 
 
 def most_said_bytes(job: Job) -> int:
-    """The most bytes that a process of a job writes: of each iteration a line, and in the last line sketches and
-    updates."""
+    """Return the most bytes that a process of a job writes: a line for each iteration, and in the last line sketches
+    and updates."""
     return 2**20 + job.iterations * (4096 + job.reports.said_bytes(job.plan) * job.world)
 
 

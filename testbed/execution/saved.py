@@ -1,4 +1,4 @@
-"""The weights that a finished job has saved, in one file: that of one worker, or what all workers hold together."""
+"""Weights that a finished job has saved, in one file: those of one worker, or what all workers hold together."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from testbed.trial.job import Job
 
 
 def whole(job: Job, files: Files, keeper: str) -> Path:
-    """The file with all weights: the ``keeper``'s, unless each worker has a part of them only.
+    """Return the file with all weights: the ``keeper``'s, unless each worker has a part of them only.
 
     Raises:
-        TrialError: a worker's file holds something else than its part, or those that hold the same differ.
+        TrialError: a worker's file holds something else than its part, or workers that hold the same part differ.
     """
     if (model := job.kind.model_parallel) is None:
         return files.weights(keeper)

@@ -1,4 +1,4 @@
-"""Ranks of a script under a scheme: what they are told beforehand, and what comes of what they tell."""
+"""Ranks of a script under a scheme: the instructions that they get beforehand, and the results of what they tell."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from testbed.workloads.kinds.ranks import Account, Failed
 
 COMMAND = "command"
-"""The kind of trial as which a script is told that shows no iterations."""
+"""Kind of trial that the record gives a script that shows no iterations."""
 STAGE = "rank"
-"""What tells the files of ranks from those of the processes that measure links before."""
+"""Mark of the files of ranks, which tells them from those of the processes that measure links before."""
 NO_TASK = Replay(0, 0, ())
-"""What a process without a rank does between collectives."""
+"""Task of a process without a rank, which does nothing between collectives."""
 
 
 def later(files: Files) -> Files:
-    """Where ranks read and write, after the links were measured by processes with the same names."""
+    """Return the files that ranks read and write, after the links were measured by processes with the same names."""
     return replace(files, stage=STAGE)
 
 
 def reading(trial: Trial) -> Reading:
-    """What is to be made of what ranks tell."""
+    """Return how what ranks tell is to be read, as the spec has it."""
     found = trial.spec.workload.reading
     assert found is not None  # or arms could have no scheme
     return found
@@ -55,8 +55,8 @@ def reading(trial: Trial) -> Reading:
 
 
 def write(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
-    """Write the plan, what each rank is told, and what each process of ours is to do that has none; how the lab is to
-    launch these."""
+    """Write the plan, the job of each rank, and that of each process of ours that has no rank; return how the lab is to
+    launch the latter."""
     job = trial.job
     kinds.save(job.plan, files.plan())
     addresses = plan(trial.topology)
@@ -106,7 +106,7 @@ def _part(job: Job) -> Scripts[Any]:
 
 
 def _server_job(trial: Trial, files: Files, congestion_control: str, addresses: Addresses, name: str) -> WorkerJob:
-    """Of a node that only adds and passes on."""
+    """Make the job of a node that only adds and passes on."""
     job, spec = trial.job, trial.spec
     node = job.processes[name]
     return WorkerJob(
@@ -134,7 +134,7 @@ def _server_job(trial: Trial, files: Files, congestion_control: str, addresses: 
 
 
 class AsRun(Synchronised):
-    """What ranks of a script turned out to do, in the words of work that is synchronised."""
+    """Work that ranks of a script turned out to do, in the words of work that is synchronised."""
 
     uses_torch: ClassVar[bool] = True
     kind: Literal["command"] = "command"
@@ -142,15 +142,15 @@ class AsRun(Synchronised):
     scale: float = 1.0
 
     def task(self, batch: int, seed: int, gradient: Gradient, rounding: float) -> Task:  # noqa: ARG002
-        """None of ours; for predictions, which have none of scripts."""
+        """Return a task that computes nothing: tasks are for predictions, and there are none of scripts."""
         return Replay(self.iterations, seed, ())
 
 
 def lines(trial: Trial, files: Files) -> dict[str, Lines]:
-    """What the ranks of a script under a scheme wrote, and the processes of ours beside them.
+    """Read what the ranks of a script under a scheme wrote, and the processes of ours beside them.
 
     Raises:
-        TrialError: one wrote what none writes.
+        TrialError: a process wrote something that no process of its kind writes.
     """
     job = trial.job
     found = {name: rank_lines.read(files.samples(name)) for name in job.workers}
@@ -160,11 +160,11 @@ def lines(trial: Trial, files: Files) -> dict[str, Lines]:
 
 
 def told(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Job, Told, dict[str, Any]]:
-    """The job of a program in the words of work that is synchronised, what its ranks told of it, and what the record
-    has of it besides; the job as it is, and no samples, where ranks tell of no iterations.
+    """Return the job of a program in the words of work that is synchronised, what its ranks told of it, and what the
+    record has of it besides; the job as it is, and no samples, where ranks tell of no iterations.
 
     Raises:
-        TrialError: a rank wrote what none writes, not all of it, or it never made a process group.
+        TrialError: a rank wrote something that no rank writes, or not all of its lines, or never made a process group.
     """
     if not trial.network.arm.scheme:
         return job, Told(pd.DataFrame()), {"moves": COMMAND}
@@ -178,7 +178,8 @@ def told(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Job, Tol
 
 
 def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Account, dict[str, Any]]:
-    """What a script's kind makes of what ranks told, with numbers from their logs; and what the record has of both."""
+    """Have a script's kind make an account of what ranks told, with numbers from their logs; return it, and what the
+    record has of both."""
     read = reading(trial)
     rows = [rank_lines.rows(seen.lines[name], rank, job.processes[name]) for rank, name in enumerate(job.workers)]
     silent = [name for name, one in zip(job.workers, rows, strict=True) if one is None]
@@ -204,7 +205,7 @@ def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Acco
 
 
 def _failed(failed: Sequence[Failed], names: Sequence[str]) -> list[dict[str, Any]]:
-    """By rank that had some, how many collectives failed, and the first one."""
+    """Count, by rank that had some, the collectives that failed, and name the first one."""
     counts = Counter(one.rank for one in failed)
     first = {one.rank: one for one in reversed(failed)}
     return [
@@ -214,7 +215,7 @@ def _failed(failed: Sequence[Failed], names: Sequence[str]) -> list[dict[str, An
 
 
 def _as_run(job: Job, found: Account, pace_s: float) -> Job:
-    """The job with the iterations that it did. Sums that are asked for one by one overlap."""
+    """Return the job with the iterations that it did. Sums that are asked for one by one overlap."""
     assert found.samples is not None
     assert found.cost is not None
     work = AsRun.model_validate(

@@ -1,4 +1,4 @@
-"""Where a command's program is found."""
+"""Search for a command's program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from testbed.base.errors import SpecError
 
 
 def search_path() -> str:
-    """Where a command's program is looked for: beside the Python that runs testbed first, so ``python`` is that one."""
+    """Return the path on which a command's program is looked for: beside the Python that runs testbed first, so
+    ``python`` is that one."""
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 

@@ -25,12 +25,12 @@ from testbed.trial.job import Job
 from testbed.trial.model import Trial
 
 OF_NETWORK = ("links", "queues", "probes", "round_trips")
-"""What a job's summary has that is the same for all jobs of a trial."""
+"""Keys of a job's summary that are the same for all jobs of a trial."""
 JobRecord = dict[str, Any]
 
 
 def blank(job: Job) -> JobRecord:
-    """The record of a job that has not got anywhere."""
+    """Make the record of a job that has not got anywhere."""
     slot, nodes = job.own_slot, job.network.topology.nodes
     where = {
         JOB: job.name,
@@ -52,8 +52,8 @@ def blank(job: Job) -> JobRecord:
 
 
 def joined(trial: Trial, outcomes: Mapping[str, Outcome], seen: Observed) -> Outcome:
-    """The outcome of a trial from those of its jobs, by their names. If a job is alone, it is the same; of several, one
-    has to be done."""
+    """Make the outcome of a trial from those of its jobs, by their names. If a job is alone, it is that job's; of
+    several, one has to be done, or the trial has failed as its first job has."""
     if not trial.is_shared:
         (only,) = outcomes.values()
         return only
@@ -69,7 +69,7 @@ def joined(trial: Trial, outcomes: Mapping[str, Outcome], seen: Observed) -> Out
 
 
 def _of_job(job: Job, outcome: Outcome, seen: Observed) -> JobRecord:
-    """The record of a job: when it began, as far as it did, and what it comes to."""
+    """Make the record of a job: when it began, as far as it did, and its results."""
     record, began = blank(job), seen.began.get(job.name)
     if began is not None:
         record |= spans(began)
@@ -82,13 +82,13 @@ def _of_job(job: Job, outcome: Outcome, seen: Observed) -> JobRecord:
 
 
 def begun_s(samples: pd.DataFrame, began: Began) -> float:
-    """When a job's first iteration began, in seconds after the trial's beginning."""
+    """Return when a job's first iteration began, in seconds after the trial's beginning."""
     return round(window([samples])[0] - began.origin_s, 6)
 
 
 def together(trial: Trial, jobs: Sequence[JobRecord], samples: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """What a trial's record has of its jobs, of which one is done at least: their records; the whole trial's JCT, from
-    the first start of a worker to the last end; and its verdict.
+    """Return what a trial's record has of its jobs, of which one is done at least: their records; the whole trial's
+    JCT, from the first start of a worker to the last end; and its verdict.
 
     A job's bytes have to pass every link besides those of the other jobs, so no JCT can be less than the time that a
     link takes for the bytes of all jobs.
@@ -115,19 +115,20 @@ def together(trial: Trial, jobs: Sequence[JobRecord], samples: Mapping[str, pd.D
 
 
 def window(tables: Iterable[pd.DataFrame]) -> tuple[float, float]:
-    """From the first start of a worker to the last end."""
+    """Return when (s) the first worker started, and when the last one ended."""
     some = list(tables)
     return min(float(one["start_s"].min()) for one in some), max(float(one["end_s"].max()) for one in some)
 
 
 def _least_s(trial: Trial, jobs: Sequence[Job]) -> float:
-    """How long the busiest link takes for the bytes of all iterations of these jobs (s)."""
+    """Return how long the busiest link takes for the bytes of all iterations of these jobs (s)."""
     total: NDArray[np.float64] = np.sum([job.cost.link_bytes * job.iterations for job in jobs], axis=0)
     return float(trial.network.shaper.least_s(total, jobs[0].cost.link_rate_bps).max())
 
 
 def _verdict(jobs: Sequence[JobRecord], bound: Check) -> dict[str, Any]:
-    """All checks, each with its job's name; the whole is INVALID or UNWATCHED if a number of one job is."""
+    """Join the verdicts of jobs: all checks, each with its job's name; the whole is INVALID or UNWATCHED if a number of
+    one job is."""
     checks = [
         {**check, "detail": f"{job[JOB]}: {check['detail']}"} for job in jobs for check in job["fidelity"]["checks"]
     ]

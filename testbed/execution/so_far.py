@@ -1,4 +1,4 @@
-"""What is known of a trial while it runs, for a person who watches it; its record is made of all that it left."""
+"""Numbers of a trial while it runs, for a person who watches it; its record is made of all that it left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.files.following import Lines
 from testbed.files.shape import is_number
 
 MOST_WORKERS = 64
-"""To read what they write in a second takes 50 ms of a core."""
+"""Workers at most whose samples are read: to read what they write in a second takes 50 ms of a core."""
 
 
 @dataclass
@@ -26,11 +26,12 @@ class _Round:
 
 
 class SoFar:
-    """Nothing is read before it is asked for, as reading takes time of the cores that the trial uses."""
+    """Numbers of a running trial, none of which is read before it is asked for, as reading takes time of the cores that
+    the trial uses."""
 
     def __init__(self, feed: Feed, readings: Readings, workers: Mapping[str, Path], skip: int) -> None:
-        """``workers`` are the files of the processes that synchronise together, if they do; the first ``skip``
-        iterations do not count. ``readings`` is what was read back of the links, as it grows."""
+        """Read nothing yet. ``workers`` are the files of the processes that synchronise together, if they do; the first
+        ``skip`` iterations do not count. ``readings`` is what was read back of the links, as it grows."""
         self._feed, self._readings, self._skip = feed, readings, skip
         # Files of its own: to wait for the feed while it reads many would make events late.
         self._files = {name: Lines(path) for name, path in workers.items()} if len(workers) <= MOST_WORKERS else {}
@@ -38,8 +39,8 @@ class SoFar:
         self._gst_s: list[float] = []
 
     def gst_s(self) -> float | None:
-        """The median GST of the iterations that all workers have written by now; None when one of them has ended, and
-        with more than :data:`MOST_WORKERS` of them."""
+        """Return the median GST (s) of the iterations that all workers have written by now; None when one of them has
+        ended, and with more than :data:`MOST_WORKERS` of them."""
         if not self._files.keys() <= set(self._feed.running):
             return None
         for said in (said for lines in self._files.values() for said in lines.said()):
@@ -58,11 +59,11 @@ class SoFar:
             del self._open[i]
 
     def links(self) -> str:
-        """Whether the links were as asked for whenever they were read; empty if they were not yet."""
+        """Say whether the links were as asked for whenever they were read; empty if they were not yet."""
         if not self._readings.made:
             return ""
         return "links not as asked" if self._readings.seen_s else "links as asked so far"
 
 
 Tick = Callable[[int, SoFar], object]
-"""Is told how many iterations the first worker has done, and may ask what else is known by now."""
+"""Function that is told how many iterations the first worker has done, and may ask what else is known by now."""

@@ -1,4 +1,4 @@
-"""When the jobs of a trial begin that share its network: as they are submitted, and once their hosts are free."""
+"""Starts of jobs that share a trial's network: as they are submitted, and once their hosts are free."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from testbed.trial.job import Job, Slot
 
 @dataclass(frozen=True)
 class Began:
-    """When a job was submitted, when its hosts were free and its circuits carried light, and when the start of its
-    processes began, in seconds after the trial's beginning; and when that was, by the clock of samples."""
+    """Moments at which a job was submitted, its hosts were free and its circuits carried light, and the start of its
+    processes began, in seconds after the trial's beginning; and that beginning, by the clock of samples."""
 
     submitted_s: float
     ready_s: float
@@ -31,7 +31,7 @@ class Began:
 
 
 class Starting:
-    """Starts each job's processes, as a controller in the thread that waits for them. A job of which a process fails
+    """Controller, in the thread that waits for processes, that starts those of each job. A job of which a process fails
     has failed; its other processes are ended, and the other jobs go on."""
 
     is_urgent = False
@@ -44,8 +44,8 @@ class Starting:
         files: Files,
         switching: Switching | None = None,
     ) -> None:
-        """``switching`` gives jobs their circuits, where some have circuits of their own. A job that has no slot is
-        alone: it begins at once, and ends the trial if it fails."""
+        """Start nothing yet. ``switching`` gives jobs their circuits, where some have circuits of their own. A job that
+        has no slot is alone: it begins at once, and ends the trial if it fails."""
         self._lab, self._files, self._switching = lab, files, switching
         self._waiting = [job for job in jobs if job.slot]
         waiting = {process for job in self._waiting for process in job.processes}
@@ -59,14 +59,14 @@ class Starting:
         self._failing_s: dict[str, float] = {}
 
     def begin(self, feed: Feed) -> None:
-        """Start a job that is alone; of the others none runs yet."""
+        """Start a job that is alone; tell the ``feed`` of the others, of which none runs yet."""
         for job in self._waiting:
             feed.postpone([*job.processes])
         if self._at_once:
             self._lab.launch(self._at_once)
 
     def look(self, feed: Feed) -> float:
-        """Start what is due; end what has failed."""
+        """Start jobs that are due; end those that have failed."""
         now_s = time.monotonic()
         if self._begun_s is None:
             self._begun_s = now_s
@@ -91,7 +91,7 @@ class Starting:
         return self._switching is None or job.own_slot.circuits is None or self._switching.is_lit(job)
 
     def _look_ahead(self) -> None:
-        """Patch what can be patched while jobs run."""
+        """Patch the circuits that can be patched while jobs run."""
         for job in self._waiting:
             if self._switching and job.own_slot.circuits is not None and self.began.keys() >= set(job.own_slot.after):
                 self._switching.look_ahead(job)
@@ -108,7 +108,8 @@ class Starting:
         feed.started([*job.processes])
 
     def _ready_s(self, job: Job, feed: Feed) -> float:
-        """When a job that is due had been submitted, had its hosts and its circuits, after the trial's beginning."""
+        """Return when a job that is due had been submitted, had its hosts and its circuits, in seconds after the
+        trial's beginning."""
         assert self._begun_s is not None
         processes = [launch.process for name in job.own_slot.after for launch in self._launches[name]]
         moments_s = [feed.exited_s[process] for process in processes if process in feed.exited_s]
@@ -117,7 +118,8 @@ class Starting:
         return max(job.own_slot.start_s, *(moment_s - self._begun_s for moment_s in moments_s), 0.0)
 
     def _end_failed(self, feed: Feed) -> None:
-        """Others of a job may fail as well for a moment: then all its exits tell which was first."""
+        """End jobs of which a process has failed. Others of a job may fail as well for a moment: then all its exits
+        tell which was first."""
         now_s = time.monotonic()
         for name, job in self._running.items():
             failed = [exit for exit in feed.failed if exit.process in job.processes]
@@ -135,7 +137,7 @@ class Starting:
 
 
 def spans(began: Began) -> dict[str, float]:
-    """What a job's record has of its beginning (s after the trial's); waiting is that for hosts and circuits."""
+    """Return what a job's record has of its beginning (s after the trial's); waiting is that for hosts and circuits."""
     return {
         "submitted_s": round(began.submitted_s, 6),
         "started_s": round(began.started_s, 6),

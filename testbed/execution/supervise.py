@@ -19,15 +19,16 @@ from testbed.trial.files import Files
 
 POLL_S = 0.1
 GRACE_S = 5.0
-"""Workers give up on a silent neighbour after the spec's timeout and can say which; only then do we give up on them."""
+"""Seconds that we wait longer than workers: they give up on a silent neighbour after the spec's timeout and can say
+which; only then do we give up on them."""
 SETTLE_S = 1.0
-"""Workers that lose a neighbour, or wait for the same one in vain, end within this time of each other."""
+"""Seconds from each other within which workers end that lose a neighbour, or wait for the same one in vain."""
 LARGEST_LOG_BYTES = 2**30
-"""Of a process; a disk that is full ends all other trials as well."""
+"""Bytes of a process's log at most; a disk that is full ends all other trials as well."""
 
 
 class Progress:
-    """Tells how many iterations the first worker that runs has done, as a controller."""
+    """Controller that tells how many iterations the first worker that runs has done."""
 
     is_urgent = False
 
@@ -35,7 +36,7 @@ class Progress:
         self._tick, self._told = tick, -1
 
     def look(self, feed: Feed) -> float:
-        """Tell it if it has changed."""
+        """Tell the number of iterations if it has changed."""
         if feed.first is not None and (done := feed.done(feed.first)) != self._told:
             self._tick(done)
             self._told = done
@@ -48,21 +49,21 @@ class Signs(Protocol):
     def look(self, feed: Feed) -> None:
         """
         Raises:
-            TrialTimeoutError: there was none for too long.
+            TrialTimeoutError: there was no sign for too long.
             TrialError: a process has put something else in a file's place.
         """
 
     def called(self, process: str) -> str:
-        """How errors speak of a process."""
+        """Return the words with which errors name a process."""
 
 
 class Growth:
-    """Signs of workers: files of samples grow."""
+    """Signs of life of workers: files of samples grow."""
 
     def __init__(
         self, lab: Lab, files: Files, processes: Sequence[str], timeout_s: float, start_timeout_s: float
     ) -> None:
-        """A sign is due every ``timeout_s``, with a grace on top; until each worker has written something, which it
+        """Expect a sign every ``timeout_s``, with a grace on top; until each worker has written something, which it
         does when it has met the others, every ``start_timeout_s`` instead."""
         self._lab, self._files, self._timeout_s, self._start_timeout_s = lab, files, timeout_s, start_timeout_s
         self._samples = {process: files.samples(process) for process in processes}
@@ -114,7 +115,8 @@ def check_logs(logs: Iterable[Path]) -> None:
 
 
 def settle(lab: Lab, failed: Sequence[Exit], running: Sequence[str]) -> tuple[Sequence[Exit], Sequence[str]]:
-    """Give the others a moment to fail as well: all that failed, and who is still running, which may be who hangs."""
+    """Give the others a moment to fail as well; return all that failed, and who is still running, which may be who
+    hangs."""
     end = time.monotonic() + SETTLE_S
     while running and time.monotonic() < end:
         time.sleep(POLL_S)
@@ -126,8 +128,8 @@ def settle(lab: Lab, failed: Sequence[Exit], running: Sequence[str]) -> tuple[Se
 
 
 def _stuck(lab: Lab, feed: Feed, files: Files, limit_s: float, option: str) -> TrialTimeoutError:
-    """Names the workers that are furthest behind, which the others wait for, those that somebody stopped, and the
-    spec's ``option`` that sets the limit."""
+    """Make an error that names the workers that are furthest behind, which the others wait for, those that somebody
+    stopped, and the spec's ``option`` that sets the limit."""
     done = {process: feed.done(process) for process in feed.running}
     least = min(done.values())
     behind = [name for name, count in done.items() if count == least]
@@ -140,6 +142,6 @@ def _stuck(lab: Lab, feed: Feed, files: Files, limit_s: float, option: str) -> T
 
 
 def stopped(lab: Lab) -> str:
-    """``; stopped: h1`` where a signal stopped the process h1."""
+    """Return ``; stopped: h1`` where a signal stopped the process h1; empty where none is stopped."""
     found = lab.stopped()
     return f"; stopped: {shortened(found, MOST_NAMED)}" if found else ""

@@ -23,20 +23,20 @@ from testbed.trial.job import Job
 from testbed.trial.job_files import joined
 
 SOON_S = 0.01
-"""How soon it is looked again whether hosts are free, or light is there."""
+"""Seconds until it is looked again whether hosts are free, or light is there."""
 
 
 class Switching:
-    """Moves circuits in the lab, in a thread, one move after the other.
+    """Moves of circuits in the lab, made in a thread, one after the other.
 
     Attributes:
         records: the moves, as they went. One is due when the job's hosts are free, and its circuits are patched.
-        dark_s: by job, from when its hosts were free until its circuits carried light,
-        lit_s: and when that was (``time.monotonic``).
+        dark_s: by job, seconds from when its hosts were free until its circuits carried light.
+        lit_s: by job, when its circuits carried light (``time.monotonic``).
     """
 
     def __init__(self, lab: Lab, topology: Topology, pairs: Sequence[tuple[int, int]]) -> None:
-        """``pairs`` are all that jobs want routes for, as far as circuits join them."""
+        """Move nothing yet. ``pairs`` are all that jobs want routes for, as far as circuits join them."""
         self._lab, self._topology, self._pairs = lab, topology, pairs
         self._thread = ThreadPoolExecutor(1, "switching")
         self._patched_s: dict[str, float] = {}
@@ -47,14 +47,15 @@ class Switching:
         self.lit_s: dict[str, float] = {}
 
     def look_ahead(self, job: Job) -> None:
-        """The ports of a job's hosts that look ahead are free: the jobs before it have begun."""
+        """Begin to patch a job's circuits, if its panels look ahead: the ports of its hosts that look ahead are free,
+        since the jobs before it have begun."""
         panels = self._topology.panels
         assert panels is not None
         if panels.looks_ahead:
             self._patched_s.setdefault(job.name, time.monotonic() + panels.reconfiguration_s)
 
     def is_lit(self, job: Job) -> bool:
-        """Give a job its circuits, whose hosts are free; whether they carry light.
+        """Give a job whose hosts are free its circuits; return whether they carry light.
 
         Raises:
             LabError, TopologyError: they cannot be moved.

@@ -14,8 +14,8 @@ NAMES = {"source": "from", "target": "to"}
 
 
 def table(told: Sequence[Carried] | None, start_s: float) -> pd.DataFrame | None:
-    """A row for each transfer, in the order in which they were to begin, with times relative to ``start_s``; None of a
-    kind that plans none."""
+    """Return a row for each transfer, in the order in which they were to begin, with times relative to ``start_s``;
+    None for a kind that plans none."""
     if told is None:
         return None
     found = pd.DataFrame(list(told), columns=list(Carried._fields)).rename(columns=NAMES)

@@ -27,10 +27,10 @@ ANOTHER = ", or take a scheme that goes on when a node dies, such as rina"
 
 
 class Workers:
-    """As :class:`testbed.execution.processes.Processes`."""
+    """Processes of ours, as :class:`testbed.execution.processes.Processes`."""
 
     def __init__(self, trial: Trial, lab: Lab, files: Files, congestion_control: str) -> None:
-        """Write their job files."""
+        """Write the processes' job files."""
         needed = any(job.software.needs_agent(job.plan) for job in trial.jobs)
         self._trial, self.files = trial, files
         self.launches = job_files.write(trial, files, congestion_control, lab.agent() if needed else ())
@@ -44,7 +44,7 @@ class Workers:
         self._bystanders = {job.name: Bystander(job, files, lab) for job in trial.jobs if job.survives}
 
     def controllers(self, feed: Feed, readings: Readings, tick: Tick) -> Sequence[Controller]:
-        """The progress, and what lets a job go on when nodes die."""
+        """Return the progress, and the controllers that let a job go on when nodes die."""
         first = self._trial.jobs[0]
         workers = {name: self.files.samples(name) for name in first.workers} if first.kind.sums_together else {}
         so_far = SoFar(feed, readings, workers, first.work.warmup)
@@ -52,7 +52,7 @@ class Workers:
         return [progress, *self._coordinators.values(), *self._bystanders.values()]
 
     def lines(self) -> dict[str, Lines]:
-        """Their samples."""
+        """Read the processes' samples."""
         return {
             process: endings.read_checked(self.files.samples(process), most_said_bytes(job), job.kind)
             for job in self._trial.jobs
@@ -60,12 +60,12 @@ class Workers:
         }
 
     def described(self, lines: Mapping[str, Lines]) -> dict[str, Any]:
-        """How many train on which device, and move chunks with what."""
+        """Count the processes that train, by device, and those that move chunks, by what moves them."""
         hello = [line for own in lines.values() for line in own if line["kind"] == "hello"]
         return {f"{name}s": Counter(line[name] for line in hello if line.get(name)) for name in ("device", "mover")}
 
     def courses(self, events: Sequence[Record]) -> dict[str, Course]:
-        """As those that let jobs go on know it."""
+        """Return the course of each job, as the controllers that let jobs go on know it."""
         courses = {job.name: undisturbed(job) for job in self._trial.jobs}
         courses |= {name: one.course for name, one in self._coordinators.items()}
         return courses | {name: one.course(events) for name, one in self._bystanders.items()}

@@ -15,7 +15,7 @@ from testbed.trial.model import Trial
 
 @contextmanager
 def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
-    """Directories for a trial's files; those that are only needed meanwhile are removed, the logs stay.
+    """Make directories for a trial's files; at its end, remove those that are only needed meanwhile. The logs stay.
 
     Raises:
         DiskFullError, OutputError: they cannot be made, or would be behind a link.

@@ -27,7 +27,7 @@ class Seen:
     """Evidence about one job of a finished trial, and about the network; nothing is measured any more.
 
     Attributes:
-        job: as it ran.
+        job: the job as it ran.
         told: what its processes have told together.
         window: when it began and ended (s), on the clock of the samples and of ``cpu``.
         rates, expected_rates: bursts as :func:`testbed.fidelity.link_rate.judge` wants them, and how many there should
@@ -69,7 +69,7 @@ class Seen:
 
     @property
     def samples(self) -> pd.DataFrame | None:
-        """Of every iteration; None of a command, which says nothing of its iterations."""
+        """Samples of every iteration; None of a command, which says nothing of its iterations."""
         return None if self.told.samples.empty else self.told.samples
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Where a trial's processes read and write while it runs."""
+"""Files that a trial's processes read and write while it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORK = "work"
 
 @dataclass(frozen=True)
 class Files:
-    """Where one trial's files are while it runs; ``logs`` stays, ``work`` goes.
+    """Paths of one trial's files while it runs; ``logs`` stays, ``work`` goes.
 
     ``work`` is the harness's: processes on the nodes read there, and write each in its node's :meth:`own` folder. Where
     a node has several, they share that folder, and the names of their files tell them apart.
@@ -25,26 +25,26 @@ class Files:
     work: Path
     logs: Path
     homes: Mapping[str, str] = field(default_factory=dict)
-    """By process, its node's name; one that is missing is its node's own, and has its name."""
+    """Names of nodes by process; a process that is missing is its node's own, and has its name."""
     stage: str = ""
-    """Where processes of the same name run one after the other, what tells the files of those that run later."""
+    """Mark of the files of processes that run later, where processes of the same name run one after the other."""
     role: Callable[[str], str] = lambda _: "worker"
-    """What a process is for, in a word."""
+    """Function that says in a word what a process is for."""
 
     def home(self, process: str) -> str:
-        """The name of the node on which a process runs."""
+        """Return the name of the node on which a process runs."""
         return self.homes.get(process, process)
 
     def called(self, process: str) -> str:
-        """What errors call a process: ``the server on h3``, ``the process h3.daemon``."""
+        """Return the words with which errors name a process: ``the server on h3``, ``the process h3.daemon``."""
         return f"the {self.role(process)} on {process}" if self.home(process) == process else f"the process {process}"
 
     def own(self, process: str) -> Path:
-        """The folder of the node on which a process runs, where it writes all that it writes."""
+        """Return the folder of the node on which a process runs, where it writes all that it writes."""
         return self.work / self.home(process)
 
     def _written(self, process: str, name: str) -> Path:
-        """A file of that kind which a process writes."""
+        """Return the file of that kind which a process writes."""
         name = f"{self.stage}-{name}" if self.stage else name
         return self.own(process) / (name if self.home(process) == process else f"{file_name(process)}.{name}")
 
@@ -61,11 +61,11 @@ class Files:
         return self._written(process, SAMPLES)
 
     def weights(self, process: str) -> Path:
-        """The final weights that a worker saved."""
+        """Return the file with the final weights that a worker saved."""
         return self._written(process, "weights.npy")
 
     def checkpoint(self, process: str) -> Path:
-        """The last checkpoint that a process wrote."""
+        """Return the file with the last checkpoint that a process wrote."""
         return self._written(process, "checkpoint")
 
     def log(self, process: str) -> Path:
@@ -78,29 +78,31 @@ class Files:
 
     @property
     def gate(self) -> Path:
-        """The socket of who tells processes to hold; no node's folder has a ``+`` in its name."""
+        """The socket of the controller that tells processes to hold; no node's folder has a ``+`` in its name."""
         return self.work / "+gate"
 
     def plan(self, job: str = "") -> Path:
-        """What moves in a job."""
+        """Return the file with a job's plan of what moves in it."""
         return self._shared(job, "forest.npz")
 
     def collected(self, job: str = "") -> Path:
-        """The final weights of a job in which no worker has all of them."""
+        """Return the file with the final weights of a job in which no worker has all of them."""
         return self._shared(job, "weights.npy")
 
     def prepared(self, job: str = "") -> Path:
-        """The folder with the user's own model and data."""
+        """Return the folder with the user's own model and data."""
         return self._shared(job, "prepared")
 
     def fenced(self, job: str = "") -> Path:
-        """Where a job's processes are told of each that stood still, was ended, and is started again."""
+        """Return the file in which a job's processes are told of each that stood still, was ended, and is started
+        again."""
         return self._shared(job, "fenced.jsonl")
 
     def generation(self, number: int, job: str = "") -> Path:
-        """The folder of one generation of a job that goes on when nodes die, see :mod:`testbed.recovery.failover`."""
+        """Return the folder of one generation of a job that goes on when nodes die, see
+        :mod:`testbed.recovery.failover`."""
         return self._shared(job, f"generation-{number}")
 
     def _shared(self, job: str, name: str) -> Path:
-        """What all processes of a job read; no node's folder has a ``+`` in its name."""
+        """Return a file that all processes of a job read; no node's folder has a ``+`` in its name."""
         return self.work / (f"{job}+{name}" if job else name)

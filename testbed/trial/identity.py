@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from testbed.trial.model import Trial
 
 PATIENCE = {"timeout_s", "start_timeout_s", "retries", "quiet_s"}
-"""How long is waited, and how often is measured again: settings on which no trial's result depends."""
+"""Settings of how long is waited, and how often is measured again, on which no trial's result depends."""
 OF_NO_CONCERN = {"name", "where", "repeats", *PATIENCE}
-"""What of a spec changes no trial's result."""
+"""Keys of a spec that change no trial's result."""
 OF_OWN = {"own", "own_digest"}
-"""What a training has of a user's model and data: the digests of inputs tell of them."""
+"""Fields that a training has of a user's model and data: the digests of inputs tell of them."""
 OF_SOME = {"arms", "perturb", "draws", "failover_s", *LAB_OPTIONS}
-"""What is of concern to some of its trials, or not all of it."""
+"""Keys of a spec that are of concern to some of its trials only, or not in full."""
 
 
 def identity(trial: Trial) -> str:
-    """The digest, in hexadecimal; the same in every process, and for all repeats of a trial."""
+    """Return the digest, in hexadecimal; it is the same in every process, and for all repeats of a trial."""
     topology = trial.topology
     digest = hashlib.sha256(json.dumps(_settings(trial), sort_keys=True).encode())
     digest.update(repr((topology.nodes, topology.links, topology.panels)).encode())
@@ -47,7 +47,7 @@ def identity(trial: Trial) -> str:
 
 
 def _settings(trial: Trial) -> dict[str, Any]:
-    """What the spec says of this trial, what each worker does, and the files that it names."""
+    """Gather what the spec says of this trial, what each worker does, and the files that it names."""
     spec, arm = trial.spec, trial.network.arm
     settings: dict[str, Any] = spec.model_dump(exclude=OF_NO_CONCERN | OF_SOME)
     settings["arm"] = [arm.topology, arm.scheme]
@@ -80,6 +80,6 @@ def _settings(trial: Trial) -> dict[str, Any]:
 
 
 def _add(digest: hashlib._Hash, name: str, array: NDArray[np.generic]) -> None:
-    """A name, and an array with what tells it from another that has the same bytes."""
+    """Add to a digest a name, and an array with what tells it from another that has the same bytes."""
     digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
     digest.update(array.tobytes())

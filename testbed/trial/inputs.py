@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from testbed.trial.model import Trial
 
 MOST_FILES = 1000
-"""A trial's record names each of them."""
+"""Files at most: a trial's record names each of them."""
 MOST_BYTES = 64 * 2**20
-"""Of all of them together: read in a tenth of a second."""
+"""Bytes of all files together at most: they are read in a tenth of a second."""
 MOST_ENTRIES = 20_000
-"""Files and directories that are looked at for them, also in a tenth of a second."""
+"""Files and directories at most that are looked at for them, also in a tenth of a second."""
 DIGITS = 16
-"""Of each digest, in hexadecimal: enough to tell a file from what it was."""
+"""Hexadecimal digits of each digest: enough to tell a file from what it was."""
 SCRIPTS = (".py", ".sh")
 PATTERN = re.compile(r"[*?\[]")
-"""What makes a pattern of a name."""
+"""Characters that make a pattern of a name."""
 OTHERS = frozenset({"__pycache__", "site-packages", "node_modules"})
 """Directories of what Python has compiled and of what others wrote. Those of version control, and most virtual
 environments, begin with a dot, and are left out as well."""
@@ -48,11 +48,11 @@ NAMED = 3
 """How many files a message names."""
 
 Digests = dict[str, str]
-"""By name, from the spec's directory where it was written so."""
+"""Digests by name, from the spec's directory where the name was written so."""
 
 
 class Inputs:
-    """The digests of what the specs of one directory name; each file is read once."""
+    """Digests of what the specs of one directory name; each file is read once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -61,7 +61,7 @@ class Inputs:
         self._of_programs: dict[Program, Digests] = {}
 
     def of(self, spec: Spec, arm: Arm) -> Digests:
-        """All that a trial of ``arm`` depends on.
+        """Return the digests of all that a trial of ``arm`` depends on.
 
         Raises:
             SpecError: as :meth:`read_by`.
@@ -69,17 +69,18 @@ class Inputs:
         return dict(sorted((self._named(built_from(arm)) | self.read_by(spec, arm)).items()))
 
     def read_by(self, spec: Spec, arm: Arm) -> Digests:
-        """Those of them that are read while a trial runs, and not only when it is planned.
+        """Return the digests of those files that are read while a trial runs, and not only when it is planned.
 
         Raises:
-            SpecError: one is not there or cannot be read, or they are too many or too large.
+            SpecError: a file is not there or cannot be read, or they are too many or too large.
         """
         found = self._named(name for one in (*spec.perturb, *arm.perturb) for name in one.inputs)
         program = spec.workload.program
         return found | self.of_program(program) if program else found
 
     def of_program(self, program: Program) -> Digests:
-        """A program's scripts, and the Python in its directory, or what ``inputs`` names instead.
+        """Return the digests of a program's scripts, and of the Python in its directory, or what ``inputs`` names
+        instead.
 
         Raises:
             SpecError: as :meth:`read_by`.
@@ -96,7 +97,8 @@ class Inputs:
         return self._of_programs[program]
 
     def _scripts(self, words: Sequence[str]) -> Iterator[str]:
-        """Words that are scripts by their ending; and the program, and its first argument, in the spec's directory."""
+        """Yield words that are scripts by their ending; and the program, and its first argument, if they are in the
+        spec's directory."""
         program, *rest = words
         first = next((word for word in rest if not word.startswith("-")), "")
         yield from (word for word in rest if word.endswith(SCRIPTS) and self._has(word))
@@ -153,7 +155,7 @@ class Inputs:
         return sorted(found)
 
     def _named(self, names: Iterable[str]) -> Digests:
-        """Of files that somebody has named, wherever they are."""
+        """Return the digests of files that somebody has named, wherever they are."""
         return self._read((os.path.normpath(name) for name in names), follow=True)
 
     def _read(self, names: Iterable[str], *, follow: bool) -> Digests:
@@ -167,7 +169,7 @@ class Inputs:
         return found
 
     def _digest(self, name: str, follow: bool) -> str:
-        """Of what is in a file; of a link that is not followed, of where it leads.
+        """Return the digest of what is in a file; of a link that is not followed, of where it leads.
 
         Raises:
             SpecError: it is not there or cannot be read, or all together are too large.
@@ -211,7 +213,7 @@ def check_unchanged(trial: Trial) -> None:
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """``train.py was changed, model.py was added``; empty if all is as it was."""
+    """Say what differs, as in ``train.py was changed, model.py was added``; empty if all is as it was."""
     told = [f"{name} was changed" for name in before if name in now and now[name] != before[name]]
     told += [f"{name} was removed" for name in before if name not in now]
     told += [f"{name} was added" for name in now if name not in before]
@@ -219,19 +221,20 @@ def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 
 def in_words(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> str:
-    """What :func:`differing` tells, to end a sentence with: ``: train.py was changed``; empty where one of the two is
-    not known, as of a trial that an older version ran."""
+    """Return what :func:`differing` tells, to end a sentence with: ``: train.py was changed``; empty where one of the
+    two is not known, as of a trial that an older version ran."""
     told = "" if before is None or now is None else differing(before, now)
     return f": {told}" if told else ""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a name is as a pattern says: ``*``, ``?`` and ``[...]`` within a part, ``**`` for any number of parts."""
+    """Return a function that tells whether a name is as a pattern says: ``*``, ``?`` and ``[...]`` within a part,
+    ``**`` for any number of parts."""
     parts = [part for part in pattern.split("/") if part != "."]
     wanted = [part if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
 
     def past(reached: set[int]) -> set[int]:
-        """How many parts of the pattern may be used up, where ``**`` may stand for nothing."""
+        """Add to the numbers of parts of the pattern that may be used up, as ``**`` may stand for nothing."""
         for i, part in enumerate(wanted):
             if part == "**" and i in reached:
                 reached.add(i + 1)
@@ -253,7 +256,7 @@ def _fits(wanted: str | re.Pattern[str], part: str) -> bool:
 
 
 def built_from(arm: Arm) -> list[str]:
-    """The files of an arm's own topology and scheme."""
+    """Return the files of an arm's own topology and scheme."""
     names = [parse(text, "ring").name for text in (arm.topology, *arm.schemes)]
     return [name.rpartition(":")[0] for name in names if is_in_file(name)]
 

@@ -1,4 +1,4 @@
-"""What one group of processes computes and moves in a trial: its plan, its workload, and what follows from both."""
+"""Job of a trial: one group of processes, its plan, its workload, and what follows from both."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from testbed.workloads.sync.cost import Cost, Shaper
 
 @dataclass(frozen=True)
 class Slot:
-    """Where and when a job runs that shares its network with others.
+    """Hosts and times of a job that shares its network with others.
 
     Attributes:
-        scheme: as the spec has it.
-        hosts: those that it has for itself.
+        scheme: the scheme as the spec has it.
+        hosts: the hosts that it has for itself.
         start_s: when it is submitted, after the trial's beginning.
         planned_s: when it begins if every job takes as long as predicted: it may have to wait for hosts.
         after: the jobs that had these hosts before. It begins when all of them have ended.
-        circuits: by panel, those that its hosts get for it; None where it takes what is there.
+        circuits: by panel, the circuits that its hosts get for it; None where it takes what is there.
     """
 
     scheme: str
@@ -56,13 +56,13 @@ class Job:
 
     Attributes:
         name: unlike that of any other job of the trial; empty of one that has none beside it.
-        network: where it runs.
-        scheme_text: rebuilds the plan from the working directory.
-        plan: what moves in it, verified.
-        cost: of one synchronisation.
+        network: the network on which it runs.
+        scheme_text: text that rebuilds the plan from the working directory.
+        plan: the plan of what moves in it, verified.
+        cost: the cost of one synchronisation.
         gradient: what is synchronised.
         workload: what its processes compute.
-        batch: 0 where the workload has none.
+        batch: the batch size; 0 where the workload has none.
         own: the user's own model and data, where it has one of them.
         slot: where and when it runs, if its network has more jobs than one.
     """
@@ -80,13 +80,13 @@ class Job:
 
     @property
     def own_slot(self) -> Slot:
-        """Where and when it runs, of one that shares its network."""
+        """The slot of a job that shares its network."""
         assert self.slot is not None
         return self.slot
 
     @property
     def kind(self) -> AnyKind:
-        """What moves in it."""
+        """The kind of its plan, which knows what moves in it."""
         return kinds.of(self.plan)
 
     @property
@@ -134,17 +134,17 @@ class Job:
 
     @property
     def work(self) -> Synchronised:
-        """What our workers do."""
+        """The work that our workers do."""
         return synchronised(self.workload)
 
     @property
     def iterations(self) -> int:
-        """0 where they are the affair of processes that tell of none."""
+        """Number of iterations; 0 where they are the affair of processes that tell of none."""
         return self.work.iterations if self.is_synchronised else 0
 
     @property
     def written_scheme(self) -> str:
-        """As the spec has it; of programs that synchronise by themselves, what their plan says."""
+        """The scheme as the spec has it; of programs that synchronise by themselves, what their plan says."""
         return self.slot.scheme if self.slot else self.network.arm.scheme or self.plan.scheme
 
     @property
@@ -161,8 +161,8 @@ class Job:
     @cached_property
     def survives(self) -> frozenset[str]:
         """The processes without which the others go on by themselves: none unless that was asked for, by ``failover``
-        or by something that is done to the trial. Who keeps weights is needed where workers cannot go on from those of
-        another process."""
+        or by something that is done to the trial. A process that keeps weights is needed where workers cannot go on
+        from those of another process."""
         if self.network.spec.failover_s is None and not self.network.perturbations:
             return frozenset()
         survivors, nodes = self._survivor.survives(self.plan), self.kind.processes(self.plan)
@@ -190,7 +190,7 @@ class Job:
 
     @property
     def training(self) -> Task:
-        """What each worker does; the same for every arm, so that their results can be compared."""
+        """The task of each worker; the same for every arm, so that their results can be compared."""
         return self.work.task(self.batch, self.network.spec.seed, self.gradient, self.arithmetic.rounding(self.plan))
 
     @cached_property
@@ -199,7 +199,7 @@ class Job:
         return {of_job(self.name, process): node for process, node in self.kind.processes(self.plan).items()}
 
     def role(self, process: str) -> str:
-        """What a process of :attr:`processes` is for, in a word."""
+        """Say in a word what a process of :attr:`processes` is for."""
         return self.kind.role(self.plan, in_job(self.name, process))
 
     @property
@@ -215,12 +215,12 @@ class Job:
 
     @property
     def saved_bytes(self) -> int:
-        """What they save together."""
+        """Size of what the savers save together."""
         return 4 * sum(self.held) if self.held is not None else self.gradient_bytes * len(self.savers)
 
     @property
     def held(self) -> Sequence[int] | None:
-        """How many weights each worker saves in the end, by rank, where no worker has all of them; else None."""
+        """Number of weights that each worker saves in the end, by rank, where no worker has all of them; else None."""
         model = self.kind.model_parallel
         return None if model is None else model.held(self.plan)
 
@@ -234,7 +234,7 @@ class Job:
 
     @property
     def compute(self) -> Compute:
-        """How its workers compute, without what slows some of them down."""
+        """The way its workers compute, without what slows some of them down."""
         compute = self.work.compute
         return Compute(mode=compute.mode, pace_s=compute.pace_s.get(self.batch, 0.0))
 
@@ -245,20 +245,21 @@ class Job:
 
     @cached_property
     def stragglers(self) -> Stragglers | None:
-        """How much longer each worker computes in each iteration, if anybody does."""
+        """Slowdowns of each worker's computing in each iteration; None if nobody is slowed down."""
         at = self.network
         return draw(at.perturbations, at.topology, self.plan.workers, self.iterations, at.draws_seed, at.folder)
 
     def struck(self, number: int) -> Struck:
-        """Which iterations of its workers a perturbation of its network makes longer; it must be one of computing."""
+        """Return which iterations of its workers a perturbation of its network makes longer; it must be one of
+        computing."""
         at, workers = self.network, self.plan.workers
         one = at.perturbations[number]
         return struck(number, one, at.topology, workers, self.iterations, at.draws_seed, at.folder)
 
     @property
     def checkpoints(self) -> dict[int, float]:
-        """By node that writes checkpoints, the bytes of each of them at most: the journal of a server that may be
-        started again gets longer."""
+        """Bytes of each checkpoint at most, by node that writes some: the journal of a server that may be started again
+        gets longer."""
         asked = self.network.arm.checkpoint
         if asked is None:
             return {}
@@ -271,7 +272,7 @@ class Job:
 
     @property
     def checkpoint_s(self) -> float:
-        """How long a checkpoint takes at its rate; 0 where none are written."""
+        """Seconds that a checkpoint takes at its rate; 0 where none are written."""
         asked = self.network.arm.checkpoint
         return (
             max(self.checkpoints.values(), default=0.0) / (asked.rate_bytes_per_s / self.work.scale) if asked else 0.0
@@ -279,7 +280,8 @@ class Job:
 
     @cached_property
     def pace_s(self) -> NDArray[np.float64]:
-        """float64[workers, iterations]: how long computing takes at least, after the checkpoint that comes before."""
+        """float64[workers, iterations]: seconds that computing takes at least, after the checkpoint that comes
+        before."""
         slow = self.stragglers
         model = self.kind.model_parallel
         paces = np.array((1.0,) * self.world if model is None else model.paces(self.plan))[:, None]
@@ -295,7 +297,7 @@ class Job:
 
     @property
     def shaper(self) -> Shaper:
-        """What shaped links let pass of its synchronisations before their rates count."""
+        """Model of shaped links: what they let pass of its synchronisations before their rates count."""
         connections, shaper = self.kind.connections, self.network.shaper
         if connections is None or not (connections.end_alone and self.network.sends_once):
             return shaper
@@ -321,11 +323,11 @@ class Job:
 
     @property
     def planned_s(self) -> float:
-        """When it begins, after the trial's beginning, if every job takes as long as predicted."""
+        """Seconds from the trial's beginning until it begins, if every job takes as long as predicted."""
         return self.slot.planned_s if self.slot else 0.0
 
     def likely_jct_s(self, changes: Sequence[Change] = ()) -> float | None:
-        """About how long it takes (s); None where nobody knows more than the least time, or not even that."""
+        """Return about how long it takes (s); None where nobody knows more than the least time, or not even that."""
         if not self.knows_pace:
             return None
         return self._predictor.likely_jct_s(self.plan, self._demand(changes, {}))
@@ -348,9 +350,9 @@ class Job:
     def predicted(
         self, changes: Sequence[Change] = (), norms: Mapping[tuple[int, int], float] | None = None
     ) -> Mapping[str, float]:
-        """Numbers of the whole job on links that nothing disturbs but changes of their rates, as its kind plays it;
-        empty if it does not, or if nobody knows how long computing takes. ``norms`` are those of its updates, if they
-        are known."""
+        """Return numbers of the whole job on links that nothing disturbs but changes of their rates, as its kind plays
+        it; empty if it does not, or if nobody knows how long computing takes. ``norms`` are those of its updates, if
+        they are known."""
         if not self.knows_pace:
             return {}
         demand = self._demand(changes, norms or {})
@@ -359,7 +361,7 @@ class Job:
 
     @property
     def iteration_predicted_s(self) -> float | None:
-        """The time of an iteration, if its kind predicts one; None if workers compute for times of their own."""
+        """The time of an iteration (s), if its kind predicts one; None if workers compute for times of their own."""
         if not self._keeps_pace:
             return None
         network = self.network
@@ -367,7 +369,7 @@ class Job:
 
     @property
     def critical_path(self) -> Sequence[Stage]:
-        """What decides that time; empty if there is none."""
+        """Stages that decide the predicted time of an iteration; empty if there is none."""
         if not self._keeps_pace:
             return ()
         network = self.network
@@ -380,6 +382,6 @@ class Job:
 
 
 def synchronised(workload: Workload) -> Synchronised:
-    """What our workers do; not asked for where they are programs."""
+    """Return the work that our workers do; not asked for where they are programs."""
     assert isinstance(workload, Synchronised)
     return workload

@@ -1,4 +1,5 @@
-"""From a trial's jobs to one file for each process: who talks to whom at which address and port, and what it trains."""
+"""Job files, one for each process of a trial's jobs: who talks to whom at which address and port, and what it
+trains."""
 
 from __future__ import annotations
 
@@ -31,32 +32,34 @@ from testbed.workloads.sync.forest import Forest, placed
 from testbed.workloads.sync.schemes import build
 
 SYNC_PORT = 10_000
-"""A connection's port is this plus the index of the node that opens it: below Linux's ephemeral range (32768)."""
+"""Base of a connection's port, below Linux's ephemeral range (32768): the index of the node that opens it is added."""
 PROBE_PORT = 9_000
-"""A NIC listens for its burst at this plus its port number on the host."""
+"""Base of the port at which a NIC listens for its burst, to which its port number on the host is added."""
 STATE_PORT = 9_600
-"""Who gives weights to others, or takes them, after a node died, listens here."""
+"""Port at which a process listens that gives weights to others, or takes them, after a node died."""
 PROBE_S, LONGEST_PROBE_S, NIC_S = 0.4, 1.0, 0.01
-"""Of a burst: the least, which is short beside a trial and long enough that a core taken away for a tick or two does
-not decide the rate; the most on fast links; and so long for each NIC, for all of them share the cores."""
+"""Seconds of a burst: the least, which is short beside a trial and long enough that a core taken away for a tick or two
+does not decide the rate; the most on fast links; and the time for each NIC, for all of them share the cores."""
 INITIAL_WINDOW_BITS = 10 * 1448 * 8
-"""What Linux sends before the first acknowledgement (RFC 6928)."""
+"""Bits that Linux sends before the first acknowledgement (RFC 6928)."""
 
 KERNEL_S, LEAST_KERNEL_BYTES = 5e-3, 16_384
-"""What the kernel may hold of a connection that has to be empty before circuits can move: what its link takes so long
-for, and at least a few packets."""
+"""Limits of what the kernel may hold of a connection that has to be empty before circuits can move: what its link
+carries in this many seconds, and at least a few packets."""
 
 PACE = 1.1
-"""A burst whose way is slower than its NIC is sent this much faster than that way, which fills it. Unpaced, megabytes
-would queue before the slow link, and behind them the acknowledgements of the burst that comes the other way."""
+"""Factor by which a burst whose way is slower than its NIC is sent faster than that way, which fills it. Unpaced,
+megabytes would queue before the slow link, and behind them the acknowledgements of the burst that comes the other
+way."""
 
 
 Probing = Mapping[str, tuple[Probe, ...]]
-"""By process, how it measures its node's links."""
+"""Measurements of a node's links, by the process that makes them."""
 
 
 def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[str] = ()) -> list[Launch]:
-    """Write every job's plan and what each of its processes is to do into ``files.work``; what the lab is to launch.
+    """Write every job's plan and what each of its processes is to do into ``files.work``; return what the lab is to
+    launch.
 
     ``agent`` is the lab's command that reaches another host; a library gets it as one program.
     """
@@ -84,14 +87,14 @@ def _uses_torch(job: Job) -> bool:
 
 
 def _probing(trial: Trial) -> Probing:
-    """The first process of each node measures its links."""
+    """Have the first process of each node measure its links."""
     topology = trial.topology
     bursts = probes(topology, plan(topology), link_settings(trial.spec))
     return {name: bursts.get(node, ()) for node, name in {n: p for p, n in reversed(trial.processes.items())}.items()}
 
 
 def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[WorkerJob]:
-    """What each process of a job is to do: workers, then those that only pass chunks on."""
+    """Yield what each process of a job is to do: workers, then those that only pass chunks on."""
     forest, kind, spec = job.plan, job.kind, job.network.spec
     addresses, port = plan(job.network.topology), job.software.meeting_port(forest)
     ranks, savers = {name: rank for rank, name in enumerate(job.workers)}, {*job.savers}
@@ -126,16 +129,16 @@ def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probin
 
 
 def _gate(job: Job, files: Files) -> Gated | None:
-    """Where a process is told to hold, if circuits move while iterations run. Its kernel may hold of each connection
-    what a link takes a few milliseconds for."""
+    """Return where a process is told to hold, if circuits move while iterations run. Its kernel may hold of each
+    connection what a link carries in a few milliseconds."""
     if not any(one.reconfiguration for one in job.network.perturbations):
         return None
     return Gated(str(files.gate), max(LEAST_KERNEL_BYTES, round(job.network.slowest_bps * KERNEL_S / 8)))
 
 
 def _checkpoint(job: Job, node: int, rank: int | None, path: Path) -> Checkpoint | None:
-    """What a process writes: all weights that it has, or its part of those that all workers have. On a worker's node,
-    only the worker writes."""
+    """Return which checkpoints a process writes: all weights that it has, or its part of those that all workers have.
+    On a worker's node, only the worker writes."""
     asked = job.network.arm.checkpoint
     if asked is None or node not in job.checkpoints or (rank is None and node in job.plan.workers):
         return None
@@ -146,7 +149,7 @@ def _checkpoint(job: Job, node: int, rank: int | None, path: Path) -> Checkpoint
 
 
 def again(process: str, job: Job, files: Files) -> Launch:
-    """Write what a process is to do that is started again from its checkpoint; what the lab is to launch."""
+    """Write the job of a process that is started again from its checkpoint; return what the lab is to launch."""
     path = files.job(process)
     before = WorkerJob.load(path)
     write_whole(path, replace(before, probes=(), restarts=before.restarts + 1).text())
@@ -154,7 +157,7 @@ def again(process: str, job: Job, files: Files) -> Launch:
 
 
 def training(job: Job, files: Files) -> Task:
-    """What each worker does, with files that were prepared for it where they are while the trial runs."""
+    """Return the task of each worker, with files that were prepared for it where they are while the trial runs."""
     task = job.training
     if job.own is None:
         return task
@@ -163,7 +166,7 @@ def training(job: Job, files: Files) -> Task:
 
 
 def _compute(job: Job, rank: int | None) -> Compute:
-    """How long a worker's computing takes, its own slowdowns included."""
+    """Return how a worker computes, its own slowdowns included."""
     slow = job.stragglers
     if slow is None or rank is None:
         return job.compute
@@ -171,13 +174,14 @@ def _compute(job: Job, rank: int | None) -> Compute:
 
 
 def _jitter(job: Job, node: int) -> StepJitter | None:
-    """Of several that a worker has, variances add up, as those of independent normal distributions do."""
+    """Return the jitter of a worker's steps, if it has some. Of several, variances add up, as those of independent
+    normal distributions do."""
     sigmas_s = [sigma_s[node] for sigma_s in job.network.jitter if node in sigma_s]
     return StepJitter(math.hypot(*sigmas_s), (job.network.draws_seed, node)) if sigmas_s else None
 
 
 def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int) -> Meeting:
-    """Where ranks meet by themselves. Hosts have one NIC each, or the scheme would have been refused."""
+    """Return where ranks meet by themselves. Hosts have one NIC each, or the scheme would have been refused."""
     return Meeting(
         hosts=tuple(job.plan.nodes[worker] for worker in job.plan.workers),
         local=addresses.of(node, 0),
@@ -188,20 +192,20 @@ def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int)
 
 
 def peers(addresses: Addresses, node: int, other: int) -> Iterator[Peer]:
-    """``node``'s side of its connections with ``other``: one, or one for each of several parallel circuits."""
+    """Yield ``node``'s side of its connections with ``other``: one, or one for each of several parallel circuits."""
     for connection in range(len(addresses.topology.connections(node, other))):
         yield peer(addresses, node, other, connection)
 
 
 def peer(addresses: Addresses, node: int, other: int, connection: int = 0) -> Peer:
-    """``node``'s side of a connection with ``other``; the lower index opens it."""
+    """Return ``node``'s side of a connection with ``other``; the lower index opens it."""
     local, remote = addresses.flow(node, other, connection)
     return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
 
 
 def host_pairs(trial: Trial) -> list[tuple[int, int]]:
-    """(source, destination) of every flow of a trial, probes and background flows included: what the lab needs routes
-    for."""
+    """Return (source, destination) of every flow of a trial, probes and background flows included: the pairs that the
+    lab needs routes for."""
     wanted = {(burst.src, burst.dst) for burst in trial.topology.bursts} | {*trial.network.background}
     if trial.is_probed_before:
         wanted |= {pair for ring in meeting_rings(trial.topology) for pair in pairs(ring)}
@@ -216,12 +220,12 @@ def moves_for_jobs(trial: Trial) -> bool:
 
 
 def joined(topology: Topology, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those of the pairs that have routes."""
+    """Return the pairs that have routes."""
     return [pair for pair in pairs if _reach(topology, *pair)]
 
 
 def meeting_rings(topology: Topology) -> list[Forest]:
-    """Rings along which processes meet that measure links: one for all hosts that have routes to each other."""
+    """Return rings along which processes meet that measure links: one for all hosts that have routes to each other."""
     left, found = list(topology.hosts), []
     while left:
         near = tuple(host for host in left if _reach(topology, left[0], host))
@@ -240,8 +244,8 @@ def _reach(topology: Topology, a: int, b: int) -> bool:
 
 
 def _may_meet(job: Job) -> Sequence[int]:
-    """Nodes any two of which may connect: where processes connect as they like, and in a job that goes on with another
-    plan when a node dies."""
+    """Return nodes any two of which may connect: where processes connect as they like, and in a job that goes on with
+    another plan when a node dies."""
     topology = job.network.topology
     if job.goes_on:
         return [*topology.hosts, *(switch for switch in topology.switches if topology.nodes[switch].ina)]
@@ -249,7 +253,8 @@ def _may_meet(job: Job) -> Sequence[int]:
 
 
 def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> dict[int, tuple[Probe, ...]]:
-    """For each host, its NICs' part in :attr:`Topology.bursts`: where to send, and where to expect whose burst."""
+    """Return, for each host, its NICs' part in :attr:`Topology.bursts`: where to send, and where to expect whose
+    burst."""
     sends = {burst.src_link: burst for burst in topology.bursts}
     receives = {burst.dst_link ^ 1: burst for burst in topology.bursts}
     duration_s = burst_s(topology)
@@ -275,7 +280,7 @@ def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> 
 
 
 def burst_s(topology: Topology) -> float:
-    """How long the burst takes with which hosts measure their links."""
+    """Return how long the burst takes with which hosts measure their links (s)."""
     rates = [(burst.rate_bps(topology), burst.round_trip_s(topology)) for burst in topology.bursts]
     starts_s = [slow_start_s(rate_bps, round_trip_s) for rate_bps, round_trip_s in rates]
     slowest_bps = min((rate_bps for rate_bps, _ in rates), default=LEAST_BITS)
@@ -284,16 +289,16 @@ def burst_s(topology: Topology) -> float:
 
 
 def slow_start_s(rate_bps: float, round_trip_s: float) -> float:
-    """How long TCP takes until as much is on its way as the way holds: it doubles with each round trip."""
+    """Return how long TCP takes until as much is on its way as the way holds (s): it doubles with each round trip."""
     return round_trip_s * (2 + math.log2(max(1.0, rate_bps * round_trip_s / INITIAL_WINDOW_BITS)))
 
 
 def burst_addresses(topology: Topology) -> list[tuple[Burst, str, str]]:
-    """Each burst with the addresses of the NICs that send and receive it."""
+    """Return each burst with the addresses of the NICs that send and receive it."""
     addresses = plan(topology)
     return [(burst, *addresses.flow(burst.src, burst.dst, burst.connection)) for burst in topology.bursts]
 
 
 def _probe_port(topology: Topology, link: int) -> int:
-    """Where the NIC that ``link`` leaves from listens."""
+    """Return the port at which the NIC that ``link`` leaves from listens."""
     return PROBE_PORT + topology.port_at_tail(link)

@@ -26,12 +26,12 @@ class Trial:
     """Jobs that run at the same time on one arm's network at one point of a sweep, run once.
 
     Attributes:
-        name: the same in all repeats.
+        name: a name that is the same in all repeats.
         jobs: at least one.
-        point: by the names of swept fields, their values in base units; an arm has none of a field that only others
+        point: values of swept fields in base units, by their names; an arm has none of a field that only others
             sweep.
-        at: the point for people.
-        mark: what tells its id from that of another trial with the same name.
+        at: the point in words for people.
+        mark: text that tells its id from that of another trial with the same name.
         inputs: the digests of the files that its result depends on, see :mod:`testbed.trial.inputs`.
         kept_ids: by repeat, ids that differ from those that are made here: another version of testbed began the run.
     """
@@ -48,7 +48,7 @@ class Trial:
 
     @property
     def job(self) -> Job:
-        """The only one, of a trial that has one."""
+        """The only job, of a trial that has one."""
         (only,) = self.jobs
         return only
 
@@ -70,7 +70,7 @@ class Trial:
 
     @property
     def iterations(self) -> int:
-        """Of the job that has most."""
+        """Number of iterations of the job that has most."""
         return max(job.iterations for job in self.jobs)
 
     @property
@@ -84,7 +84,7 @@ class Trial:
 
     @property
     def id(self) -> str:
-        """Readable, unique in its experiment, and a name for files."""
+        """Name of the trial that people can read, unique in its experiment, and a name for files."""
         made = self.name + (f"-r{self.repeat + 1}" if self.spec.most_repeats > 1 else "") + self.mark
         return self.kept_ids.get(self.repeat, made)
 
@@ -94,13 +94,13 @@ class Trial:
 
     @property
     def batch(self) -> int:
-        """That of its cell; 0 where the workload has none. Of several jobs, that of the first: the batches of jobs may
-        differ only where the spec has one batch."""
+        """Batch size of its cell; 0 where the workload has none. Of several jobs, that of the first: the batches of
+        jobs may differ only where the spec has one batch."""
         return self.jobs[0].batch
 
     @property
     def cell(self) -> Cell:
-        """What all its repeats have in common."""
+        """The cell that all its repeats have in common."""
         return Cell.of(self.label, self.batch, self.point, self.at)
 
     @cached_property
@@ -109,7 +109,7 @@ class Trial:
         return {process: node for job in self.jobs for process, node in job.processes.items()}
 
     def role(self, process: str) -> str:
-        """What a process is for, in a word. One that is of no job, such as one that measures links, is a worker."""
+        """Say in a word what a process is for. One that is of no job, such as one that measures links, is a worker."""
         return next((job.role(process) for job in self.jobs if process in job.processes), "worker")
 
     @property
@@ -140,19 +140,19 @@ class Trial:
         return max(known_s) if len(known_s) == len(each) else None
 
     def schedule(self) -> Schedule:
-        """What is to happen in the lab, from its beginning."""
+        """Return what is to happen in the lab, from its beginning."""
         return schedule_of(self.network.perturbations, self._context)
 
     @property
     def _context(self) -> Context:
-        """Of its first perturbation."""
+        """Context of its first perturbation."""
         spec, links = self.spec, link_settings(self.spec)
         limits, seed = spec.place.limits, self.network.draws_seed
         return Context(self.topology, spec.workload.scale, links, limits, seed, self.processes)
 
     def strikes(self, jct_s: float | None) -> list[Strikes]:
-        """What its perturbations leave to chance, and how often they strike; those of links in so many seconds (none of
-        them where that is not known)."""
+        """Return what its perturbations leave to chance, and how often they strike; those of links within ``jct_s``
+        seconds (none of them where that is not known)."""
         found: list[Strikes | None] = []
         for number, one in enumerate(self.network.perturbations):
             if COMPUTING in one.effects:

@@ -1,4 +1,4 @@
-"""Where trials of one arm run at one point of a sweep: the network, and what happens to it."""
+"""Network where trials of one arm run at one point of a sweep, and what happens to it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from testbed.workloads.sync.cost import ETHERNET_BYTES, Shaper, goodput
 
 @dataclass(frozen=True)
 class Network:
-    """One arm of an experiment at one point of a sweep.
+    """Network of one arm of an experiment at one point of a sweep.
 
     Attributes:
         spec: the whole spec at this point.
         folder: the spec's directory.
-        topology_text: rebuilds the topology from the working directory.
+        topology_text: text that rebuilds the topology from the working directory.
     """
 
     arm: Arm
@@ -33,7 +33,7 @@ class Network:
 
     @property
     def perturbations(self) -> list[Perturbation]:
-        """What happens there: the experiment's, then the arm's."""
+        """Perturbations of the network: the experiment's, then the arm's."""
         return [*self.spec.perturb, *self.arm.perturb]
 
     @property
@@ -45,17 +45,17 @@ class Network:
 
     @property
     def jitter(self) -> list[Mapping[int, float]]:
-        """By host, the standard deviations (s) of what is added to the steps of a synchronisation."""
+        """Standard deviations (s), by host, of what each perturbation adds to the steps of a synchronisation."""
         return [sigma_s for one in self.perturbations if (sigma_s := one.step_sigma_s(self.topology))]
 
     @property
     def background(self) -> list[tuple[int, int]]:
-        """(source, sink) of each flow that competes with those of the trial's jobs."""
+        """Pairs (source, sink) of each flow that competes with those of the trial's jobs."""
         return background_pairs(self.perturbations, self.topology)
 
     @property
     def settings_met(self) -> list[LinkSettings]:
-        """How its links are to be emulated: at first, and while each of its perturbations lasts."""
+        """Settings with which its links are to be emulated: at first, and while each of its perturbations lasts."""
         first = link_settings(self.spec, self.spec.links.congestion_control)
         asked = [impairment for one in self.perturbations if (impairment := one.impairment)]
         # A lab that can have a delay vary can have one: settings have no delay of their own, for links have.
@@ -64,7 +64,7 @@ class Network:
 
     @property
     def shaper(self) -> Shaper:
-        """What its shaped links let pass before their rates count."""
+        """Model of its shaped links: what they let pass before their rates count."""
         return shaper(link_settings(self.spec), self.topology)
 
     @property
@@ -85,12 +85,12 @@ class Network:
 
 
 def lab_rate_bps(spec: Spec) -> int:
-    """Rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
+    """Return the rate of the hosts' links in the lab: as the spec says, divided by the workload's scale."""
     return round(spec.links.rate_bps / spec.workload.scale)
 
 
 def shaper(settings: LinkSettings, topology: Topology) -> Shaper:
-    """What a shaped link of any lab lets pass before its rate counts.
+    """Return the model of a shaped link of any lab: what it lets pass before its rate counts.
 
     A ring of two at 100 Mbit/s synchronised 310 kB in 0.79 to 0.90 of bytes over rate: a bucket and a packet of 64 KiB
     are a quarter of them.
@@ -101,7 +101,8 @@ def shaper(settings: LinkSettings, topology: Topology) -> Shaper:
 
 
 def link_settings(spec: Spec, congestion_control: str | None = None) -> LinkSettings:
-    """How the lab emulates links, beyond the rate and delay that each has; the last is every node's default.
+    """Return how the lab emulates links, beyond the rate and delay that each has; ``congestion_control`` is every
+    node's default.
 
     They are disturbed in all arms if they are in one, so that all arms meet the same settings.
     """

@@ -1,4 +1,4 @@
-"""The code of other installed packages that a trial uses: a digest of each, beside those of the files of its spec.
+"""Code of other installed packages that a trial uses: a digest of each, beside those of the files of its spec.
 
 A package's kind of trial, controllers, workload, task, perturbations and lab are used where a trial names them. Its
 checks look at every trial. Packages on the hosts of an inventory are not read.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from testbed.trial.model import Trial
 
 DIGITS = 16
-"""Of each digest, in hexadecimal: enough to tell code from what it was."""
+"""Hexadecimal digits of each digest: enough to tell code from what it was."""
 USED: dict[str, Callable[[Trial], Collection[str]]] = {
     "kinds": lambda trial: {job.kind.name for job in trial.jobs},
     "workloads": lambda trial: {job.workload.kind for job in trial.jobs},
@@ -30,12 +30,12 @@ USED: dict[str, Callable[[Trial], Collection[str]]] = {
     "controllers": lambda trial: {name for job in trial.jobs for name in job.kind.controllers},
     "labs": lambda trial: {trial.spec.lab},
 }
-"""By group of entry points, the names that a trial uses."""
+"""Names that a trial uses, by group of entry points."""
 CHECKS = "testbed.checks"
 
 
 class Packages:
-    """The packages that are installed beside testbed. The code of each is read once."""
+    """Packages that are installed beside testbed. The code of each is read once."""
 
     def __init__(self) -> None:
         found = entry_points()
@@ -44,7 +44,8 @@ class Packages:
         self._known: dict[EntryPoint, tuple[str, str]] = {}
 
     def of(self, trial: Trial) -> dict[str, str]:
-        """By package, its version and a digest of its code; empty for a trial that uses testbed's own code alone.
+        """Return, by package, its version and a digest of its code; empty for a trial that uses testbed's own code
+        alone.
 
         Raises:
             MissingToolError: a module is not there or cannot be read.
@@ -70,7 +71,7 @@ class Packages:
 
 
 def _read(point: EntryPoint) -> tuple[str, str]:
-    """A name for people, and version and digest."""
+    """Return a name for people, and version and digest."""
     assert point.dist is not None  # entry_points() gives each its distribution
     root = _root(point.module)
     digest = hashlib.sha256()
@@ -80,7 +81,7 @@ def _read(point: EntryPoint) -> tuple[str, str]:
 
 
 def _root(module: str) -> ModuleSpec:
-    """The outermost package of a module, or the module where it is in none. Packages without a file of their own
+    """Return the outermost package of a module, or the module where it is in none. Packages without a file of their own
     (namespaces) are passed by: several distributions share them.
 
     Raises:
@@ -97,7 +98,7 @@ def _root(module: str) -> ModuleSpec:
 
 
 def _files(root: ModuleSpec) -> list[tuple[str, Path]]:
-    """The code of a module or of a whole package, by names that do not depend on where it is installed."""
+    """Return the code of a module or of a whole package, by names that do not depend on where it is installed."""
     if root.submodule_search_locations is None:
         return [(root.name, Path(root.origin))] if root.has_location and root.origin else []
     folders = map(Path, root.submodule_search_locations)
