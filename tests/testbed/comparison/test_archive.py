@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Callable
 from contextlib import chdir
 from fcntl import LOCK_EX, flock
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +22,7 @@ from testbed.base import exits
 from testbed.comparison.archive import archive, crate, requirements
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.spec import load
 
 from ..conftest import SPEC, Called
@@ -55,7 +57,7 @@ def home(tmp_path: Path) -> Path:
 def run_in(folder: Path, *overrides: str, name: str = "run") -> Path:
     """A run of the folder's spec, made up."""
     with chdir(folder):
-        go(Experiment.new(load(Path("mine.yaml"), overrides), Path(name), FakeLab))
+        go(Experiment.new(load(Path("mine.yaml"), overrides), Path(name), partial(Here, FakeLab)))
     return folder / name
 
 
@@ -186,7 +188,7 @@ def test_the_command_repeats_what_this_run_did(made_up: Made, home: Path, tmp_pa
     made_up()
     source = load(home / "mine.yaml", ["links.rate=50 Mbit/s"]).paced({2: 0.25})
     only = {trial.id for trial in trials(source) if trial.label == "PS"}
-    go(Experiment.new(source, home / "run", FakeLab, only=lambda _: only))
+    go(Experiment.new(source, home / "run", partial(Here, FakeLab), only=lambda _: only))
     command = command_of(unpacked(archive(home / "run").path, tmp_path / "there"))
     assert command.startswith(
         "testbed run spec/small.yaml --set 'links.rate=50 Mbit/s' --set 'workload.compute.pace={2: 0.25 s}' "
