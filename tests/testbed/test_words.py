@@ -40,5 +40,7 @@ def test_docstrings_begin_with_what_the_thing_is_or_does() -> None:
 
 def test_a_docstring_is_seen_wherever_it_is(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
-    path.write_text('"""A."""\nX = 1\n"""B."""\nclass Y:\n    """C."""\n    z: int\n    """D."""\ndef f():\n    """E."""\n')
+    path.write_text(
+        '"""A."""\nX = 1\n"""B."""\nclass Y:\n    """C."""\n    z: int\n    """D."""\ndef f():\n    """E."""\n'
+    )
     assert [text for _, text in docstrings(path)] == ["A.", "B.", "C.", "D.", "E."]
