@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rich.console import Console
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
@@ -48,7 +50,7 @@ def measure(rate: str) -> list[dict[str, Any]]:
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         source = read(SPEC.format(rate=rate, repeats=REPEATS), "aggregator", Path())
-        with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+        with Experiment.new(source, Path(folder) / "run", partial(Here, NetnsLab)) as experiment:
             return experiment.go(lambda trials: Lines(trials, console)).records
 
 

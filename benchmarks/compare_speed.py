@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from rich.console import Console
 
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
@@ -40,7 +42,7 @@ arms: [{label: ring, topology: star(hosts=3), scheme: ring}]
 
 def measure(out: Path) -> dict[str, Any]:
     """Run the one trial; its record."""
-    with Experiment.new(read(SPEC, "speed", Path()), out, NetnsLab) as experiment:
+    with Experiment.new(read(SPEC, "speed", Path()), out, partial(Here, NetnsLab)) as experiment:
         (record,) = experiment.go(lambda trials: Lines(trials, Console(stderr=True))).records
     return record
 

@@ -21,6 +21,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from rich.console import Console
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
@@ -103,7 +105,7 @@ def measured(spec: str) -> list[Measured]:
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         source, run = read(spec, "fast_links", Path()), Path(folder) / "run"
-        with Experiment.new(source, run, NetnsLab) as experiment:
+        with Experiment.new(source, run, partial(Here, NetnsLab)) as experiment:
             records = experiment.go(lambda trials: Lines(trials, console)).records
         ending.with_failed(records)
         return [(one, pd.read_parquet(run / "samples" / f"{one['id']}.parquet")) for one in records]

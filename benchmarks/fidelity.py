@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from testbed.analysis.verdicts import NUMBERS
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
@@ -327,7 +329,7 @@ def measure(set_up: SetUp) -> list[dict[str, Any]]:
         (Path(folder) / "ranks.py").write_text(set_up.program)
         source = read(set_up.spec, set_up.name, Path(folder))
         limited = cpu_quota(set_up.quota) if set_up.quota else nullcontext()
-        with limited, Experiment.new(source, Path(folder) / "run", set_up.lab) as experiment:
+        with limited, Experiment.new(source, Path(folder) / "run", partial(Here, set_up.lab)) as experiment:
             return experiment.go(lambda trials: Lines(trials, Console(stderr=True, quiet=True))).records
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from testbed.analysis.recorded import Run
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read as read_spec
 
@@ -56,7 +58,7 @@ repeats: {POOL}
 def measure() -> Path:
     """Run the experiment; its directory."""
     source = read_spec(SPEC, "gate-errors", Path())
-    with Experiment.new(source, None, NetnsLab) as experiment:
+    with Experiment.new(source, None, partial(Here, NetnsLab)) as experiment:
         return experiment.go(lambda trials: Lines(trials, Console(stderr=True))).path
 
 

@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from rich.console import Console
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
@@ -46,7 +48,7 @@ def measure() -> list[dict[str, Any]]:
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         source = read(SPEC, "gst", Path())
-        with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+        with Experiment.new(source, Path(folder) / "run", partial(Here, NetnsLab)) as experiment:
             return experiment.go(lambda trials: Lines(trials, console)).records
 
 

@@ -7,6 +7,7 @@ import os
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rich.console import Console
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
@@ -39,7 +41,7 @@ def trial() -> dict[str, Any]:
     """The record of one trial of nine workers that fill 18 links."""
     with tempfile.TemporaryDirectory() as folder:
         source = read(SPEC, "cost", Path())
-        with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+        with Experiment.new(source, Path(folder) / "run", partial(Here, NetnsLab)) as experiment:
             record = experiment.go(lambda trials: Lines(trials, Console(stderr=True, quiet=True))).records[0]
     ending.with_failed([record])
     return record

@@ -29,6 +29,7 @@ from testbed.base.columns import columns
 from testbed.base.errors import MissingToolError, PrivilegeError
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.fidelity import reasons
 from testbed.lab import BUILT_IN
 from testbed.lab.baremetal.lab import BaremetalLab
@@ -69,7 +70,10 @@ def measure(lab: str, iterations: int, open_lab: Callable[[], Lab]) -> list[dict
     """The records of one run in a lab."""
     changes = [f"lab={lab}", f"workload.batch={BATCH}", f"workload.iterations={iterations}"]
     source = load(SPEC, [*changes, "retries=0", "quiet=0"])
-    with tempfile.TemporaryDirectory() as folder, Experiment.new(source, Path(folder) / "run", open_lab) as experiment:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Experiment.new(source, Path(folder) / "run", partial(Here, open_lab)) as experiment,
+    ):
         return experiment.go(lambda trials: Lines(trials, Console(stderr=True, quiet=True))).records
 
 

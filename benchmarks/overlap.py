@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from rich.console import Console
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import load
 
@@ -46,7 +48,10 @@ def measure(settings: Sequence[str]) -> Mapping[str, Any]:
     """The record of one trial of PS."""
     only = ["arms=[{label: PS, topology: star(hosts=4), scheme: ps}]"]
     source = load(SPEC, [*only, *(f"workload.{setting}" for setting in settings)])
-    with tempfile.TemporaryDirectory() as folder, Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Experiment.new(source, Path(folder) / "run", partial(Here, NetnsLab)) as experiment,
+    ):
         (record,) = experiment.go(lambda trials: Lines(trials, Console(stderr=True))).records
     return record
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from rich.console import Console
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
@@ -60,7 +62,7 @@ def measure(model: str, dataset: str, out: Path) -> list[dict[str, Any]]:
     """The records of a model's trials."""
     console = Console(stderr=True)
     source = read(SPEC.format(model=model, dataset=dataset), "own", FOLDER)
-    with Experiment.new(source, out, NetnsLab) as experiment:
+    with Experiment.new(source, out, partial(Here, NetnsLab)) as experiment:
         return experiment.go(lambda trials: Lines(trials, console)).records
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import ending
@@ -24,6 +25,7 @@ from testbed.analysis import metrics
 from testbed.base.columns import columns
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import load
 from testbed.trial.model import Trial
@@ -35,7 +37,10 @@ TARGET = 0.95
 def measure() -> list[tuple[Trial, float, str]]:
     """Every trial with its mean GST (s) and its verdict."""
     source = load(SPEC)
-    with tempfile.TemporaryDirectory() as folder, Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Experiment.new(source, Path(folder) / "run", partial(Here, NetnsLab)) as experiment,
+    ):
         run = experiment.go(lambda trials: Lines(trials, Console(stderr=True)))
         ending.with_failed(run.records)
         samples = [pd.read_parquet(experiment.directory.samples(trial.id)) for trial in experiment.planned]

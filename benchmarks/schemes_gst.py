@@ -18,6 +18,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from testbed.base.columns import columns
 from testbed.base.errors import SchemeError
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 from testbed.topologies.build import build as build_topology
@@ -106,7 +108,7 @@ def _run(chosen: Sequence[tuple[str, str]], rate: str) -> Sequence[dict[str, Any
     text = SPEC.format(arms=arms)
     with tempfile.TemporaryDirectory() as folder:
         source = read(text, "schemes-gst", Path(), [f"links.rate={rate}"])
-        with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+        with Experiment.new(source, Path(folder) / "run", partial(Here, NetnsLab)) as experiment:
             return experiment.go(lambda trials: Lines(trials, Console(stderr=True))).records
 
 

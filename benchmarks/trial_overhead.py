@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import ending
@@ -19,6 +20,7 @@ from rich.console import Console
 
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 
@@ -38,7 +40,9 @@ def main() -> int:
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         begun_s = time.monotonic()
-        with Experiment.new(read(SPEC, "trial_overhead", Path()), Path(folder) / "run", NetnsLab) as experiment:
+        with Experiment.new(
+            read(SPEC, "trial_overhead", Path()), Path(folder) / "run", partial(Here, NetnsLab)
+        ) as experiment:
             records = experiment.go(lambda trials: Lines(trials, console)).records
         took_s = time.monotonic() - begun_s
     ending.with_failed(records)

@@ -14,6 +14,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import ending
@@ -24,6 +25,7 @@ from testbed.base.units import rate_text
 from testbed.experiment.conditions import is_hardly_certified
 from testbed.experiment.progress import Lines
 from testbed.experiment.run import Experiment
+from testbed.experiment.runner import Here
 from testbed.fidelity.lower_bound import FASTER_TOGETHER
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
@@ -51,7 +53,7 @@ def rows(size_mb: float, rate_mbps: float) -> list[list[str]]:
     scale = WHOLE_MB / size_mb
     with tempfile.TemporaryDirectory() as folder:
         source = read(SPEC.format(rate=rate_mbps * 1e6 * scale, scale=scale), "two-hosts", Path())
-        with Experiment.new(source, Path(folder) / "run", NetnsLab) as experiment:
+        with Experiment.new(source, Path(folder) / "run", partial(Here, NetnsLab)) as experiment:
             told = {trial.id: is_hardly_certified(trial) for trial in experiment.planned}
             records = experiment.go(lambda trials: Lines(trials, Console(stderr=True))).records
     ending.with_failed(records)
