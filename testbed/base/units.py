@@ -135,6 +135,11 @@ def size_text(count: float) -> str:
     return f"{count:.0f} B"
 
 
+def truth_text(value: bool) -> str:
+    """Write a truth value as YAML has it, with the words that YAML 1.1 also reads as that value."""
+    return "true (as yes and on are in YAML)" if value else "false (as no and off are in YAML)"
+
+
 def _positive(value: object, unit: Unit) -> float:
     number = _read(value, unit)
     if number <= 0:
@@ -160,5 +165,5 @@ def _read(value: object, unit: Unit) -> float:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = truth_text(value) if isinstance(value, bool) else repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -141,7 +141,7 @@ def schemes(as_json: AsJson = False) -> None:
             ]
         )
         return
-    rows = [(one.name, ", ".join(map(str, one.parameters)), one.doc, one.source) for one in known]
+    rows = [(one.name, ", ".join(map(str, one.parameters)), one.doc.replace("``", ""), one.source) for one in known]
     show(table(("scheme", "parameters", "what it does", "source"), rows, left=4, spare=("source",)))
     show("\nYour own: scheme: ./mine.py:my_scheme, a function (topology, tensor_sizes) -> Forest")
 

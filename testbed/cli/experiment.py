@@ -83,7 +83,7 @@ def patience(retries: int | None, quiet: str | None) -> list[str]:
 
 def run(
     specs: Annotated[
-        list[Path] | None, typer.Argument(metavar="SPEC...", help="The experiment's YAML file, or several.")
+        list[Path] | None, typer.Argument(metavar="SPEC", help="The experiment's YAML file, or several.")
     ] = None,
     overrides: Overrides = [],  # noqa: B006  # typer wants the default's type; never changed
     arms: Annotated[
@@ -241,7 +241,7 @@ def plan(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="A run's directory, or several.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run's directory, or several.")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -276,7 +276,7 @@ def report(
 
 
 def merge(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The directories of parts of one experiment.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="The directories of parts of one experiment.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="New directory for the whole run.")],
     run_code: Annotated[
         bool,

@@ -45,7 +45,7 @@ def up(
 
 def execute(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a host or switch, such as h0.")],
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The command to run there.")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command to run there.")],
 ) -> None:
     """Run a command on a node of the held network.
 

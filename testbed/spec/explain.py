@@ -13,6 +13,7 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Group, tag
 from testbed.base.listing import shortened
 from testbed.base.nearest import nearest
+from testbed.base.units import truth_text
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.model import Spec
 from testbed.spec.repeats import REPEATS
@@ -132,7 +133,7 @@ def _read_as(value: object) -> tuple[str, str] | None:
     YAML 1.1 reads ``no`` and ``off`` as false, and ``yes`` and ``on`` as true.
     """
     if isinstance(value, bool):
-        return ("true (as yes and on are in YAML)", "'yes'") if value else ("false (as no and off are in YAML)", "'no'")
+        return truth_text(value), "'yes'" if value else "'no'"
     if isinstance(value, int | float):
         return f"{value}", f"'{value}'"
     return (f"the date {value}", f"'{value}'") if isinstance(value, datetime.date) else None
@@ -257,5 +258,7 @@ def _words(field: Any) -> list[str]:
 
 
 def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return truth_text(value)
     text = "an empty value" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

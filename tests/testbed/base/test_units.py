@@ -36,7 +36,7 @@ def test_a_number_with_its_unit_is_read(read, text, value) -> None:
         (units.rate_bps, "200", "'200' has no unit"),
         (units.rate_bps, "200 mbps", "'200 mbps': 'mbps' is not a unit of rate"),
         (units.rate_bps, "fast", "'fast' is not a rate"),
-        (units.rate_bps, True, "True is not a rate"),
+        (units.rate_bps, True, "true (as yes and on are in YAML) is not a rate"),
         (units.rate_bps, "-1 Mbit/s", "'-1 Mbit/s' is not above 0"),
         (units.rate_bps, "1e999 Mbit/s", "'1e999 Mbit/s' is not a finite number"),
         (units.time_s, "-1 s", "'-1 s' is below 0"),

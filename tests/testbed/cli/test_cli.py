@@ -195,7 +195,8 @@ def test_schemes_are_listed(testbed: CLI) -> None:
     found = json.loads(testbed("schemes", "--json").out)
     assert {"ps", "ring", "bml", "two_level"} <= {one["name"] for one in found}
     text = testbed("schemes").out
-    assert all(one["name"] in text and one["doc"] in text for one in found)
+    assert all(one["name"] in text and one["doc"].replace("``", "") in text for one in found)
+    assert "`" not in text
 
 
 def test_doctor_says_what_is_there(testbed: CLI) -> None:
@@ -253,6 +254,12 @@ def test_optional_arguments_have_one_pair_of_brackets() -> None:
     shown = {name: one.get_usage(Context(one, info_name=name)) for name, one in GROUP.commands.items()}
     assert [name for name, usage in shown.items() if "[[" in usage] == []
     assert shown["reproduce"].split() == ["Usage:", "reproduce", "[OPTIONS]", "[PAPER]", "[CLAIM]"]
+
+
+def test_repeated_arguments_have_dots_once() -> None:
+    shown = {name: one.get_usage(Context(one, info_name=name)) for name, one in GROUP.commands.items()}
+    assert [name for name, usage in shown.items() if usage.count("...") > 1 or "-- " in usage] == []
+    assert all("..." in shown[name] for name in ("run", "report", "merge", "exec"))
 
 
 def test_an_error_is_json_for_programs_as_well_and_not_if_json_is_a_nodes_affair(testbed: CLI) -> None:

@@ -78,6 +78,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     "delay_long": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, delay: 11 s"),
     "jitter_without_unit": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, jitter: 2"),
     "loss_over_1": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: 1.5"),
+    "loss_of_all_packets": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: 1"),
+    "loss_no": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: no"),
     "loss_negative": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, loss: -1 %"),
     "reorder_without_a_delay": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, reorder: 1 %"),
     "queue_smaller_than_a_packet": ("rate: 200 Mbit/s", "rate: 200 Mbit/s, queue: 1 kB"),
