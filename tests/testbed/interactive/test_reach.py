@@ -64,6 +64,8 @@ def test_commands_run_on_nodes_with_the_callers_input_output_and_status(held: su
     assert execute("h1", "--", "sh", "-c", "echo oops >&2; exit 7").stderr == "oops\n"
     assert execute("h1", "--", "sh", "-c", "exit 7").returncode == 7
     assert execute("h2", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
+    missing = execute("h0", "--", "no-such-thing")
+    assert (missing.returncode, missing.stderr) == (127, "h0: cannot start no-such-thing: No such file or directory\n")
     ping = execute("h0", "--", "ping", "-c", "1", "h2")
     assert "1 received" in ping.stdout
     unknown = execute("h7", "--", "true")

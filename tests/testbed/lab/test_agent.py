@@ -95,4 +95,4 @@ def test_a_program_that_is_not_there_says_so_in_its_log(lab: NetnsLab, tmp_path:
     )
     assert exit.status == 127
     problem = f"cannot start no-such-thing in {tmp_path}: No such file or directory"
-    assert (tmp_path / "log").read_text() == f"h0: [Errno 2] {problem}\n"
+    assert (tmp_path / "log").read_text() == f"h0: {problem}\n"

@@ -74,7 +74,7 @@ class Processes:
 
     def run(self, place: Place, command: Sequence[str], stdio: Sequence[int], tell: Tell) -> int:
         """Start a command on a node and return its PID; ``tell`` its :data:`STATUS` when it has ended."""
-        return self.call(place, lambda: os.execvp(command[0], list(command)), stdio, tell)
+        return self.call(place, lambda: _replace(command, command[0]), stdio, tell)
 
     def call(
         self, place: Place, body: Callable[[], int], stdio: Sequence[int], tell: Tell, *, keep: bool = False
@@ -212,9 +212,17 @@ def run_program(launch: Launch) -> NoReturn:
     try:
         os.chdir(launch.program.folder)
         os.environ.update(launch.program.environment)
-        os.execvp(words[0], words)
     except OSError as error:
-        raise OSError(error.errno, f"cannot start {words[0]} in {launch.program.folder}: {error.strerror}") from None
+        raise OSError(f"cannot start {words[0]} in {launch.program.folder}: {error.strerror}") from None
+    _replace(words, f"{words[0]} in {launch.program.folder}")
+
+
+def _replace(words: Sequence[str], called: str) -> NoReturn:
+    """Replace this process by a program. Raises OSError, which says what it is ``called``, if it cannot be started."""
+    try:
+        os.execvp(words[0], list(words))
+    except OSError as error:
+        raise OSError(f"cannot start {called}: {error.strerror}") from None
 
 
 def signal_group(pid: int, number: int) -> None:
