@@ -19,6 +19,7 @@ Nothing of size is imported, and nothing runs, where no test has the mark.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -157,7 +158,7 @@ def _gate(item: pytest.Function, words: list[str]) -> None:
         return
     if done.returncode == UNDECIDED and (out / COMPARISON).exists():
         pytest.skip("; ".join(line for line in told.splitlines() if line.startswith("inconclusive")))
-    command = f"testbed {' '.join(words)}: exit code {done.returncode}"
+    command = f"testbed {shlex.join(words)}: exit code {done.returncode}"
     pytest.fail("\n".join([_verdict(out, told), command, told]), pytrace=False)
 
 

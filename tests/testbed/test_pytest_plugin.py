@@ -101,7 +101,8 @@ def test_slower_fails_and_says_what_the_command_said(tmp_path: Path) -> None:
 
 
 def test_the_first_line_of_a_failure_is_the_verdict_and_the_summary_shows_it(tmp_path: Path) -> None:
-    told = run_suite(tmp_path, 3, comparison=json.dumps(WORSE), more=", threshold='5%'")
+    told = run_suite(tmp_path, 3, comparison=json.dumps(WORSE), more=", threshold='5 %'")
+    assert "--threshold '5 %': exit code 3" in told
     first = "GST of ring, batch 2, hosts=3: 1.25 (1.24 to 1.26) of the baseline, worse (and 1 more)"
     assert f"\n{first}\ntestbed run " in told
     (summary,) = (line for line in told.splitlines() if line.startswith("FAILED test_mine.py::test_gst"))
