@@ -222,8 +222,10 @@ class Running:
         return Judged(found, exits.TRIAL_FAILED if code != exits.REGRESSION and failed else code)
 
     def _interrupted(self, more: str = "", before: str = "") -> Interrupted:
-        planned = len(self._experiment.planned)
-        return Interrupted(f"{before}{planned - len(self._experiment.left)} of {counted(planned, 'trial')}{more}")
+        planned, left = len(self._experiment.planned), self._experiment.left
+        unsettled = sum(trial.id in self._experiment.records for trial in left)
+        again = f" ({unsettled} more will be measured again)" if unsettled else ""
+        return Interrupted(f"{before}{planned - len(left)} of {counted(planned, 'trial')}{again}{more}")
 
 
 def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: Gate | None) -> Experiment:

@@ -120,3 +120,17 @@ def test_a_look_keeps_no_run_out(tmp_path: Path, source: Source, monkeypatch: py
         fcntl.flock(lock, fcntl.LOCK_SH)
         threading.Timer(0.2, fcntl.flock, (os.dup(lock.fileno()), fcntl.LOCK_UN)).start()
         RunDirectory.reopen(path).close()
+
+
+def test_the_command_tells_trials_that_will_be_measured_again_from_finished_ones(
+    made_up: Made, testbed: Callable[..., Called], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.experiment.run.opener", lambda *_: FakeLab)
+    monkeypatch.setattr("testbed.api.labs.opener", lambda *_: FakeLab)
+    (tmp_path / "spec.yaml").write_text(TWICE)
+
+    made_up(asks(tmp_path / "run", Disturbed(1.0)))
+    assert testbed("run", "spec.yaml", "--out", "run").err == (
+        "interrupted: run/stop asked for it; 0 of 2 trials (1 more will be measured again) finished and kept in run\n"
+        "  go on with: testbed run --resume run\n"
+    )
