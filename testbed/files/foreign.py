@@ -31,6 +31,11 @@ class UnfitError(ValueError):
     """A file that is not read, or is no JSON that we take; the text says why and follows the file's name."""
 
 
+def reason(error: OSError | ValueError) -> str:
+    """Say why a file was not read, in words that follow its name."""
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+
+
 @contextmanager
 def opened(path: Path, below: Path | None = None) -> Iterator[BinaryIO]:
     """Open a regular file to be read, without waiting for anybody.

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from testbed.base.errors import DiskFullError, OutputError
 from testbed.files import foreign
@@ -51,7 +51,7 @@ def read_json(path: Path, below: Path | None = None) -> dict[str, Any]:
     try:
         return foreign.read_object(path, below)
     except OSError as error:
-        raise OutputError(f"{path}: {(error.strerror or str(error)).lower()}", fix="give a run directory") from None
+        raise OutputError(f"{path}: {foreign.reason(error)}", fix="give a run directory") from None
     except foreign.UnfitError as error:
         raise OutputError(f"{path}: {error}", fix="remove it and run again") from None
 
@@ -79,20 +79,34 @@ def write_bytes(path: Path, content: bytes, mode: int = 0o666, folder: int | Non
         DiskFullError: no room is left.
         OutputError: the file cannot be written.
     """
+    with whole_file(path, mode, folder) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: Path, mode: int = 0o666, folder: int | None = None) -> Iterator[BinaryIO]:
+    """Open a file to write into, which gets its name when the block has ended; if that raises an error, nothing is
+    left. Arguments are those of :func:`write_bytes`.
+
+    Raises:
+        DiskFullError, OutputError: as :func:`write_bytes`.
+    """
     with named_errors(path), ExitStack() as stack:
         there = stack.enter_context(opened_folder(path.parent)) if folder is None else folder
-        _write(path.name, content, mode, there)
+        with _renamed(path.name, mode, there) as file:
+            yield file
 
 
-def _write(name: str, content: bytes, mode: int, folder: int) -> None:
-    """Write a file under another name, and rename it. Nobody can have put a file or a link there before, for the name
-    in between is drawn, and must be new."""
+@contextmanager
+def _renamed(name: str, mode: int, folder: int) -> Iterator[BinaryIO]:
+    """Open a file under another name, and rename it in the end. Nobody can have put a file or a link there before, for
+    the name in between is drawn, and must be new."""
     temporary = temporaries(name).replace("*", f".{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, mode, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(descriptor)
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)

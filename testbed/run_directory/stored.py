@@ -54,8 +54,7 @@ def spec_text(run: Path) -> str:
     try:
         return as_text(path, foreign.read_bytes(path, 2 * LIMIT_BYTES, run))  # a spec, and what --set changed
     except (OSError, foreign.UnfitError) as error:
-        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-        raise OutputError(f"{path}: {reason}", fix="restore it from a copy") from None
+        raise OutputError(f"{path}: {foreign.reason(error)}", fix="restore it from a copy") from None
 
 
 def made(path: Path) -> dict[str, Any]:

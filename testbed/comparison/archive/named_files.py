@@ -17,7 +17,7 @@ from typing import Any
 from testbed.base.errors import UsageError
 from testbed.base.printable import NOT_ON_A_LINE
 from testbed.comparison.archive.packing import Entry
-from testbed.files.foreign import UnfitError, read_bytes
+from testbed.files.foreign import UnfitError, read_bytes, reason
 from testbed.run_directory import stored
 from testbed.spec import Source
 from testbed.trial.inputs import DIGITS, MOST_BYTES, MOST_FILES, built_from
@@ -66,7 +66,7 @@ def of(run: Path, records: Records, source: Source, more: Sequence[str] = ()) ->
                 taken[name] = _checked(folder, name, digest, left_bytes)
                 left_bytes -= len(taken[name])
             except (OSError, ValueError) as error:
-                lacking[name] = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+                lacking[name] = reason(error)
     lacking |= {name: NO_TRIAL for name in _named_by(source) if name not in taken and name not in lacking}
     told = {NOT_ON_A_LINE.sub(" ", name): why for name, why in lacking.items()}
     return Named([Entry(f"{SPEC}/{name}", content) for name, content in sorted(taken.items())], told)
@@ -115,8 +115,7 @@ def _asked_for(folder: Path, name: str) -> bytes:
     try:
         return read_bytes(folder / name, MOST_BYTES, folder)
     except (OSError, UnfitError) as error:
-        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-        raise UsageError(f"--with {name}: {reason}", fix=fix) from None
+        raise UsageError(f"--with {name}: {reason(error)}", fix=fix) from None
 
 
 def _is_inside(name: str) -> bool:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import secrets
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import IO, BinaryIO
+from typing import IO
 
 from testbed.base.errors import OutputError
-from testbed.files.foreign import UnfitError, opened
-from testbed.files.writing import named_errors, temporaries
+from testbed.files.foreign import UnfitError, opened, reason
+from testbed.files.writing import whole_file
 
 MOST_BYTES = 4 * 2**30
 """Bytes that all files together may have, unpacked."""
@@ -52,8 +51,9 @@ class Entry:
             with opened(self.content, self.below) as file:
                 yield file, os.fstat(file.fileno()).st_size
         except (OSError, UnfitError) as error:
-            reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-            raise OutputError(f"{self.content}: {reason}", fix="put the file itself there, or remove it") from None
+            raise OutputError(
+                f"{self.content}: {reason(error)}", fix="put the file itself there, or remove it"
+            ) from None
 
     @property
     def size_bytes(self) -> int:
@@ -91,11 +91,12 @@ def pack(path: Path, folder: str, entries: Sequence[Entry], made_s: float) -> in
             f"{path}: its files have {total:,} bytes, and {MOST_BYTES:,} is the most",
             fix="archive parts of the run: copy it, and remove some of trials/*.json with their tables",
         )
-    with _whole(path) as file:
+    with whole_file(path) as file:
         zipped = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=file, mtime=0)
         with zipped, tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 _add(tar, folder, entry, made_s)
+        check_new(path)
     return path.stat().st_size
 
 
@@ -113,26 +114,3 @@ def _add(tar: tarfile.TarFile, folder: str, entry: Entry, made_s: float) -> None
             if error.errno is not None:
                 raise
             raise OutputError(f"{entry.content!s}: was changed while it was read", fix="archive it again") from None
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write into, which gets its name once it is complete.
-
-    Raises:
-        OutputError, DiskFullError: it cannot be written.
-    """
-    temporary = path.with_name(temporaries(path.name).replace("*", f".{secrets.token_hex(8)}"))
-    with named_errors(path):
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(descriptor)
-            check_new(path)
-            temporary.rename(path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                temporary.unlink()
-            raise
