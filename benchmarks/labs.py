@@ -49,7 +49,7 @@ REACH = 0.05
 
 
 def opening(lab: str, stack: ExitStack) -> Callable[[], Lab]:
-    """What opens a lab; images and machines that it needs are made first.
+    """Return the opener of a lab; images and machines that it needs are made first.
 
     Raises:
         MissingToolError, PrivilegeError: this machine cannot have the lab.

@@ -38,9 +38,8 @@ def escape(text: str) -> str:
 
 def _doubts(run: Run) -> list[str]:
     troubles = tables.troubles(run)
-    lead = [words.doubts(run)] if words.doubts(run) else []
-    lead += [headline.unreliable(run)] if headline.unreliable(run) else []
-    lead += [f"Warning: {words.unstruck(run)}"] if words.unstruck(run) else []
+    unstruck = words.unstruck(run)
+    lead = [words.doubts(run), headline.unreliable(run), f"Warning: {unstruck}" if unstruck else ""]
     said = [f"> **{escape(line)}**" for line in lead if line]
     parts = ["\n>\n".join(said)] if said else []
     for title, found in (

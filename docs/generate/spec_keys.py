@@ -60,5 +60,5 @@ def _path(section: Section, name: str) -> str:
 
 
 def _address(section: Section) -> str:
-    """Of its heading; keys have headings, too, which may be called the same."""
+    """Name of the link to a group's heading; keys have headings, too, which may be called the same."""
     return "keys-" + re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-")

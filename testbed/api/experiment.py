@@ -262,7 +262,7 @@ def _experiment(asked: Asked, overrides: Sequence[str], opening: Opening, gate: 
 
 
 def _runner(opening: Opening, spec: Spec) -> Callable[[], Runner]:
-    """What opens the runner of a spec's trials: they run here, in the spec's lab.
+    """Return the opener of the runner of a spec's trials: they run here, in the spec's lab.
 
     Raises:
         UsageError: there is an inventory, and the lab takes none.

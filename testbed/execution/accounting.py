@@ -17,7 +17,7 @@ from testbed.evidence import sum_check
 from testbed.evidence.bounds import bounds as bounds_of
 from testbed.evidence.links import link_records
 from testbed.evidence.referee import Referee
-from testbed.execution import correctness, link_load, queues, results, scripts, transfers
+from testbed.execution import correctness, link_load, queues, results, scripts, several, transfers
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.outcome import Outcome
 from testbed.execution.predicting import predicted
@@ -171,7 +171,7 @@ def window(job: Job, seen: Observed, told: Told) -> tuple[float, float]:
     its first worker was started and the last one ended."""
     if told.samples.empty:
         return seen.lasted(job)
-    return float(told.samples["start_s"].min()), float(told.samples["end_s"].max())
+    return several.window([told.samples])
 
 
 def _of_samples(found: fidelity.Seen, seen: Observed) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What several tests of the documentation need."""
+"""Fixtures of several tests of the documentation."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from tests.docs.markdown import ROOT, Block, blocks, pages
 from tests.docs.test_commands import command
 
 LONGEST_S = 300.0
-"""What is shown without its time."""
+"""Longest time (s) of a snippet that is shown without its time."""
 ABOUT = 2.0
 """So many times longer or shorter a time may be than the estimate."""
 CORES = 2
@@ -83,7 +83,7 @@ def specs() -> list[tuple[Block, Shown]]:
 
 
 RUNS = commands(r"testbed run .*\bexperiments/\S+\.yaml")
-"""Those that run a spec that comes with us."""
+"""Commands that run a spec which comes with testbed."""
 CLAIMS = commands(r"testbed reproduce (?!--list)")
 SPECS = specs()
 

@@ -1,4 +1,4 @@
-"""What a browser shows of the documentation: how long a line of code may be, and two dashes."""
+"""The documentation in a browser: how long a line of code may be, and two dashes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small page, made with the settings of ``docs/``."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("out")
     (source / "index.md").write_text(PAGE)
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-c", DOCS, source, out]
+    command = [sys.executable, "-P", "-m", "sphinx", "-q", "-W", "-c", DOCS, source, out]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return out / "index.html"
 

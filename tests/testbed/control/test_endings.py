@@ -1,4 +1,4 @@
-"""What processes leave: samples files, last words and logs, from processes of any intent."""
+"""Files that processes leave: samples, last words and logs, from processes of any intent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What some kinds need is a part that they have or have not, and ``Kind`` has the words of all."""
+"""A word that some kinds need is of a part, and ``Kind`` has the words of all."""
 
 from __future__ import annotations
 
