@@ -199,12 +199,13 @@ def test_it_is_seen_from_outside_that_a_process_stands_still(lab: Lab, tmp_path:
         time.sleep(1.5)
         ended_s = time.monotonic()
         lab.signal("h1", signal.SIGCONT)
-    found = monitor.processes
-    stopped_s = {name: one.inside([(began_s, ended_s)], one.stopped_s)[0] for name, one in found.of.items()}
+    watched = monitor.processes
+    stopped_s = {name: times.inside([(began_s, ended_s)], times.stopped_s)[0] for name, times in watched.of.items()}
+    # A busy machine may keep the watcher from looking for a while; it says so, and says the truth of the rest.
+    seen_s = ended_s - began_s - watched.unseen_s(began_s, ended_s)
     assert stopped_s.keys() == {"h1", "h2"}
-    assert stopped_s["h1"] > 0.5 * (ended_s - began_s)
+    assert stopped_s["h1"] > 0.5 * seen_s > 0
     assert stopped_s["h2"] == 0
-    assert found.unseen_s(began_s, ended_s) == 0
     lab.kill()
 
 
