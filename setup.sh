@@ -141,7 +141,7 @@ ourselves() {
 
 # The least version of each package that a run needs, and of those that the suite does.
 least_versions() {
-    sed -nE '/^dependencies/,/^\]/s/^ *"([a-z0-9-]+)>=([^",]+).*/\1==\2/p; s/^ *"((pytest|pytest-xdist|hypothesis|mpi4py))>=([^",]+).*/\1==\3/p' pyproject.toml
+    sed -nE '/^dependencies/,/^\]/s/^ *"([a-z0-9-]+)>=([^",]+).*/\1==\2/p; s/^ *"((pytest|pytest-xdist|hypothesis|mpi4py|k-means-constrained))>=([^",]+).*/\1==\3/p' pyproject.toml
 }
 
 stamp=$venv/.testbed-$what
