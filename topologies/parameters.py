@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, TypeGuard, get_args, get_origin
+from types import UnionType
+from typing import Literal, TypeGuard, Union, get_args, get_origin
 
 from testbed.base.errors import SpecError, TopologyError
 from testbed.topologies.call import Value, as_text
@@ -18,6 +19,9 @@ MOST_LINKS = 2**18
 """Limit on a network's links, which are those of BCube(16,4), built in a second; a lab holds far fewer."""
 
 _LIST, _LISTS = "a list of integers, such as [1,5]", "a list of lists of integers, such as [[0,1],[2,3]]"
+_HOSTS = "a list of lists of hosts, such as [[0,1],[2,3]] or [[h0,h1],[h2,h3]]"
+Hosts = tuple[tuple[int | str, ...], ...]
+"""Lists of hosts, by number or by name."""
 _KINDS: dict[object, str] = {
     int: "an integer",
     int | None: "an integer",
@@ -27,6 +31,7 @@ _KINDS: dict[object, str] = {
     str: "a word",
     tuple[int, ...]: _LIST,
     tuple[tuple[int, ...], ...]: _LISTS,
+    Hosts: _HOSTS,
 }
 
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -34,7 +39,7 @@ _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True)
 class Parameter:
-    """One keyword parameter. ``kind`` says in words what it takes; ``choices`` is empty unless only those words do."""
+    """One keyword parameter. ``kind`` says in words what it takes, beside the words that are ``choices``."""
 
     name: str
     kind: str
@@ -45,7 +50,13 @@ class Parameter:
     @property
     def takes_list(self) -> bool:
         """Whether a list is one value of it; a parameter without a type may take one, because nobody knows."""
-        return self.kind in (_LIST, _LISTS, "anything")
+        return self.kind in (_LIST, _LISTS, _HOSTS, "anything")
+
+    @property
+    def takes(self) -> str:
+        """All that it takes, in words."""
+        words = [f"one of {', '.join(self.choices)}"] * bool(self.choices) + [self.kind] * bool(self.kind)
+        return ", or ".join(words)
 
     def __str__(self) -> str:
         return f"{self.name}={'...' if self.required else as_text(self.default)}"
@@ -63,8 +74,10 @@ def parameters_of(function: Callable[..., object], skip: int) -> tuple[Parameter
 
 
 def _parameter(given: inspect.Parameter) -> Parameter:
-    choices = get_args(given.annotation) if get_origin(given.annotation) is Literal else ()
-    kind = f"one of {', '.join(choices)}" if choices else _KINDS.get(given.annotation, "anything")
+    is_union = get_origin(given.annotation) in (Union, UnionType) and given.annotation not in _KINDS
+    parts = get_args(given.annotation) if is_union else (given.annotation,)
+    choices = tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
+    kind = " or ".join(_KINDS.get(part, "anything") for part in parts if get_origin(part) is not Literal)
     required = given.default is inspect.Parameter.empty
     return Parameter(given.name, kind, choices, None if required else given.default, required)
 
@@ -101,10 +114,12 @@ def _take(name: str, parameter: Parameter, value: Value, error: type[SpecError])
         return value
     if parameter.kind == _LISTS and isinstance(value, tuple) and all(map(_is_list, value)):
         return value
+    if parameter.kind == _HOSTS and isinstance(value, tuple) and all(map(_names_hosts, value)):
+        return value
     if parameter.kind == "a word" and not isinstance(value, tuple):
         return as_text(value)
-    nearest = did_you_mean(as_text(value), parameter.choices)
-    raise error(f"{name}: {parameter.name} is {as_text(value)}{nearest}", fix=f"give {parameter.name} {parameter.kind}")
+    given = f"{as_text(value)}{did_you_mean(as_text(value), parameter.choices)}"
+    raise error(f"{name}: {parameter.name} is {given}", fix=f"give {parameter.name} {parameter.takes}")
 
 
 def _is_number(value: Value) -> TypeGuard[float]:
@@ -113,6 +128,10 @@ def _is_number(value: Value) -> TypeGuard[float]:
 
 def _is_list(value: object) -> bool:
     return isinstance(value, tuple) and all(type(item) is int for item in value)
+
+
+def _names_hosts(value: object) -> bool:
+    return isinstance(value, tuple) and all(type(item) in (int, str) for item in value)
 
 
 def did_you_mean(word: str, known: Mapping[str, object] | Sequence[str]) -> str:

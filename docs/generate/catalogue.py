@@ -49,7 +49,10 @@ def models_page() -> str:
 
 
 def _parameters(parameters: Iterable[Parameter]) -> list[str]:
-    rows = [(code(one.name), " or ".join(map(code, one.choices)) or one.kind, _default(one)) for one in parameters]
+    rows = [
+        (code(one.name), " or ".join([*map(code, one.choices), *filter(None, [one.kind])]), _default(one))
+        for one in parameters
+    ]
     return [table(("parameter", "takes", "default"), rows)] if rows else []
 
 

@@ -97,7 +97,7 @@ def _class_edges(forest: Forest, total_floats: int) -> Spans:
     if forest.classes > total_floats:
         raise SchemeError(
             f"scheme {forest.scheme} has {forest.classes} chunk classes, more than the {total_floats} floats to send",
-            fix="take a larger model, a smaller scale, or fewer workers",
+            fix="take a larger model, a smaller scale, fewer workers, or fewer classes",
         )
     whole = sum(forest.share.tolist())
     if whole * total_floats >= 1 << 63:

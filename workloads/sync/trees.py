@@ -149,26 +149,27 @@ def racks(topology: Topology, scheme: str) -> list[list[int]]:
     return [found[rack] for rack in sorted(found)]
 
 
-def partition(topology: Topology, scheme: str, groups: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return ``groups`` as lists, if they hold every host once.
+def partition(topology: Topology, scheme: str, groups: Sequence[Sequence[int | str]]) -> list[list[int]]:
+    """Return the hosts of ``groups`` by number, if these hold every host once, by its number or name.
 
     Raises:
         SchemeError: they do not.
     """
-    members = sorted(host for group in groups for host in group)
-    if members != list(topology.hosts) or not all(groups):
-        missing = sorted(set(topology.hosts) - set(members))
-        wrong = sorted({host for host in members if members.count(host) > 1 or host not in topology.hosts})
-        problem = "one is empty"
-        if missing or wrong:
-            said = [f"lack {_shown(missing)}"] * bool(missing) + [f"hold {_shown(wrong)} wrongly"] * bool(wrong)
-            problem = f"they {' and '.join(said)}"
-        raise SchemeError(
-            f"{scheme}: its groups must hold each host once, and {problem}",
-            fix=f"name every host of 0 to {topology.host_count - 1} in one group",
-        )
-    return [list(group) for group in groups]
+    named = {topology.nodes[host].name: host for host in topology.hosts}
+    given = [[named.get(host, host) if isinstance(host, str) else host for host in group] for group in groups]
+    members = [host for group in given for host in group]
+    missing = sorted(set(topology.hosts) - set(members))
+    wrong = {host for host in members if members.count(host) > 1 or host not in topology.hosts}
+    if not missing and not wrong and all(given):
+        return [[int(host) for host in group] for group in given]
+    said = [f"lack {_shown(missing)}"] * bool(missing)
+    said += [f"hold {_shown(sorted(wrong, key=lambda host: (isinstance(host, str), host)))} wrongly"] * bool(wrong)
+    problem = f"they {' and '.join(said)}" if said else "one is empty"
+    raise SchemeError(
+        f"{scheme}: its groups must hold each host once, and {problem}",
+        fix=f"name every host of 0 to {topology.host_count - 1} in one group",
+    )
 
 
-def _shown(hosts: Sequence[int]) -> str:
+def _shown(hosts: Sequence[int | str]) -> str:
     return shortened(list(map(str, hosts)), 6)

@@ -70,7 +70,7 @@ def test_texts() -> None:
         cut(forest_of([1] * 18), 17, [(0, 17)], 64)
     assert str(caught.value) == (
         "scheme made has 18 chunk classes, more than the 17 floats to send\n"
-        "  fix: take a larger model, a smaller scale, or fewer workers"
+        "  fix: take a larger model, a smaller scale, fewer workers, or fewer classes"
     )
     with pytest.raises(SchemeError, match="scheme made places 7 floats, the gradient has 8"):
         cut(forest_of([3, 4], aligned=True), 8, [(0, 8)], 64)

@@ -91,7 +91,9 @@ def expressions(name: str, hosts: int) -> st.SearchStrategy[str]:
         "ssp": st.builds("ssp(staleness={},servers={})".format, st.integers(0, 5), st.integers(1, max(1, hosts - 1))),
         "gloo": st.sampled_from(["gloo", "gloo(algorithm=reduce_broadcast)"]),
         "openmpi": st.builds("openmpi(algorithm={},segment_bytes=65536)".format, st.sampled_from(MPI_ALGORITHMS)),
-        "two_level": st.just("two_level") | st.builds("two_level(groups={})".format, _groups(hosts)),
+        "two_level": st.just("two_level")
+        | st.builds("two_level(groups={},classes={})".format, _groups(hosts), st.integers(0, 40))
+        | st.builds("two_level(groups=random,draw={})".format, st.integers(0, 99)),
     }
     return known.get(name, st.just(name))
 

@@ -3,37 +3,125 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
-from testbed.workloads.sync.forest import ROOT, Forest
+from testbed.topologies.parameters import Hosts
+from testbed.workloads.locality.groups import balanced_random
+from testbed.workloads.locality.probe_embed import Grouping
+from testbed.workloads.sync.forest import ROOT, Forest, Parents
 from testbed.workloads.sync.trees import over, partition, racks
 
+MOST_CLASSES = 2**16
+"""Limit on the classes: chunks of 64 KiB of 4 GiB."""
+_USED = {"probed": set(Grouping.__dataclass_fields__) - {"draw"}, "random": {"k", "draw"}}
+"""Settings of a grouping that groups are found by."""
 
-def two_level(topology: Topology, tensor_sizes: Sequence[int], *, groups: tuple[tuple[int, ...], ...] = ()) -> Forest:
-    """2LHA: every host is the global master of one class, and a local master as often as its group's others.
 
-    Class c has its global master (GM) at host c. In each other group one member is the local master (LM) of the class;
-    members send to their LM, LMs to the GM, and the sum comes back the same way. So each group has as many GMs as it
-    has hosts, and its LMs take turns over the classes of the other groups: where groups have the same size, every host
-    is LM equally often, else within one class.
+def two_level(
+    topology: Topology,
+    tensor_sizes: Sequence[int],
+    *,
+    groups: Literal["probed", "random", "truth"] | Hosts = (),
+    probe: Literal["latency", "bandwidth"] = "latency",
+    k: int = 0,
+    alpha: float = 1.0,
+    elasticity: float = 1.5,
+    dimensions: int = 2,
+    startup: bool = False,
+    classes: int = 0,
+    draw: int = 1,
+) -> Forest:
+    """2LHA: each class has a global master (GM), and a local master (LM) in each group.
 
-    ``groups`` are host numbers, ``two_level(groups=[[0,1],[2,3,4]])``; the racks unless given.
+    Members of a group send to their LM, LMs to the GM, which is the LM of its own group, and the sum comes back the
+    same way. The gradient has ``classes`` equal parts, by default one for each host, with the GM of class c at host c.
+    Groups have GMs in proportion to their sizes, and all hosts of a group are LM equally often, within one class
+    (largest remainder). AggEngine's chunks are had with ``chunk: 64 KiB`` in the workload.
 
-    Source: PHub thesis sections 4.1.2 and 4.2.2 (Parameter Link).
+    ``groups`` are hosts by number or name, ``two_level(groups=[[0,1],[h2,h3,h4]])``; the racks unless given. One group
+    of all hosts is the thesis's flat aggregation. ``random`` makes ``k`` groups by chance, of sizes that differ by one
+    at most, with the seed ``draw``; ``truth`` takes the racks that a cloud hides. ``probed`` is for groups that are
+    found in a trial, by hosts' distances: ``probe`` says which, ``alpha``, ``dimensions`` and ``startup`` (a fixed part
+    of each host's distances) embed them in a space, and the smallest of ``k`` groups has n / (k ``elasticity``) of the
+    n hosts. ``k`` is the root of n unless given.
+
+    Source: PHub thesis sections 4.1.2, 4.2.1 and 4.2.2 (Parameter Link).
     """
     del tensor_sizes  # equal shares, whatever the tensors are
-    members = partition(topology, "two_level", groups) if groups else racks(topology, "two_level")
-    count = topology.host_count
-    gm = np.arange(count, dtype=np.int32)
-    trees = np.empty((count, count), dtype=np.int32)
-    for group in members:
-        hosts = np.array(group, dtype=np.int32)
-        elsewhere = np.setdiff1d(gm, hosts)
-        lm = gm.copy()  # of each class, in this group: the GM itself where it is a member
-        lm[elsewhere] = hosts[np.arange(len(elsewhere)) % len(hosts)]
-        trees[:, hosts] = lm[:, None]
-        trees[gm, lm] = gm
-    trees[gm, gm] = ROOT
-    return over(topology, trees)
+    settings = Grouping(probe, k, alpha, elasticity, dimensions, startup, draw)
+    settings.count(topology.host_count)
+    for name, default in vars(Grouping()).items():
+        users = [f"groups={found}" for found, used in _USED.items() if name in used]
+        asked = f"groups={groups if isinstance(groups, str) else '[[..]]'}" if groups else "racks"
+        if getattr(settings, name) != default and asked not in users:
+            raise SchemeError(
+                f"two_level: {name} means nothing for {asked}", fix=f"leave {name} out, or take {' or '.join(users)}"
+            )
+    if not 0 <= classes <= MOST_CLASSES:
+        raise SchemeError(
+            f"two_level: classes is {classes:,}", fix=f"give it 0, for one a host, or at most {MOST_CLASSES:,}"
+        )
+    members = _members(topology, groups, settings)
+    return over(topology, hierarchy(members, *masters(members, classes or topology.host_count)))
+
+
+def _members(topology: Topology, groups: str | Hosts, settings: Grouping) -> list[list[int]]:
+    """
+    Raises:
+        SchemeError: there are no such groups of the hosts.
+    """
+    if groups == "random":
+        return balanced_random(topology.host_count, settings.count(topology.host_count), settings.draw)
+    if isinstance(groups, str):
+        raise SchemeError(
+            f"two_level(groups={groups}) needs what no trial finds yet", fix="use groups=random, or groups=[[..]]"
+        )
+    return partition(topology, "two_level", groups) if groups else racks(topology, "two_level")
+
+
+def masters(groups: Sequence[Sequence[int]], classes: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Assign masters: int32[classes], the GM of each class, and int32[groups, classes], its LM in each group."""
+    local, count = [], {}
+    for group, roots in zip(groups, apportioned(classes, [len(group) for group in groups]), strict=True):
+        of_all, of_own = (apportioned(total, [1] * len(group)) for total in (classes, roots))
+        count |= dict(zip(group, of_own, strict=True))
+        local.append(_turns(group, [every - own for every, own in zip(of_all, of_own, strict=True)]))
+    hosts = sorted(count)
+    gm = _turns(hosts, [count[host] for host in hosts])
+    lm = np.tile(gm, (len(groups), 1))
+    for row, group, others in zip(lm, groups, local, strict=True):
+        row[~np.isin(gm, group)] = others
+    return gm, lm
+
+
+def apportioned(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide ``total`` in proportion to weights by the method of the largest remainder; the first of equal ones gets
+    more."""
+    whole = sum(weights)
+    parts = [total * weight // whole for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % whole), place))
+    for place in by_remainder[: total - sum(parts)]:
+        parts[place] += 1
+    return parts
+
+
+def _turns(hosts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int32]:
+    """Name each host as often as its count says, in turn."""
+    turns = [(turn, place) for place, count in enumerate(counts) for turn in range(count)]
+    return np.array([hosts[place] for _, place in sorted(turns)], dtype=np.int32)
+
+
+def hierarchy(groups: Sequence[Sequence[int]], gm: NDArray[np.int32], lm: NDArray[np.int32]) -> Parents:
+    """Make the trees of masters as :func:`masters` assigns them: int32[classes, hosts]."""
+    rows = np.arange(len(gm))
+    trees = np.empty((len(gm), sum(map(len, groups))), dtype=np.int32)
+    for group, local in zip(groups, lm, strict=True):
+        trees[:, list(group)] = local[:, None]
+        trees[rows, local] = gm
+    trees[rows, gm] = ROOT
+    return trees

@@ -148,7 +148,9 @@ def test_layers_of_a_fat_tree(topology: Build) -> None:
         (
             "two_level(groups=[0,1])",
             "star(hosts=2)",
-            "two_level: groups is [0,1]\n  fix: give groups a list of lists of integers, such as [[0,1],[2,3]]",
+            "two_level: groups is [0,1]\n"
+            "  fix: give groups one of probed, random, truth, or a list of lists of hosts, such as [[0,1],[2,3]] or "
+            "[[h0,h1],[h2,h3]]",
         ),
     ],
 )
