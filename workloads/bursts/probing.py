@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -47,18 +49,35 @@ class ProbingJob:
         return cls(**raw)
 
 
+@contextmanager
+def meeting(
+    node: int, forest_file: str, peers: Sequence[Peer], congestion_control: str, timeouts_s: tuple[float, float]
+) -> Iterator[Callable[[], None]]:
+    """Meet the other hosts, and yield a barrier for all of them; ``timeouts_s`` are those of the start, and later.
+
+    Raises:
+        TrialTimeoutError, WorkerError: somebody does not come.
+    """
+    forest = kinds.load(Path(forest_file))
+    assert isinstance(forest, Forest)  # the ring that the harness wrote
+    least = np.zeros(forest.classes, np.float32)
+    table = chunks.cut(forest, len(least), [(0, len(least))], chunks.FLOAT_BYTES)
+    sockets = transport.connect_all(node, peers, forest.nodes, congestion_control, timeouts_s[0])
+    with Engine(node, forest, table, sockets, least) as engine:
+        engine.barrier(timeouts_s[0])
+        yield lambda: engine.barrier(timeouts_s[1])
+
+
 def main(argv: list[str]) -> int:
     """Run the job whose file is ``argv[0]``; return 0, or 1 after an error that standard error tells."""
     job = ProbingJob.load(Path(argv[0]))
+    timeouts_s = job.start_timeout_s, job.timeout_s
     try:
-        forest = kinds.load(Path(job.forest))
-        assert isinstance(forest, Forest)  # the ring that the harness wrote
-        least = np.zeros(forest.classes, np.float32)
-        table = chunks.cut(forest, len(least), [(0, len(least))], chunks.FLOAT_BYTES)
-        sockets = transport.connect_all(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
-        with Engine(job.node, forest, table, sockets, least) as engine, Path(job.samples).open("w") as samples:
-            engine.barrier(job.start_timeout_s)
-            for one in measure(job.probes, lambda: engine.barrier(job.timeout_s)):
+        with (
+            meeting(job.node, job.forest, job.peers, job.congestion_control, timeouts_s) as barrier,
+            Path(job.samples).open("w") as samples,
+        ):
+            for one in measure(job.probes, barrier):
                 samples.write(json.dumps({"kind": "probe", "node": job.node, **asdict(one)}) + "\n")
     except TestbedError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -86,7 +86,8 @@ def _members(topology: Topology, groups: str | Hosts, settings: Grouping) -> lis
 
 def masters(groups: Sequence[Sequence[int]], classes: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Assign masters: int32[classes], the GM of each class, and int32[groups, classes], its LM in each group."""
-    local, count = [], {}
+    local: list[NDArray[np.int32]] = []
+    count: dict[int, int] = {}
     for group, roots in zip(groups, apportioned(classes, [len(group) for group in groups]), strict=True):
         of_all, of_own = (apportioned(total, [1] * len(group)) for total in (classes, roots))
         count |= dict(zip(group, of_own, strict=True))

@@ -1,0 +1,250 @@
+"""Process that measures round trips between its host and all others, by UDP packets of 4 bytes that come back.
+
+Usage: ``python -P -m testbed.workloads.locality.echo JOB.json``
+
+Hosts meet in rounds (:mod:`.rounds`), with a barrier before each. In a round both hosts of a pair probe each other at
+once: each sends a packet, waits for its answer, and sends the next one. A packet has 14 bits of its number and 18 of
+its round (PHub thesis, section 5.2.2). The 10th percentile counts. (The thesis sends 10,000 packets a pair by DPDK.)
+
+Writes an ``echo`` line for each pair to the job's samples file.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from testbed.base.errors import TestbedError, WorkerError
+from testbed.workloads.bursts.probing import meeting
+from testbed.workloads.job import Peer
+
+ROUND_BITS, SEQUENCE_BITS = 18, 14
+PACKET_BYTES = 4
+SENT = 200
+"""Packets to a host."""
+PERCENTILE = 10
+ANSWER_S = 1.0
+"""Longest time for which an answer is waited for."""
+SLOW, LEAST_WAIT_S = 4, 0.02
+"""After the first answer, each is waited for this many times as long as for the slowest so far, and at least so long
+(s), so that lost packets do not take much time."""
+SILENT = 10
+"""Unanswered packets in a row after which a host does not answer at all."""
+_LARGEST_BYTES = 64
+"""Bytes that are read of a packet: more than one of ours has."""
+
+
+@dataclass(frozen=True)
+class Meet:
+    """A pair that this host is in: the number of the round, and the other host."""
+
+    round: int
+    peer: int
+    local: str
+    """Own IPv4 address on the way to the other host."""
+    remote: str
+    """The other host's IPv4 address on that way."""
+
+
+@dataclass(frozen=True)
+class EchoJob:
+    """Part of one host.
+
+    Attributes:
+        forest, peers: a forest that is used for barriers alone, and the neighbours in it.
+        rounds: number of rounds of all hosts.
+        meets: pairs of this host, in the order of rounds: one a round at most.
+        ports: UDP ports of all hosts: from which packets are sent, and at which they are answered.
+    """
+
+    node: int
+    forest: str
+    peers: tuple[Peer, ...]
+    rounds: int
+    meets: tuple[Meet, ...]
+    ports: tuple[int, int]
+    congestion_control: str
+    start_timeout_s: float
+    timeout_s: float
+    samples: str
+    sent: int = SENT
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def load(cls, path: Path) -> EchoJob:
+        raw = json.loads(path.read_text())
+        raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
+        raw["meets"] = tuple(Meet(**meet) for meet in raw["meets"])
+        raw["ports"] = tuple(raw["ports"])
+        return cls(**raw)
+
+
+@dataclass(frozen=True)
+class Echoed:
+    """Round trips to one host.
+
+    Attributes:
+        sent, answered: packets.
+        left_out: packets that were no answer to the one that was waited for: late, doubled, or of another round.
+        rtt_s: the 10th percentile; None if nothing was answered.
+    """
+
+    round: int
+    peer: int
+    sent: int
+    answered: int
+    left_out: int
+    rtt_s: float | None
+
+
+def packed(round_number: int, sequence: int) -> bytes:
+    """Return a packet's 4 bytes."""
+    return (sequence << ROUND_BITS | round_number).to_bytes(PACKET_BYTES, "big")
+
+
+class Answering:
+    """Threads that send packets back while this is entered, and count ``strangers``: packets of no pair of the host."""
+
+    def __init__(self, meets: Sequence[Meet], ports: tuple[int, int]) -> None:
+        """
+        Raises:
+            WorkerError: an address cannot be used.
+        """
+        self.strangers = 0
+        self._expected = {meet.round: (meet.remote, ports[0]) for meet in meets}
+        self._ended = False
+        self._sockets = [_bound(local, ports[1]) for local in sorted({meet.local for meet in meets})]
+        self._threads = [threading.Thread(target=self._answer, args=(sock,), daemon=True) for sock in self._sockets]
+
+    def __enter__(self) -> Answering:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended = True
+        for sock, thread in zip(self._sockets, self._threads, strict=True):
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RD)  # wakes the thread, although a socket of UDP is not connected
+            thread.join()
+            sock.close()
+
+    def _answer(self, sock: socket.socket) -> None:
+        while True:
+            try:
+                data, source = sock.recvfrom(_LARGEST_BYTES)
+            except OSError:  # an earlier answer could not be delivered
+                data, source = b"", None
+            if self._ended:
+                return
+            number = int.from_bytes(data, "big") & (1 << ROUND_BITS) - 1
+            if len(data) != PACKET_BYTES or self._expected.get(number) != source:
+                self.strangers += bool(source)
+                continue
+            with suppress(OSError):
+                sock.sendto(data, source)
+
+
+def probe(meet: Meet, ports: tuple[int, int], count: int = SENT) -> Echoed:
+    """Send ``count`` packets to the other host of a pair, one after another.
+
+    Raises:
+        WorkerError: the address cannot be used.
+    """
+    times_s: list[float] = []
+    left_out = silent = sequence = 0
+    with _bound(meet.local, ports[0]) as sock:
+        sock.connect((meet.remote, ports[1]))  # so the kernel drops what others send
+        while sequence < count and silent < SILENT:
+            wait_s = min(ANSWER_S, max(LEAST_WAIT_S, SLOW * max(times_s))) if times_s else ANSWER_S
+            took_s, others = _sent(sock, packed(meet.round, sequence), wait_s)
+            times_s += [] if took_s is None else [took_s]
+            silent = silent + 1 if took_s is None else 0
+            left_out += others
+            sequence += 1
+    rtt_s = float(np.percentile(times_s, PERCENTILE)) if times_s else None
+    return Echoed(meet.round, meet.peer, sequence, len(times_s), left_out, rtt_s)
+
+
+def _sent(sock: socket.socket, packet: bytes, wait_s: float) -> tuple[float | None, int]:
+    """Send a packet; return the time (s) until its answer, if there is one, and how many other packets came."""
+    left_out = 0
+    begun_s = time.monotonic()
+    with suppress(OSError):  # there is no way: no answer will come
+        sock.send(packet)
+    while (left_s := begun_s + wait_s - time.monotonic()) > 0:
+        sock.settimeout(left_s)
+        try:
+            answer = sock.recv(_LARGEST_BYTES)
+        except TimeoutError:
+            break
+        except OSError:  # nobody listens there yet, says its kernel
+            time.sleep(min(left_s, LEAST_WAIT_S))
+            continue
+        if answer == packet:
+            return time.monotonic() - begun_s, left_out
+        left_out += 1
+    return None, left_out
+
+
+def _bound(local: str, port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sock.bind((local, port))
+    except OSError as error:
+        sock.close()
+        raise WorkerError(
+            f"cannot listen at {local}:{port}: {error.strerror}", fix="see that the address is on this host and free"
+        ) from error
+    return sock
+
+
+def measure(job: EchoJob, barrier: Callable[[], None]) -> Iterator[Echoed]:
+    """Probe in all rounds. ``barrier`` returns once every host has called it as often.
+
+    Raises:
+        WorkerError: an address cannot be used.
+    """
+    by_round = {meet.round: meet for meet in job.meets}
+    with Answering(job.meets, job.ports):
+        for number in range(job.rounds):
+            barrier()
+            if number in by_round:
+                yield probe(by_round[number], job.ports, job.sent)
+        barrier()  # until then others want answers
+
+
+def main(argv: list[str]) -> int:
+    """Run the job whose file is ``argv[0]``; return 0, or 1 after an error that standard error tells."""
+    job = EchoJob.load(Path(argv[0]))
+    timeouts_s = job.start_timeout_s, job.timeout_s
+    try:
+        with (
+            meeting(job.node, job.forest, job.peers, job.congestion_control, timeouts_s) as barrier,
+            Path(job.samples).open("w") as samples,
+        ):
+            for echoed in measure(job, barrier):
+                samples.write(json.dumps({"kind": "echo", "node": job.node, **asdict(echoed)}) + "\n")
+                samples.flush()
+    except TestbedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
