@@ -201,13 +201,13 @@ def _forgotten() -> Iterator[None]:
 def test_what_is_no_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _install(tmp_path, {"round": "math:pi"})
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UsageError, match=r"entry point round of testbed\.labs is 3\.14.*, not a Place of that name"):
+    with pytest.raises(UsageError, match=r"entry point round of testbed\.labs is 3\.14.*, not a DeclaredPlace"):
         places()
 
 
 def test_a_lab_whose_settings_have_the_name_of_another_key_is_refused(tmp_path: Path) -> None:
-    code = "from testbed.lab.docker.limits import Containers\nfrom testbed.lab.place import Place\n"
-    (tmp_path / "clash.py").write_text(f'{code}PLACE = Place("links", options=Containers)\n')
+    code = "from testbed.lab.docker.limits import Containers\nfrom testbed.lab.place import DeclaredPlace\n"
+    (tmp_path / "clash.py").write_text(f'{code}PLACE = DeclaredPlace("links", options=Containers)\n')
     _install(tmp_path, {"links": "clash:PLACE"})
     done = _python(tmp_path, "-m", "testbed", "plan", "experiments/quickstart.yaml")
     assert done.stderr.startswith("error: the lab links has settings, and a spec has a key links already\n")
