@@ -29,6 +29,7 @@ from testbed.evidence.spot_checks import Made, Readings
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.starting import Began
+from testbed.lab.limits import Limits
 from testbed.lab.measurements import Counters
 from testbed.lab.programs import Exit
 from testbed.machine.monitor import CpuLog
@@ -53,6 +54,8 @@ class IdealPlace:
         slower: by what factor synchronisation of a trial takes longer than the least. The bound still holds, so a trial
             that is much slower has no certificate.
     """
+
+    limits = Limits("theory", slowest_bps=1, fastest_bps=10**15, most_hosts=10**6, most_links=10**7)
 
     def __init__(self, slower: Callable[[Trial], float] = lambda _: 1.0) -> None:
         self._slower = slower

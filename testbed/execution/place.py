@@ -1,4 +1,5 @@
-"""Places: a :class:`Place` runs a trial and says what it saw. A lab is one (:class:`InLab`)."""
+"""Places: a :class:`Place` says which networks it can hold, runs a trial and says what it saw. A lab is one
+(:class:`InLab`)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from testbed.execution.observed import Observed
 from testbed.execution.observing import observe
 from testbed.execution.so_far import Tick
 from testbed.lab.base import Lab
+from testbed.lab.limits import Limits
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 
@@ -16,8 +18,13 @@ from testbed.trial.model import Trial
 class Place(Protocol):
     """Where trials run, one at a time: a lab with processes and a kernel, or a program that plays them."""
 
+    @property
+    def limits(self) -> Limits:
+        """The networks that it can hold."""
+
     def require(self, trial: Trial) -> None:
-        """Return only if the place can run such a trial, as far as that is known before.
+        """Return only if the place can run such a trial, as far as that is known before, on a network within its
+        limits.
 
         Raises:
             SpecError: it cannot run such a trial.
@@ -42,7 +49,7 @@ class InLab:
     """Lab as a place: it builds the network, and starts processes in it."""
 
     def __init__(self, lab: Lab) -> None:
-        self._lab = lab
+        self._lab, self.limits = lab, lab.limits
 
     def require(self, trial: Trial) -> None:
         """Ask the lab whether it can emulate the trial's links."""

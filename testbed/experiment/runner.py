@@ -75,7 +75,8 @@ class Here:
         self._lookout: Lookout | None = None
 
     def require(self, trial: Trial) -> None:
-        """Ask the place."""
+        """Ask the place, and hold the trial's network against its limits."""
+        self._place.limits.check(trial.topology)
         self._place.require(trial)
 
     def run(self, trials: Iterable[Trial], folder: Path, listener: Listener) -> Iterator[Outcome]:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from testbed.base.errors import SpecError
+from testbed.lab.limits import Limits
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
 from testbed.topologies.model import Topology
@@ -221,9 +222,11 @@ class Lab(Protocol):
     """A lab: brings a network up, runs processes on it, reads what happened, takes it down. One network at a time.
 
     These are all the methods that the rest of testbed calls. It is told of a lab that is not open by its
-    :class:`testbed.lab.place.Place`.
+    :class:`testbed.lab.place.DeclaredPlace`.
     """
 
+    limits: Limits
+    """The networks that it can hold."""
     real_switches: bool
     """Whether its switches are machines of their own, on which nothing of ours runs."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from testbed.base.errors import UsageError
 from testbed.base.plugins import with_plugged
 from testbed.lab import BUILT_IN
-from testbed.lab.place import Opening, Place
+from testbed.lab.place import DeclaredPlace, Opening
 
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
@@ -21,12 +21,12 @@ DEFAULT = "netns"
 
 
 @cache
-def built_in() -> Mapping[str, Place]:
+def built_in() -> Mapping[str, DeclaredPlace]:
     """The labs that come with testbed, by name; importing them imports none of what they are made of."""
     return {name: import_module(f"testbed.lab.{name}.place").PLACE for name in BUILT_IN}
 
 
-def places() -> dict[str, Place]:
+def places() -> dict[str, DeclaredPlace]:
     """Return all labs by name.
 
     Raises:
@@ -35,15 +35,15 @@ def places() -> dict[str, Place]:
     """
     found = with_plugged("labs", built_in())
     for name, place in found.items():
-        if not isinstance(place, Place) or place.name != name:
+        if not isinstance(place, DeclaredPlace) or place.name != name:
             raise UsageError(
-                f"the entry point {name} of testbed.labs is {place!r:.80}, not a Place of that name",
+                f"the entry point {name} of testbed.labs is {place!r:.80}, not a DeclaredPlace of that name",
                 fix="repair the package that adds it, or uninstall that package",
             )
     return found
 
 
-def place_of(name: str) -> Place:
+def place_of(name: str) -> DeclaredPlace:
     """The lab of that name.
 
     Raises:
@@ -59,12 +59,12 @@ def opener(name: str, opening: Opening = Opening()) -> Callable[[], Lab]:  # noq
     """Make a function that opens the lab of that name.
 
     Raises:
-        UsageError: there is none. When it is called, what :meth:`testbed.lab.place.Place.open` raises.
+        UsageError: there is none. When it is called, what :meth:`testbed.lab.place.DeclaredPlace.open` raises.
     """
     return partial(place_of(name).open, opening)
 
 
-def of_inventory(name: str | None) -> Place:
+def of_inventory(name: str | None) -> DeclaredPlace:
     """The lab that an inventory is for: that of this name, or the first that takes one.
 
     Raises:

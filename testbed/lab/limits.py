@@ -1,4 +1,4 @@
-"""The rates and sizes of networks that a lab can hold."""
+"""The rates and sizes of networks that a place can hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the networks that a lab can hold.
+    """Limits of the networks that a place can hold.
 
     Attributes:
         shaper: what limits the rates, for errors.
@@ -27,6 +27,15 @@ class Limits:
     fastest_bps: float
     most_hosts: int
     most_links: int
+
+    def check(self, topology: Topology) -> None:
+        """
+        Raises:
+            SpecError: the network is too large, or no link can be emulated at a rate that it has.
+        """
+        self.check_size(topology)
+        for rate_bps in sorted({link.rate_bps for link in topology.links}):
+            self.check_rate(rate_bps)
 
     def check_size(self, topology: Topology) -> None:
         """

@@ -1,4 +1,5 @@
-"""Facts that the rest of testbed knows of a lab without opening it: a :class:`Place`, which each lab's folder declares.
+"""Facts that the rest of testbed knows of a lab without opening it: a :class:`DeclaredPlace`, which each lab's
+folder has.
 
 ``testbed/lab/NAME/place.py`` has ``PLACE``, an instance of a subclass. That module is imported whenever a spec is read,
 so it imports what it needs for opening only when it opens. :mod:`testbed.lab.choice` finds all of them.
@@ -23,7 +24,8 @@ class Opening:
     """Facts that a lab may need when it is opened; each lab takes what concerns it.
 
     Attributes:
-        options: what the spec says under the lab's name, an instance of :attr:`Place.options`; None takes defaults.
+        options: what the spec says under the lab's name, an instance of :attr:`DeclaredPlace.options`; None takes
+            defaults.
         every_address: whether hosts should reach each other at all their addresses, for people who try things, and for
             scripts, whose rendezvous knows one address of a host.
         inventory: the Ansible inventory, for a lab that takes one.
@@ -62,14 +64,14 @@ class Leftover:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A lab, as its folder declares it; a subclass overrides what does not fit its lab.
+class DeclaredPlace:
+    """A lab, or a program that plays trials, as its folder declares it. A subclass overrides what does not fit.
 
     Attributes:
         name: what a spec's ``lab`` and ``--backend`` say.
         options: a frozen dataclass of the lab's own settings, which a spec has under the lab's name; see
             :mod:`testbed.spec.options`. None if there are none.
-        limits: the networks that it can hold.
+        limits: the networks that it can hold, which ``plan`` asks; an open place says its own.
         is_here: whether its processes run on this machine, with its cores and its kernel.
         forwards: whether its hosts pass on what is meant for others.
         has_agent: whether a process on one host can start others on other hosts (:meth:`testbed.lab.base.Lab.agent`).

@@ -20,7 +20,7 @@ from testbed.base.groups import Group, Share, Time, Whole, listed, refuse
 from testbed.base.limits import MOST_ARMS
 from testbed.base.units import time_text
 from testbed.lab import choice
-from testbed.lab.place import Place
+from testbed.lab.place import DeclaredPlace
 from testbed.spec.arm import Arm
 from testbed.spec.jobs import JobKeys
 from testbed.spec.labs import LAB_OPTIONS, LABS, OF_BUILT_IN, LabName
@@ -144,7 +144,7 @@ class Spec(_WithLabs):
             raise refuse(problem, "give workload.batch one size, or remove the job's")
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DeclaredPlace:
         """Lab of the spec."""
         return LABS[self.lab]
 

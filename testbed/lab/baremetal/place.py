@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.base.errors import UsageError
-from testbed.lab.place import Opening, Place
+from testbed.lab.place import DeclaredPlace, Opening
 
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
 
 
-class BaremetalPlace(Place):
+class BaremetalPlace(DeclaredPlace):
     """Hosts are the machines of an Ansible inventory."""
 
     def open(self, opening: Opening) -> Lab:

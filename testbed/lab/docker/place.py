@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from testbed.lab.docker.limits import Containers
-from testbed.lab.place import Leftover, Opening, Place
+from testbed.lab.place import DeclaredPlace, Leftover, Opening
 
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
 
 
-class DockerPlace(Place):
+class DockerPlace(DeclaredPlace):
     """Hosts are containers of this machine's Docker daemon."""
 
     def open(self, opening: Opening) -> Lab:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from testbed.lab.place import Opening, Place
+from testbed.lab.place import DeclaredPlace, Opening
 
 if TYPE_CHECKING:
     from testbed.lab.mininet.lab import MininetLab
@@ -13,7 +13,7 @@ TERMINAL = (0, 1, 2)
 """Standard input, output and error of this process."""
 
 
-class MininetPlace(Place):
+class MininetPlace(DeclaredPlace):
     """A network that Mininet builds, in private namespaces of this machine."""
 
     def open(self, opening: Opening) -> MininetLab:

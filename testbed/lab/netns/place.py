@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from testbed.lab.place import Opening, Place, Prerequisite
+from testbed.lab.place import DeclaredPlace, Opening, Prerequisite
 
 if TYPE_CHECKING:
     from testbed.lab.base import Lab
 
 
-class NetnsPlace(Place):
+class NetnsPlace(DeclaredPlace):
     """A network in private namespaces of this machine."""
 
     def open(self, opening: Opening) -> Lab:

@@ -178,7 +178,7 @@ def test_what_ranks_tell_becomes_a_trial_with_iterations(folder: Path, testbed: 
     assert (record["moves"], record["kind"], record["scheme"], record["iterations"]) == ("script", "command", "ring", 3)
     assert 0.0195 < record["metrics"]["gst_median_s"] < 1
     assert record["metrics"]["exposed_s"] == pytest.approx(0.01)
-    assert 0.06 < record["metrics"]["jct_s"] < 0.9, "without what came before"
+    assert 0.06 < record["metrics"]["jct_s"] < record["duration_s"] - 1, "without the second that came before"
     assert record["metrics"]["setup_s"] > 1
     assert 0 <= record["metrics"]["connect_s"] <= 0.0041
     assert 8 * 400_000 / record["metrics"]["algbw_bps"] == pytest.approx(record["metrics"]["gst_median_s"])
@@ -248,7 +248,7 @@ def test_a_scripts_queues_and_iterations_have_one_clock_and_a_caught_error_makes
     record, jct_s, table = outcome.record, outcome.record["metrics"]["jct_s"], outcome.queues
     assert record["status"] == "done", record["error"]
     assert table is not None
-    assert jct_s < 0.9
+    assert jct_s < record["duration_s"] - 1, "without the second that came before"
     assert (table["mean_bytes"] > 10_000).any()
     assert table["start_s"].between(0, jct_s).all()
     assert (table["start_s"] + table["window_s"]).max() < jct_s + 0.001

@@ -15,6 +15,7 @@ from testbed.base.errors import SpecError, TrialError
 from testbed.experiment.expand import trials
 from testbed.experiment.run import Experiment
 from testbed.experiment.runner import Here
+from testbed.lab.limits import Limits
 from testbed.spec import Source, read
 from testbed.testing import IdealPlace
 from testbed.trial.model import Trial
@@ -103,4 +104,13 @@ def test_a_lab_that_cannot_emulate_the_links_is_told_before_there_is_a_directory
 
     with pytest.raises(SpecError, match="no such links here"):
         Experiment.new(source(SPEC), tmp_path / "run", lambda: Here(Refusing))  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_network_beyond_the_limits_of_the_place_is_told_before_there_is_a_directory(tmp_path: Path) -> None:
+    class Small(IdealPlace):
+        limits = Limits("a toy", slowest_bps=1, fastest_bps=10**9, most_hosts=2, most_links=9)
+
+    with pytest.raises(SpecError, match=r"star\(hosts=3\) has 3 hosts; a lab holds at most 2"):
+        Experiment.new(source(SPEC), tmp_path / "run", partial(Here, Small))
     assert not (tmp_path / "run").exists()

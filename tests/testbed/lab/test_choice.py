@@ -18,6 +18,7 @@ from testbed.base.plugins import plugged
 from testbed.lab import BUILT_IN
 from testbed.lab.choice import DEFAULT, built_in, of_inventory, opener, place_of, places
 from tests.packages import commands, install, python
+from tests.sources import parsed
 
 ROOT = Path(testbed.__file__).parents[1]
 LABS = ROOT / "testbed" / "lab"
@@ -39,13 +40,12 @@ def test_no_line_outside_of_the_labs_names_one() -> None:
     modules = [*(ROOT / "testbed").rglob("*.py"), *(ROOT / "analysis").rglob("*.py")]
     outside = {str(path.relative_to(ROOT)): path for path in modules if LABS not in path.parents}
     assert len(outside) > 100
-    found = [f"{name}:{line}" for name, path in outside.items() if name not in EXCEPTIONS for line in _naming(path)]
-    assert found == []
+    found = parsed((path for name, path in outside.items() if name not in EXCEPTIONS), NAMED.pattern)
+    assert [f"{path}:{line}" for path, tree in found for line in _naming(tree)] == []
 
 
-def _naming(path: Path) -> Iterator[str]:
+def _naming(tree: ast.Module) -> Iterator[str]:
     """Lines in which an identifier, or text that is not a docstring, has a lab's name."""
-    tree = ast.parse(path.read_text())
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if id(node) not in documentation:
@@ -76,7 +76,8 @@ def _words(node: ast.AST) -> list[str]:
 )
 def test_a_line_that_names_a_lab_is_found(code: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(f'"""In netns."""\n{code}\n')
-    assert len(list(_naming(tmp_path / "bad.py"))) == 1
+    ((_, tree),) = parsed([tmp_path / "bad.py"], NAMED.pattern)
+    assert len(list(_naming(tree))) == 1
 
 
 def test_an_unknown_lab_is_told_with_those_that_there_are() -> None:
@@ -201,13 +202,13 @@ def _forgotten() -> Iterator[None]:
 def test_what_is_no_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _install(tmp_path, {"round": "math:pi"})
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UsageError, match=r"entry point round of testbed\.labs is 3\.14.*, not a Place of that name"):
+    with pytest.raises(UsageError, match=r"entry point round of testbed\.labs is 3\.14.*, not a DeclaredPlace"):
         places()
 
 
 def test_a_lab_whose_settings_have_the_name_of_another_key_is_refused(tmp_path: Path) -> None:
-    code = "from testbed.lab.docker.limits import Containers\nfrom testbed.lab.place import Place\n"
-    (tmp_path / "clash.py").write_text(f'{code}PLACE = Place("links", options=Containers)\n')
+    code = "from testbed.lab.docker.limits import Containers\nfrom testbed.lab.place import DeclaredPlace\n"
+    (tmp_path / "clash.py").write_text(f'{code}PLACE = DeclaredPlace("links", options=Containers)\n')
     _install(tmp_path, {"links": "clash:PLACE"})
     done = _python(tmp_path, "-m", "testbed", "plan", "experiments/quickstart.yaml")
     assert done.stderr.startswith("error: the lab links has settings, and a spec has a key links already\n")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, permutations
 
 import pytest
 
 from testbed.base.errors import LabError, TopologyError
-from testbed.lab.base import LinkSettings
+from testbed.lab.base import LinkSettings, Patched
 from testbed.lab.measurements import Counters
 from testbed.lab.netns import NetnsLab
 from testbed.topologies.addressing import plan
@@ -75,24 +75,16 @@ def test_after_a_move_addresses_are_the_same_and_ways_are_new(lab: NetnsLab) -> 
 
 
 def test_what_stays_is_not_disturbed_and_what_moves_is_dark_meanwhile(lab: NetnsLab) -> None:
+    """On a busy machine pings may begin too late to see it: then there are others, three times at most."""
     # The first panel keeps its circuits, and 0-1 is one of them; those of the second move.
-    topology = up(lab, "servers=6,degree=2,rings=[1]")
-    target = moved(topology, circuits=(("0-1", "2-3", "4-5"), ("0-3", "1-4", "2-5")))
-    addresses = plan(topology)
-    staying, going, coming = (addresses.of(dst, port) for dst, port in ((1, 0), (5, 1), (3, 1)))
-    heard_s: dict[str, list[float]] = {}
-
-    def ping(address: str) -> None:
-        told = lab.execute(0, ["ping", "-D", "-n", "-c", "100", "-i", "0.01", "-W", "1", address], 20).stdout
-        heard_s[address] = [float(line[1:].split("]")[0]) for line in told.splitlines() if line.startswith("[")]
-
-    threads = [threading.Thread(target=ping, args=(address,)) for address in (staying, going, coming)]
-    for thread in threads:
-        thread.start()
-    time.sleep(0.2)
-    done = lab.patch(target, 0.4)
-    for thread in threads:
-        thread.join()
+    for _ in range(3):
+        topology = up(lab, "servers=6,degree=2,rings=[1]")
+        target = moved(topology, circuits=(("0-1", "2-3", "4-5"), ("0-3", "1-4", "2-5")))
+        addresses = plan(topology)
+        staying, going, coming = (addresses.of(dst, port) for dst, port in ((1, 0), (5, 1), (3, 1)))
+        done, began_s, heard_s = pinged(lab, (staying, going, coming), target)
+        if max(times[0] for times in heard_s.values()) < began_s:
+            break
     assert (done.parted, done.joined) == (3, 3)
     assert len(heard_s[staying]) == 100
     still_s = max(later - earlier for earlier, later in pairwise(heard_s[staying]))  # for a moment, as a machine may
@@ -101,6 +93,26 @@ def test_what_stays_is_not_disturbed_and_what_moves_is_dark_meanwhile(lab: Netns
         assert 0.39 < silences_s[-1] < 1.0 + still_s, "dark for 0.4 s"
         assert silences_s[-2] < 0.35 + still_s, "once"
     assert hops(lab, 0, coming) == 1
+
+
+def pinged(lab: NetnsLab, addresses: Sequence[str], target: Topology) -> tuple[Patched, float, dict[str, list[float]]]:
+    """Ping addresses from h0 while circuits move: how they moved, when that began, and by address when answers came
+    (s, ``time.time``)."""
+    heard_s: dict[str, list[float]] = {}
+
+    def ping(address: str) -> None:
+        told = lab.execute(0, ["ping", "-D", "-n", "-c", "100", "-i", "0.01", "-W", "1", address], 20).stdout
+        heard_s[address] = [float(line[1:].split("]")[0]) for line in told.splitlines() if line.startswith("[")]
+
+    threads = [threading.Thread(target=ping, args=(address,)) for address in addresses]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    began_s = time.time()
+    done = lab.patch(target, 0.4)
+    for thread in threads:
+        thread.join()
+    return done, began_s, heard_s
 
 
 def sent(before: list[Counters], after: list[Counters]) -> set[int]:
@@ -112,7 +124,7 @@ def test_a_dark_port_loses_what_is_sent_into_it_and_no_other_port_hears_it(lab: 
     before = lab.counters()
     mover = threading.Thread(target=lab.patch, args=(moved(topology, ((0, 2, 1, 3),)), 3.0))
     mover.start()
-    time.sleep(0.2)
+    time.sleep(0.7)
     assert hops(lab, 0, plan(topology).of(1, 0)) is None
     assert sent(before, lab.counters()) == {topology.ports[0][0]}
     mover.join()
@@ -186,7 +198,7 @@ def test_a_network_goes_down_while_circuits_are_dark(lab: NetnsLab) -> None:
 
     mover = threading.Thread(target=move)
     mover.start()
-    time.sleep(0.2)
+    time.sleep(1.0)
     begun_s = time.monotonic()
     lab.down()
     mover.join()

@@ -31,12 +31,12 @@ def test_proc_stat_is_read_as_the_manual_says() -> None:
 
 
 def test_readings_cover_the_time_inside_with() -> None:
-    before = time.monotonic()
+    before_s = time.monotonic()
     with Monitor() as monitor:
-        time.sleep(0.5)
+        until(lambda: len(monitor.log.at_s) >= 3)
     log = monitor.log
-    assert len(log.at_s) >= 3
-    assert before <= log.at_s[0] <= before + 0.3
+    assert before_s <= log.at_s[0]
+    assert log.at_s[-1] <= time.monotonic()
     assert log.at_s == sorted(log.at_s)
     assert all(later >= earlier for earlier, later in zip(log.total_s, log.total_s[1:], strict=False))
     assert len(log.at_s) == len(log.idle_s) == len(log.steal_s) == len(log.total_s) == len(log.throttled_s)

@@ -14,6 +14,7 @@ from testbed.topologies.build import build as build_topology
 from testbed.workloads import kinds
 from testbed.workloads.kinds.measures import Measures
 from testbed.workloads.sync.schemes import build, build_plan
+from tests.sources import parsed
 
 ROOT = Path(testbed.__file__).parents[1]
 FOLDERS = tuple(f"testbed.workloads.kinds.{place.split('.')[0]}." for place in kinds.BUILT_IN.values())
@@ -45,7 +46,7 @@ def outside() -> Iterator[Path]:
 
 
 def test_nothing_else_imports_a_kind() -> None:
-    found = [f"{path}: {name}" for path in outside() for name in _imported(ast.parse(path.read_text()))]
+    found = [f"{path}: {name}" for path, tree in parsed(outside(), "kinds") for name in _imported(tree)]
     assert [one for one in found if one.split(": ")[1].startswith(FOLDERS)] == []
 
 
@@ -58,7 +59,8 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def test_nothing_else_asks_for_a_kind_by_its_name() -> None:
-    asked = [f"{path}:{line}" for path in outside() for line in _compared(ast.parse(path.read_text()))]
+    quoted = f"[\"'](?:{'|'.join(kinds.BUILT_IN)})[\"']"
+    asked = [f"{path}:{line}" for path, tree in parsed(outside(), quoted) for line in _compared(tree)]
     assert asked == []
 
 

@@ -26,4 +26,9 @@ def hierarchical(topology: Topology, tensor_sizes: Sequence[int]) -> Forest:
             f"hierarchical goes by the layers of a fat-tree, and {topology.expression} is not one",
             fix="use it on fat_tree(k=...), bml on a BCube, or two_level by racks",
         )
+    if topology.host_count != k * (k // 2) ** 2:
+        raise SchemeError(
+            f"hierarchical goes by all places on edge switches, and {topology.expression} has only the first hosts",
+            fix="leave out hosts, or take two_level, which goes by racks",
+        )
     return over(topology, digit_trees([k // 2, k // 2, k]))

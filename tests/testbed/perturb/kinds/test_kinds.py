@@ -16,6 +16,7 @@ from testbed.perturb import kinds
 from testbed.perturb.kinds.base import CIRCUITS, COMPUTING, STEPS, UNSENT, Perturbation
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.perturb import NAMED
+from tests.sources import parsed
 
 ROOT = Path(testbed.__file__).parents[1]
 KINDS = Path(kinds.__file__).parent
@@ -45,7 +46,7 @@ def test_every_file_is_registered() -> None:
 
 
 def test_nothing_else_imports_a_kind() -> None:
-    found = [(path, told) for path in sources() for told in _imports(ast.parse(path.read_text()))]
+    found = [(path, told) for path, tree in parsed(sources(), "perturb|spec") for told in _imports(tree)]
     assert not found
 
 
@@ -63,8 +64,8 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 def test_nothing_else_asks_for_a_kind_by_its_name() -> None:
     found = [
         (path, node.lineno, ast.unparse(node))
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in parsed(sources(), f"[\"'](?:{'|'.join(PERTURBATIONS)})[\"']")
+        for node in ast.walk(tree)
         if _asks(node)
     ]
     assert not found

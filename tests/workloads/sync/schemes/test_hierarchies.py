@@ -127,6 +127,12 @@ def test_layers_of_a_fat_tree(topology: Build) -> None:
             "  fix: use it on fat_tree(k=...), bml on a BCube, or two_level by racks",
         ),
         (
+            "hierarchical",
+            "fat_tree(k=4,hosts=9)",
+            "hierarchical goes by all places on edge switches, and fat_tree(k=4,hosts=9) has only the first hosts\n"
+            "  fix: leave out hosts, or take two_level, which goes by racks",
+        ),
+        (
             "hierarchical_ps(colocated=false)",
             "spine_leaf(racks=2,hosts_per_rack=1,spines=1)",
             "hierarchical_ps(colocated=false) needs a server and a worker in each rack, and one of "

@@ -26,6 +26,7 @@ from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.rank_job import RankJob
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.schemes import build
+from tests.patience import PATIENCE_S
 
 LIMIT_S = 5.0
 CHUNK_BYTES = 16 * 1024
@@ -439,6 +440,7 @@ def test_the_first_chunks_of_large_calls_come_early(run: Run, scheme: str, topol
 
 def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) -> None:
     """A server ends it; ranks look at the clock by themselves."""
+    asked = threading.Event()
 
     def script(rank: Rank) -> str:
         if rank.rank == 0:
@@ -446,9 +448,10 @@ def test_a_call_that_takes_too_long_names_those_who_did_not_make_it(run: Run) ->
             op = rank.engine.submit(rank.whole, replace(BARRIER), np.ones(1, np.int32), done.append)
             time.sleep(0.2)
             waits = rank.engine.waits_for(op)
+            asked.set()
             rank.engine.fail(RuntimeError("too late"))
             return waits
-        time.sleep(0.4)
+        asked.wait(PATIENCE_S)
         return ""
 
     assert run("ring", "star(hosts=3)", script)[0] == "h1, h2"
