@@ -53,8 +53,8 @@ WORSE = {
 def run_suite(
     folder: Path, code: int, *, comparison: str = "{}", more: str = "", after: str = "", at: str = "."
 ) -> str:
-    """Run a suite in which ``python -m testbed`` is a program that ends with ``code``; what pytest says on a terminal of
-    80 columns. The test is in the folder ``at``."""
+    """Run a suite in which ``python -m testbed`` is a program that ends with ``code``; what pytest says in 80 columns.
+    The test is in the folder ``at``."""
     package = folder / "stub" / "testbed"
     package.mkdir(parents=True)
     root = Path(__file__).parents[2] / "testbed"
@@ -80,7 +80,12 @@ def run_suite(
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "testbed.pytest_plugin", "-rfs", "--strict-markers", "-v"],
         cwd=folder,
-        env={"PYTHONPATH": str(folder / "stub"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PATH": "/usr/bin:/bin", "COLUMNS": "80"},
+        env={
+            "PYTHONPATH": str(folder / "stub"),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PATH": "/usr/bin:/bin",
+            "COLUMNS": "80",
+        },
         capture_output=True,
         text=True,
         check=False,

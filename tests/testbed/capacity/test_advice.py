@@ -80,7 +80,9 @@ def test_of_a_field_that_is_swept_the_values_that_are_too_fast_are_named() -> No
 def test_a_swept_rate_is_named_beside_one_that_is_not() -> None:
     rates = "rate: [100 Mbit/s, 4 Gbit/s], h0: {rate: 3.8 Gbit/s}"
     text = told(FAST.replace("rate: 4 Gbit/s", rates), known()).text
-    assert re.search(r" or [\d.]+ Gbit/s in place of 4 Gbit/s in the sweep of links.rate and --set links.h0.rate=", text)
+    assert re.search(
+        r" or [\d.]+ Gbit/s in place of 4 Gbit/s in the sweep of links.rate and --set links.h0.rate=", text
+    )
 
 
 def test_an_arms_own_rate_that_is_swept_is_changed_in_its_sweep() -> None:
