@@ -163,7 +163,8 @@ def _gate(item: pytest.Function, words: list[str]) -> None:
 
 
 def _verdict(out: Path, told: str) -> str:
-    """Say in a line why a test fails: what is worse than in the baseline, or the first error that was told."""
+    """Say in a line why a test fails: what is worse than in the baseline, or the first error that was told. The verdict
+    is at its beginning, since pytest cuts the line at the terminal's width."""
     found: dict[str, Any] = json.loads((out / COMPARISON).read_text()) if (out / COMPARISON).exists() else {}
     says = [_worse(one) for one in found.get("judged", ()) if one["verdict"] == "worse"]
     says += [_failed(one) for one in found.get("failures", ()) if not one["accepted"]]
@@ -177,13 +178,13 @@ def _verdict(out: Path, told: str) -> str:
 def _worse(one: Mapping[str, Any]) -> str:
     metric = {"gst": "GST", "jct": "JCT"}.get(one["metric"], "samples/s")
     value, low, high = (one["ratio"][key] for key in ("value", "low", "high"))
-    between = "" if low is None or high is None else f" ({low:.3g} to {high:.3g})"
-    return f"{metric} of {_cell(one)}: {value:.3g}{between} of the baseline, worse"
+    between = "" if low is None or high is None else f" ({low:.3g} to {high:.3g} of the baseline)"
+    return f"{metric} {value:.3g}x, worse: {_cell(one)}{between}"
 
 
 def _failed(one: Mapping[str, Any]) -> str:
     now, before = (f"{one[side]['failed']} of {one[side]['trials']}" for side in ("new", "base"))
-    return f"{now} trials of {_cell(one)} FAILED, {before} in the baseline"
+    return f"{now} FAILED: {_cell(one)} ({before} in the baseline)"
 
 
 def _cell(one: Mapping[str, Any]) -> str:

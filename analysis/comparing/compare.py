@@ -47,7 +47,7 @@ from functools import lru_cache
 from math import comb
 from typing import Final, Literal
 
-from testbed.analysis.cell import Cell, Repeat, pairs, partner
+from testbed.analysis.cell import Cell, Repeat, agree, pairs, partner
 from testbed.analysis.comparing import conditions
 from testbed.analysis.comparing.conditions import Difference
 from testbed.analysis.comparing.measured import FAILED, Measured, Side
@@ -248,7 +248,7 @@ def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[
                     continue  # a command has no GST
                 values, others = _values(before, metric), _values(after, metric)
                 unmeasured = _unmeasured(base.name, before, metric) or _unmeasured(new.name, after, metric)
-                missing = unmeasured if like else f"{new.name} does not have one cell of {other} that agrees with it"
+                missing = unmeasured if like else _no_counterpart(cell, other, new)
                 base_values, new_values = (tuple(value for _, _, value in one) for one in (values, others))
                 if base.path == new.path:
                     both = pairs(sorted(values), sorted(others))
@@ -273,6 +273,27 @@ def _counterpart(cell: Cell, label: str, others: Sequence[Cell]) -> Cell | None:
         return cell
     there = ((dict(one.point), one) for one in others if (one.label, one.batch) == (label, cell.batch))
     return partner(dict(cell.point), there)
+
+
+def _no_counterpart(cell: Cell, label: str, side: Side) -> str:
+    """Why no single cell of the arm ``label`` agrees with one of another arm: which setting differs."""
+    there = [one for one in side.cells if one.label == label]
+    alike = [dict(one.point) for one in there if one.batch == cell.batch]
+    if not alike:
+        batches = " and ".join(str(batch) for batch in sorted({one.batch for one in there}))
+        return f"{label} has no batch {cell.batch} in {side.name}, only {batches}"
+    here = dict(cell.point)
+    agreeing = [point for point in alike if agree(here, point)]
+    if agreeing:  # several
+        names = {name for point in agreeing for name in point if name not in here}
+        return f"{len(agreeing)} cells of {label} would do, which differ in {' and '.join(sorted(names))}"
+    both = {name: dict.fromkeys(point[name] for point in alike if name in point) for name in here}
+    told = [
+        f"{name}={here[name]}, only {' and '.join(values)}"
+        for name, values in both.items()
+        if values and here[name] not in values
+    ]
+    return f"{label} has no {', and no '.join(told)}" if told else f"{label} does not have these values together"
 
 
 def _by_cell(side: Side) -> dict[Cell, list[Measured]]:
@@ -437,17 +458,20 @@ def _nothing(base: Side, new: Side, found: Sequence[Judged], metrics: Collection
         has = [f"{side.name} has {_listed(side.cells)}" for side in (base, new)]
         fix = "compare runs of one spec, or say which arms belong together: --arms BASE_LABEL=NEW_LABEL"
         return IncomparableError(f"nothing to compare: {'; '.join(has)}", fix=fix)
-    told = [[_in_any(trial, metrics) for trial in side.trials] for side in (base, new)]
-    if all(VALID in verdicts for verdicts in told):
+    sides = [[_in_any(trial, metrics) for trial in side.trials] for side in (base, new)]
+    if all(VALID in verdicts for verdicts in sides):
         if not found:
             problem = f"nothing to compare: neither {base.name} nor {new.name} has {' or '.join(metrics)}"
             return IncomparableError(problem, fix="name another --metric: a command has a JCT and no GST")
-        why = dict.fromkeys(f"{one.cell}: {one.why}" for one in found)
+        why: dict[str, dict[str, None]] = {}
+        for one in found:
+            why.setdefault(one.why, {})[str(one.cell)] = None
+        told = [f"{_listed(list(named))}: {reason}" for reason, named in why.items()]
         fix = "name other arms, or these the other way round: --arms BASE_LABEL=NEW_LABEL"
-        return IncomparableError(f"nothing to compare: {_listed(list(why))}", fix=fix)
+        return IncomparableError(f"nothing to compare: {'; '.join(told)}", fix=fix)
     return IncomparableError(
         "nothing to compare, because only VALID trials count: "
-        + "; ".join(f"{side.name} has {_counts(verdicts)}" for side, verdicts in zip((base, new), told, strict=True)),
+        + "; ".join(f"{side.name} has {_counts(verdicts)}" for side, verdicts in zip((base, new), sides, strict=True)),
         fix="testbed report RUN says why trials are not VALID",
     )
 

@@ -33,7 +33,7 @@ SPARE = ("p", "trials", "batch")
 MISSING = "-"
 VERDICTS: tuple[Verdict, ...] = (WORSE, BETTER, SAME, INCONCLUSIVE)
 MOST_UNDECIDED = 4
-"""Metrics of cells that are named where all of them are inconclusive for one reason; the rest is counted."""
+"""Cells that are named where all of them are inconclusive for one reason; the rest is counted."""
 MOST_LEFT_OUT = 8
 """Trials that are named one by one; the rest is counted."""
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -59,10 +59,12 @@ def notes(found: Comparison) -> list[str]:
     again."""
     accepted = ", accepted" if found.failures_accepted else ""
     told = [f"more failures{accepted}: {_failures(one, found)}" for one in found.failures]
-    undecided: dict[str, list[str]] = {}
+    undecided: dict[str, dict[str, list[str]]] = {}
     for one in found.of(INCONCLUSIVE):
-        undecided.setdefault(one.why, []).append(name(one))
-    told += [f"inconclusive: {shortened(names, MOST_UNDECIDED, '; ')}: {why}" for why, names in undecided.items()]
+        undecided.setdefault(one.why, {}).setdefault(_named(one), []).append(NAMES[one.metric])
+    for why, cells in undecided.items():
+        names = [f"{cell}: {', '.join(metrics)}" for cell, metrics in cells.items()]
+        told.append(f"inconclusive: {shortened(names, MOST_UNDECIDED, '; ')}: {why}")
     shown = found.left_out[:MOST_LEFT_OUT]
     told += [f"left out: {one.id} of {one.side} is {one.verdict}{_only_in(one, found)}" for one in shown]
     if len(found.left_out) > len(shown):

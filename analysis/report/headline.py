@@ -128,26 +128,32 @@ def finding(run: Run) -> str:
 
 
 def lead(run: Run) -> str:
-    """The arm of the first arm's network that synchronised fastest, beside the first; then what the arms of other
+    """The arm of the first arm's network that synchronised fastest, beside the first; and what the arms of other
     networks took beside it, each by itself. Where arms have other numbers of workers, the samples per second of each.
     Of jobs that shared a network, each beside the job of its name. Where no two can be compared, one arm by itself."""
     return " ".join(filter(None, [first_sentence(run), elsewhere(run)]))
 
 
 def first_sentence(run: Run) -> str:
-    """The first sentence of the lead, which a page shows large."""
+    """The first sentence of the lead, which a page shows large. Where no arm of its network is faster than the first arm,
+    it begins with the arms of other networks."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
     told = found(run)
     if told.number == ratios.THROUGHPUT:
         return _samples(told)
-    return _fastest(told) or _elsewhere(told) or _by_itself(told)
+    fastest = _fastest(told)
+    if not fastest:
+        return _elsewhere(told) or _by_itself(told)
+    if _is_faster(told):
+        return f"{_took(told, fastest)}."
+    return _with_nothing_faster(told, fastest)
 
 
 def elsewhere(run: Run) -> str:
-    """The sentence of the lead that comes after the ranking, on arms of other networks; empty where there is none."""
+    """The sentence of the lead that comes after a faster arm, on arms of other networks; empty where there is none."""
     told = found(run) if run.finished else None
-    return _elsewhere(told) if told and told.ranked else ""
+    return _elsewhere(told) if told and _is_faster(told) else ""
 
 
 def left_out(run: Run) -> str:
@@ -210,25 +216,30 @@ def _cause_alone(cell: MeasuredCell, number: str) -> str:
     return "nothing to compare with" if cell.valid_in(number) else f"{cell.doubt_in(number)} in {CALLED[number]}"
 
 
-def _fastest(told: Finding) -> str:
-    """The arm that took least on the first arm's network; empty where there are none."""
-    if not told.ranked:
-        return ""
-    by_label = _by_label(told.ranked)
-    took = {label: [_ratio(pair, told.number) for pair in of] for label, of in by_label.items()}
-    label = min(took, key=lambda name: median(took[name]))
-    if median(took[label]) < SAME_AS_FIRST:
-        return f"{_took(told, by_label[label])}."
-    first = _first_of(told.run, by_label[label])
-    span, at = words.span(took[label]), _at(told, by_label[label])
+def _fastest(told: Finding) -> Pairs:
+    """The pairs of the arm that took least on the first arm's network; empty where there are none."""
+    return min(_by_label(told.ranked).values(), key=lambda of: _middle(told, of), default=())
+
+
+def _is_faster(told: Finding) -> bool:
+    """Whether an arm of its network is faster than the first arm."""
+    fastest = _fastest(told)
+    return bool(fastest) and _middle(told, fastest) < SAME_AS_FIRST
+
+
+def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
+    label, first = closest[0].cell.label, _first_of(told.run, closest)
+    took = f"{words.span(_ratio(pair, told.number) for pair in closest)}"
+    at = _at(told, closest)
+    if told.apart:
+        verb = "took" if len(_by_label(told.ranked)) == 1 else "came closest with"
+        return f"{_elsewhere(told)[:-1]}; on the same network, {label} {verb} {took}{at}."
     did = "synchronised faster" if told.number == ratios.GST else "finished faster"
     if told.run.has_jobs:
-        return f"No job {did} than in the first arm; {label} took {span} the time of {first}{at}."
+        return f"No job {did} than in the first arm; {label} took {took} the time of {first}{at}."
     is_whole = len(told.ranked) == sum(_settings(told.run).values())
-    whose = "No arm" if is_whole else "None of the arms that are compared here"
-    if not is_whole and told.apart:
-        whose = "On its network, none of the arms that are compared"
-    return f"{whose} {did} than {first}; {label} came closest with {span} its time{at}."
+    whose = "No arm" if is_whole else "No arm that is compared here"
+    return f"{whose} {did} than {first}; {label} came closest with {took} its time{at}."
 
 
 def _elsewhere(told: Finding) -> str:
@@ -268,6 +279,10 @@ def _at(told: Finding, of: Pairs) -> str:
     """`` at 2 of 6 settings``, where it is not all at which the arm has trials."""
     settings = _settings(told.run)[of[0].cell.label]
     return _share(len(of), settings) if len(of) < settings else ""
+
+
+def _middle(told: Finding, of: Pairs) -> float:
+    return median(_ratio(pair, told.number) for pair in of)
 
 
 def _ratio(pair: Pair, number: str) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.base.listing import counted
+from testbed.base.listing import counted, shortened
 from testbed.base.units import rate_text
 from testbed.capacity.cache import Known
 from testbed.capacity.load import Load, load_of, not_known
@@ -16,6 +16,8 @@ from testbed.trial.model import Trial
 
 MEASURE = "testbed doctor --capacity"
 UNMEASURED = f"whether this machine carries it is not known: {MEASURE} measures that in half a minute"
+MOST_NAMED = 4
+"""The most values of a sweep that are named."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,7 @@ def _text(asked: Sequence[Asked]) -> str:
     too_fast = [one for one in asked if not one.carried]
     many = len(too_fast)
     some = f"{many} of {len(asked)} cells {'is' if many == 1 else 'are'} " if many < len(asked) else ""
-    fixes = " or ".join(f"--set {change}" for change in changes(too_fast))
-    verdict = f"{some}likely to end INVALID. Take {fixes}"
-    return f"{text}: {verdict}"
+    return f"{text}: {some}likely to end INVALID. Take {' or '.join(changes(too_fast))}"
 
 
 def links_text(asked: Asked) -> str:
@@ -137,21 +137,32 @@ def links_text(asked: Asked) -> str:
 
 
 def changes(too_fast: Sequence[Asked]) -> list[str]:
-    """Changes that would let this machine carry trials, as ``--set`` takes them: a larger scale, where the workload has
-    one, or slower links, of every arm that has rates of its own."""
-    slower: dict[str, float] = {}
+    """Changes that would let this machine carry trials: a larger scale, where the workload has one, or slower links, of
+    every arm that has rates of its own."""
+    rates: dict[str, list[tuple[Asked, int]]] = {}
     for one in too_fast:
         for key, rate_bps in one.trial.spec.rates_bps(one.trial.network.arm).items():
-            slower[key] = min(slower.get(key, math.inf), rate_bps * one.room)
-    rates = [_assigned(key, rate_text(round_down(rate_bps))) for key, rate_bps in slower.items()]
-    works = [(one.trial.spec.workload, one.room) for one in too_fast]
-    scales = [work.scale / room for work, room in works if work.takes_scale]
-    return [*([f"workload.scale={round_up(max(scales)):g}"] if scales else []), " --set ".join(rates)]
+            rates.setdefault(key, []).append((one, rate_bps))
+    slower = [
+        _change(key, of, rate_text(round_down(min(rate_bps * one.room for one, rate_bps in of))), rate_text)
+        for key, of in rates.items()
+    ]
+    scales = [(one, work.scale) for one in too_fast if (work := one.trial.spec.workload).takes_scale]
+    larger = [f"{round_up(max(scale / one.room for one, scale in scales)):g}"] if scales else []
+    return [
+        *(_change("workload.scale", scales, scale, "{:g}".format) for scale in larger),
+        (" " if all(change.startswith("--set") for change in slower) else " and ").join(slower),
+    ]
 
 
-def _assigned(key: str, value: str) -> str:
-    """Quote an assignment as a shell takes it: ``rack 0`` has a blank."""
-    return f"'{key}={value}'" if " " in key else f"{key}='{value}'"
+def _change(key: str, too_fast: Sequence[tuple[Asked, float]], needed: str, write: Callable[[float], str]) -> str:
+    """``--set KEY=VALUE``; or, of a field that is swept, what to write in place of its values that are too fast, since
+    ``--set`` would replace all that it has."""
+    if ("arm.rate" if key.startswith("arms.") else key) in too_fast[0][0].trial.point:
+        swept = list(dict.fromkeys(write(value) for _, value in too_fast))
+        return f"{needed} in place of {shortened(swept, MOST_NAMED)} in the sweep of {key}"
+    value = f"'{needed}'" if " " in needed else needed
+    return f"--set '{key}={needed}'" if " " in key else f"--set {key}={value}"
 
 
 def round_down(value: float, digits: int = 2) -> float:

@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
-from testbed.base.listing import counted
+from testbed.base.listing import counted, shortened
+from testbed.base.printable import NOT_ON_A_LINE
 from testbed.base.units import size_text
 from testbed.cli.output import AsJson, print_json, show, wrote
+
+MOST_FILES, MOST_UNUSED = 20, 3
+"""Files that are named of those in an archive, and of Python files that are not; the rest is counted."""
 
 
 def archive(
@@ -32,8 +36,8 @@ def archive(
 ) -> None:
     """Make one file of a run, for reviewers.
 
-    It has the spec and the files that it names, the environment, the versions of packages, records, samples, the
-    report, and a README with the command that runs it again and compares. The run stays as it is.
+    It has the spec, the files that it names and those that a script imports, the environment, the versions of packages,
+    records, samples, the report, and a README with the command that runs it again and compares. The run stays as it is.
     """
     from testbed.api.archive import archive as make
 
@@ -47,15 +51,22 @@ def archive(
                 "planned": made.planned,
                 "files": list(made.files),
                 "lacking": dict(made.lacking),
+                "unused": list(made.unused),
             }
         )
         return
     of = made.done if made.planned is None else made.planned
-    files = counted(len(made.files), "file")
-    show(f"{made.done} of {counted(of, 'trial')}, {files} that the spec names, {size_text(made.size_bytes)}")
+    show(f"{made.done} of {counted(of, 'trial')}, {size_text(made.size_bytes)}")
+    if made.files:
+        names = NOT_ON_A_LINE.sub(" ", shortened(made.files, MOST_FILES))
+        show(f"{counted(len(made.files), 'file')} of {NOT_ON_A_LINE.sub(' ', str(made.folder))}: {names}")
     if made.done < of:
         show("the run is not finished, and the archive's README says so; go on with:")
         print(f"  testbed run --resume {quote(str(run))}")
     for name, why in made.lacking.items():
         show(f"not in it: {name}: {why}")
+    if made.unused:
+        names = NOT_ON_A_LINE.sub(" ", shortened(made.unused, MOST_UNUSED))
+        show(f"not in it: {counted(len(made.unused), 'Python file')} there that the script does not import ({names})")
+        show("  if it loads one of them in another way, add it: --with NAME")
     wrote("archive", made.path)

@@ -122,7 +122,7 @@ def read(
         UsageError: an override is not ``key=value``.
     """
     settings = parse(text, name)
-    overridden = apply(settings, overrides)
+    texts = {(): text, **apply(settings, overrides)}
     wants_fit = _replace_scale(settings, chosen.scale)
     wants_pace = _replace_pace(settings, chosen.pace_s)
     try:
@@ -131,7 +131,7 @@ def read(
         raise SpecError(f"{name}: {error.problem}", fix=error.fix) from None
     if "name" not in settings:
         settings["name"] = begun_as or _named_as(Path(name))
-    found = grid(settings, name, overridden, folder, has_begun=bool(begun_as))
+    found = grid(settings, name, texts, folder, has_begun=bool(begun_as))
     return Source(name, text, folder, tuple(overrides), found, chosen, wants_fit, wants_pace, sought, begun_as)
 
 

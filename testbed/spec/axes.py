@@ -20,7 +20,7 @@ from pydantic import ValidationError, create_model
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group, kind_of, tag
 from testbed.spec import ranges
-from testbed.spec.explain import Path, explain, field_of, place
+from testbed.spec.explain import Path, Texts, explain, field_of, place
 from testbed.spec.labs import LAB_OPTIONS
 from testbed.spec.model import Spec
 from testbed.topologies import build as topologies
@@ -115,12 +115,12 @@ class Finder:
 
     Args:
         name: what errors call the spec.
-        overridden: the paths that ``--set`` gave.
+        texts: the texts that the settings are written in, by where they are (:data:`Texts`).
         folder: from where an expression names a user's own file.
     """
 
-    def __init__(self, name: str, overridden: Sequence[Path], folder: FilePath) -> None:
-        self._name, self._overridden, self._folder = name, overridden, folder
+    def __init__(self, name: str, texts: Texts, folder: FilePath) -> None:
+        self._name, self._texts, self._folder = name, texts, folder
         self.problems: list[SpecError] = []
 
     def find(self, settings: dict[object, object]) -> list[Axis]:
@@ -179,7 +179,7 @@ class Finder:
             try:
                 found.append(Value(written, where.check(written)))
             except ValidationError as error:
-                self.problems += explain(error, self._name, self._overridden, where.schema[: -1 - len(where.inner)])
+                self.problems += explain(error, self._name, self._texts, where.schema[: -1 - len(where.inner)])
                 if isinstance(value, str):  # of a range, the others are alike
                     break
         yield from self._checked(Axis(_named(where.path), where.path, tuple(found)))
@@ -253,7 +253,7 @@ class Finder:
             yield axis
 
     def _refuse(self, path: Path, error: SpecError) -> None:
-        where = place(path, self._name, self._overridden)
+        where = place(path, self._name, self._texts)
         self.problems.append(SpecError(f"{where}: {error.problem}", fix=error.fix))
 
 

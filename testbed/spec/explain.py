@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -18,8 +18,12 @@ from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.model import Spec
 from testbed.spec.repeats import REPEATS
 from testbed.spec.workload.kinds import KINDS
+from testbed.spec.yaml import word_at
 
 Path = tuple[str | int, ...]
+Texts: TypeAlias = Mapping[Path, str]
+"""Texts in which settings are written, by where these are: a file's at ``()``, and each of ``--set``'s."""
+NO_TEXTS: Texts = {}
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -54,7 +58,7 @@ MOST_SHOWN = 8
 def explain(
     error: ValidationError,
     name: str,
-    overridden: Sequence[Path] = (),
+    texts: Texts = NO_TEXTS,
     at: Path = (),
     root: type[Group] = Spec,
 ) -> list[SpecError]:
@@ -62,23 +66,25 @@ def explain(
 
     Args:
         name: what the spec is called.
-        overridden: the paths that ``--set`` gave.
+        texts: the texts that the settings are written in, by where they are (:data:`Texts`).
         at: where what was checked is in the spec.
         root: the group that the whole file is.
     """
     found = []
     for item in error.errors(include_url=False):
         path = at + tuple(key for key in item["loc"] if key != _KEY)
-        problem, fix = _describe(item, path, _Schema(root))
+        if path and isinstance(path[-1], int) and _word_at(path[:-1], texts) is not None:
+            path = path[:-1]  # a list may be written as its only item
+        problem, fix = _describe(item, path, _Schema(root), texts)
         path += ("kind",) if item["type"] == _WRONG_KIND else ()
-        found.append(SpecError(f"{place(path, name, overridden)}: {problem}", fix=fix))
+        found.append(SpecError(f"{place(path, name, texts)}: {problem}", fix=fix))
     return found
 
 
-def place(path: Path, name: str, overridden: Sequence[Path] = ()) -> str:
+def place(path: Path, name: str, texts: Texts = NO_TEXTS) -> str:
     """Say where a value came from: ``spec.yaml: links.rate``, or ``--set: links.rate`` where that gave the value."""
     path = tuple(key for key in path if key not in _TAGS)
-    source = "--set" if any(path[: len(given)] == given for given in overridden) else name
+    source = "--set" if any(given and path[: len(given)] == given for given in texts) else name
     return f"{source}: {'.'.join(map(str, path))}" if path else source
 
 
@@ -89,7 +95,7 @@ def together(errors: Sequence[SpecError]) -> SpecError:
     return SpecError(shortened([str(error) for error in errors], MOST_SHOWN, "\n", "more mistakes"))
 
 
-def _describe(item: Any, path: Path, schema: _Schema) -> tuple[str, str]:
+def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str, str]:
     kind, value, context = item["type"], item["input"], item.get("ctx", {})
     if kind == "testbed":
         return context["problem"], context["fix"]
@@ -120,7 +126,8 @@ def _describe(item: Any, path: Path, schema: _Schema) -> tuple[str, str]:
     key = "" if isinstance(path[-1], int) else f"{path[-1]}: "
     form = key + schema.example(path)
     if kind == "string_type" and (read := _read_as(value)):
-        meaning, quoted = read
+        meaning, word = read
+        quoted = f"'{_word_at(path, texts) or word}'"
         other = "" if form.endswith(ANY_TEXT) else f", or write it as {form}"
         return f"{meaning} is not text", f"quote it: {key}{quoted}{other}"
     problem = "empty text" if kind == "string_too_short" else f"{_short(value)} is not {_EXPECTED[kind]}"
@@ -128,15 +135,22 @@ def _describe(item: Any, path: Path, schema: _Schema) -> tuple[str, str]:
 
 
 def _read_as(value: object) -> tuple[str, str] | None:
-    """Say what YAML takes an unquoted word for, and give the word in quotes; None of a value that no single word gives.
+    """Say what YAML takes an unquoted word for, and give such a word; None of a value that no single word gives.
 
     YAML 1.1 reads ``no`` and ``off`` as false, and ``yes`` and ``on`` as true.
     """
     if isinstance(value, bool):
-        return truth_text(value), "'yes'" if value else "'no'"
+        return truth_text(value), "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value}", f"'{value}'"
-    return (f"the date {value}", f"'{value}'") if isinstance(value, datetime.date) else None
+        return f"{value}", f"{value}"
+    return (f"the date {value}", f"{value}") if isinstance(value, datetime.date) else None
+
+
+def _word_at(path: Path, texts: Texts) -> str | None:
+    """Return the word that is written at a path; None where it is not known."""
+    path = tuple(key for key in path if key not in _TAGS)
+    given = max((given for given in texts if path[: len(given)] == given), key=len, default=None)
+    return None if given is None else word_at(texts[given], path[len(given) :])
 
 
 def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:

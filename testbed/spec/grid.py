@@ -22,7 +22,7 @@ from testbed.base.errors import SpecError
 from testbed.base.listing import counted
 from testbed.spec.arm import LONGEST_LABEL, Arm
 from testbed.spec.axes import Axis, Finder, Plain, Value
-from testbed.spec.explain import Path, explain, place, together
+from testbed.spec.explain import Texts, explain, place, together
 from testbed.spec.model import Spec
 from testbed.spec.where import Condition, condition, unit_of
 
@@ -100,9 +100,7 @@ def point_words(written: Mapping[str, str], between: str = "") -> list[str]:
     return [f"{name}{between}{value}" for name, value in zip(names, written.values(), strict=True)]
 
 
-def grid(
-    settings: dict[object, object], name: str, overridden: Sequence[Path], folder: FilePath, *, has_begun: bool = False
-) -> Grid:
+def grid(settings: dict[object, object], name: str, texts: Texts, folder: FilePath, *, has_begun: bool = False) -> Grid:
     """Check the settings of a spec, at every point if some of its fields are swept.
 
     Conditions of a run that ``has_begun`` may compare with bare numbers, as older versions allowed.
@@ -110,11 +108,11 @@ def grid(
     Raises:
         SpecError: they make no sense; every mistake is listed.
     """
-    finder = Finder(name, overridden, folder)
+    finder = Finder(name, texts, folder)
     axes = finder.find(settings)
     if finder.problems:
         raise together(finder.problems)
-    return _Grid(settings, axes, name, overridden, has_begun=has_begun).made()
+    return _Grid(settings, axes, name, texts, has_begun=has_begun).made()
 
 
 def _with_rate_of(arm: Arm, spec: Spec) -> Spec:
@@ -145,11 +143,11 @@ class _Grid:
         settings: dict[object, object],
         axes: Sequence[Axis],
         name: str,
-        overridden: Sequence[Path],
+        texts: Texts,
         *,
         has_begun: bool,
     ) -> None:
-        self._settings, self._name, self._overridden = settings, name, overridden
+        self._settings, self._name, self._texts = settings, name, texts
         self._axes, self._has_begun = axes, has_begun
         self._shared = [axis for axis in axes if axis.arm is None]
         arms = settings.get("arms")
@@ -176,7 +174,7 @@ class _Grid:
         if self._problems:
             raise together(self._told())
         if not cells:
-            problem = f"{place(('where',), self._name, self._overridden)}: no point of the grid is left"
+            problem = f"{place(('where',), self._name, self._texts)}: no point of the grid is left"
             raise SpecError(problem, fix="loosen the conditions, or add values")
         self._check_trials(cells)
         return Grid(tuple(cells), tuple(self._axes), specs[0])
@@ -192,7 +190,7 @@ class _Grid:
         try:
             spec = Spec.model_validate(settings)
         except ValidationError as error:
-            self._note(explain(error, self._name, self._overridden), self._text(self._shared, values))
+            self._note(explain(error, self._name, self._texts), self._text(self._shared, values))
             return None
         arms = [
             self._labelled(arm, i) if own else arm
@@ -246,7 +244,7 @@ class _Grid:
                 arm = Arm.model_validate(settings["arms"][number])
             except ValidationError as error:
                 at = ("arms", number)
-                self._note(explain(error, self._name, self._overridden, at), self._text(own, values))
+                self._note(explain(error, self._name, self._texts, at), self._text(own, values))
                 continue
             found.append((arm, list(zip(own, values, strict=True))))
         return found
@@ -277,7 +275,7 @@ class _Grid:
         return True
 
     def _at_condition(self, number: int, error: SpecError) -> SpecError:
-        where = place(("where", number), self._name, self._overridden)
+        where = place(("where", number), self._name, self._texts)
         return SpecError(f"{where}: {error.problem}", fix=error.fix)
 
     def _note(self, errors: Sequence[SpecError], at: str = "") -> None:
@@ -323,7 +321,7 @@ class _Grid:
         if not any(axis.name == "links.rate" for axis in self._shared):
             return
         for number in sorted({cell.number for cell in cells if cell.arm.rate_bps is not None}):
-            where = place(("arms", number, "rate"), self._name, self._overridden)
+            where = place(("arms", number, "rate"), self._name, self._texts)
             self._note(
                 [SpecError(f"{where}: links.rate is swept, which this arm does not take", fix="remove one of them")]
             )

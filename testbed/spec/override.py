@@ -13,8 +13,9 @@ LONGEST = 10_000
 EXAMPLE = "--set workload.iterations=5 or --set arms.0.scheme=ring"
 
 
-def apply(settings: dict[object, object], overrides: Sequence[str]) -> list[tuple[Key, ...]]:
-    """Change ``settings`` in place; return the paths that were set, so that an error can say where a value came from.
+def apply(settings: dict[object, object], overrides: Sequence[str]) -> dict[tuple[Key, ...], str]:
+    """Change ``settings`` in place; return the values as they are written, by the paths that were set, so that an error
+    can say where a value came from.
 
     A key that the spec does not know is set too, and refused with every other unknown key when the spec is checked.
 
@@ -24,7 +25,7 @@ def apply(settings: dict[object, object], overrides: Sequence[str]) -> list[tupl
     """
     if sum(map(len, overrides)) > LONGEST:
         raise UsageError(f"--set has more than {LONGEST:,} characters in all", fix="write that into the spec")
-    return [_apply_one(settings, override) for override in overrides]
+    return {_apply_one(settings, override): override.partition("=")[2] for override in overrides}
 
 
 def _apply_one(settings: dict[object, object], override: str) -> tuple[Key, ...]:

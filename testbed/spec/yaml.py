@@ -6,6 +6,7 @@ import os
 import re
 import select
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -155,6 +156,18 @@ def parse(text: str, name: str) -> dict[object, object]:
     if not isinstance(loaded, dict):
         raise SpecError(f"{name}: holds {_kind(loaded)}, not keys and values", fix=WRITES_ONE)
     return loaded
+
+
+def word_at(text: str, path: Sequence[str | int]) -> str | None:
+    """Return the word that is written at a path in YAML text that can be parsed; None where there is no single word."""
+    node = yaml.compose(text, _Loader)
+    for key in path:
+        if isinstance(node, yaml.MappingNode):
+            node = next((value for name, value in node.value if name.value == str(key)), None)
+        else:
+            is_there = isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value)
+            node = node.value[key] if is_there else None
+    return node.value if isinstance(node, yaml.ScalarNode) else None
 
 
 def _quoted(line: str) -> str | None:

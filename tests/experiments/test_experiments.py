@@ -43,9 +43,12 @@ def test_the_quickstart_is_as_promised() -> None:
     assert {trial["world"] for trial in planned["trials"]} == {9}
     assert {trial["gradient_bytes"] for trial in planned["trials"]} == {4 * 3_274_634}
     assert {(trial["topology"], trial["scheme"]) for trial in planned["trials"]} == {
-        ("star(hosts=9)", "ps"),
-        ("star(hosts=9)", "ring"),
+        ("fat_tree(k=4,hosts=9)", "ps"),
+        ("fat_tree(k=4,hosts=9)", "ring"),
         ("bcube(n=3,k=2)", "bml"),
+    }
+    assert {trial["topology"] for trial in planned["trials"] if "fat-tree" in trial["label"]} == {
+        "fat_tree(k=4,hosts=9)"
     }
 
 

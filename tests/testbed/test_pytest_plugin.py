@@ -53,8 +53,8 @@ WORSE = {
 def run_suite(
     folder: Path, code: int, *, comparison: str = "{}", more: str = "", after: str = "", at: str = "."
 ) -> str:
-    """Run a suite in which ``python -m testbed`` is a program that ends with ``code``; what pytest says. The test is in
-    the folder ``at``."""
+    """Run a suite in which ``python -m testbed`` is a program that ends with ``code``; what pytest says in 80 columns.
+    The test is in the folder ``at``."""
     package = folder / "stub" / "testbed"
     package.mkdir(parents=True)
     root = Path(__file__).parents[2] / "testbed"
@@ -80,7 +80,12 @@ def run_suite(
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "testbed.pytest_plugin", "-rfs", "--strict-markers", "-v"],
         cwd=folder,
-        env={"PYTHONPATH": str(folder / "stub"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PATH": "/usr/bin:/bin"},
+        env={
+            "PYTHONPATH": str(folder / "stub"),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PATH": "/usr/bin:/bin",
+            "COLUMNS": "80",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -103,10 +108,22 @@ def test_slower_fails_and_says_what_the_command_said(tmp_path: Path) -> None:
 def test_the_first_line_of_a_failure_is_the_verdict_and_the_summary_shows_it(tmp_path: Path) -> None:
     told = run_suite(tmp_path, 3, comparison=json.dumps(WORSE), more=", threshold='5 %'")
     assert "--threshold '5 %': exit code 3" in told
-    first = "GST of ring, batch 2, hosts=3: 1.25 (1.24 to 1.26) of the baseline, worse (and 1 more)"
+    first = "GST 1.25x, worse: ring, batch 2, hosts=3 (1.24 to 1.26 of the baseline) (and 1 more)"
     assert f"\n{first}\ntestbed run " in told
-    (summary,) = (line for line in told.splitlines() if line.startswith("FAILED test_mine.py::test_gst"))
-    assert "GST of ring, batch 2, hosts=3: 1.25" in summary  # cut at the terminal's width
+
+
+@pytest.mark.parametrize("at", [".", "tests_of_the_network"])
+def test_a_summary_of_80_columns_has_the_verdict(tmp_path: Path, at: str) -> None:
+    told = run_suite(tmp_path, 3, comparison=json.dumps(WORSE), at=at)
+    (summary,) = (line for line in told.splitlines() if line.startswith("FAILED "))
+    assert summary.startswith(f"FAILED {Path(at, 'test_mine.py')}::test_gst - Failed: GST 1.25x, worse")
+    assert len(summary) <= 80
+
+
+def test_a_summary_of_80_columns_has_trials_that_failed(tmp_path: Path) -> None:
+    told = run_suite(tmp_path, 3, comparison=json.dumps({**WORSE, "judged": []}))
+    assert "\n2 of 4 FAILED: PS, batch 2 (0 of 4 in the baseline)\ntestbed run " in told
+    assert "\nFAILED test_mine.py::test_gst - Failed: 2 of 4 FAILED: PS, batch 2" in told
 
 
 def test_files_beside_the_test_come_before_those_of_the_root(tmp_path: Path) -> None:

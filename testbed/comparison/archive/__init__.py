@@ -1,8 +1,8 @@
 """A run in one file for somebody else: what was measured, what it depended on, and the command that runs it again.
 
-``contents`` knows what goes in, ``named_files`` finds the files that the spec names, ``again`` makes the command,
-``requirements`` the versions of packages, ``readme`` and ``crate`` the pages for people and for programs; ``packing``
-writes the file.
+``contents`` knows what goes in, ``named_files`` finds the files that the spec names and ``imports`` those that a script
+imports, ``again`` makes the command, ``requirements`` the versions of packages, ``readme`` and ``crate`` the pages for
+people and for programs; ``packing`` writes the file.
 """
 
 from __future__ import annotations
@@ -35,16 +35,20 @@ class Archived:
         size_bytes: its size.
         done: how many trials of the run are finished.
         planned: how many it was to have; None if it does not say.
+        folder: the spec's, from which files are named.
         files: what the spec names, and is in the archive.
         lacking: by name, what the spec needs besides, and why it is not in the archive.
+        unused: Python files below the folder of a script that are not in the archive, since nothing imports them.
     """
 
     path: Path
     size_bytes: int
     done: int
     planned: int | None
+    folder: Path
     files: Sequence[str]
     lacking: Mapping[str, str]
+    unused: Sequence[str]
 
 
 def archive(run: Path, out: Path | None = None, more: Sequence[str] = ()) -> Archived:
@@ -81,8 +85,9 @@ def archive(run: Path, out: Path | None = None, more: Sequence[str] = ()) -> Arc
     ]
     entries.append(Entry(crate.NAME, crate.text(facts, entries).encode()))
     size_bytes = packing.pack(path, _stem(path), entries, facts.ended_s)
+    files = [entry.name for entry in named.entries]
     return Archived(
-        path, size_bytes, facts.done, recorded.planned, [entry.name for entry in named.entries], named.lacking
+        *(path, size_bytes, facts.done, recorded.planned, named.folder, files, named.lacking), unused=named.unused
     )
 
 

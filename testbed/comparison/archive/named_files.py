@@ -16,6 +16,7 @@ from typing import Any
 
 from testbed.base.errors import UsageError
 from testbed.base.printable import NOT_ON_A_LINE
+from testbed.comparison.archive.imports import reached
 from testbed.comparison.archive.packing import Entry
 from testbed.files.foreign import UnfitError, read_bytes, reason
 from testbed.run_directory import stored
@@ -36,10 +37,13 @@ UNKNOWN = "the run knows its values, and not its files; add each of them: --with
 
 @dataclass(frozen=True)
 class Named:
-    """The files that are taken, and by name, why others are not."""
+    """The files that are taken, by name, why others are not, and the Python files that no script was found to import.
+    All names are of files in ``folder``."""
 
+    folder: Path
     entries: Sequence[Entry]
     lacking: Mapping[str, str]
+    unused: Sequence[str]
 
 
 def of(run: Path, records: Records, source: Source, more: Sequence[str] = ()) -> Named:
@@ -68,8 +72,22 @@ def of(run: Path, records: Records, source: Source, more: Sequence[str] = ()) ->
             except (OSError, ValueError) as error:
                 lacking[name] = reason(error)
     lacking |= {name: NO_TRIAL for name in _named_by(source) if name not in taken and name not in lacking}
-    told = {NOT_ON_A_LINE.sub(" ", name): why for name, why in lacking.items()}
-    return Named([Entry(f"{SPEC}/{name}", content) for name, content in sorted(taken.items())], told)
+    unused = _unused(source, taken, {*taken, *lacking}).difference(more)
+    entries = [Entry(f"{SPEC}/{name}", content) for name, content in sorted(taken.items()) if name not in unused]
+    told = {NOT_ON_A_LINE.sub(" ", name): why for name, why in lacking.items() if name not in unused}
+    return Named(folder, entries, told, sorted(unused & taken.keys()))
+
+
+def _unused(source: Source, contents: Mapping[str, bytes], known: set[str]) -> set[str]:
+    """Python files that a run of a script without ``inputs`` knows because they are below the spec's folder, and that
+    the command does not lead to."""
+    programs = [program for cell in source.grid.cells if (program := cell.spec.workload.program)]
+    if not programs or any(program.inputs is not None for program in programs):
+        return set()
+    words = [word for program in programs for word in program.words]
+    start = (_named_by(source) | set(map(os.path.normpath, words))) & known
+    start |= {name for name in known if not name.endswith(".py")}
+    return known - reached(" ".join(words), start, contents, known)
 
 
 def _named_by(source: Source) -> set[str]:

@@ -24,7 +24,7 @@ PAGE = """\
 | `run/trials/` | a record of each trial |
 | `run/samples/` | tables: a row for each worker and iteration |
 | `run/env.json`, `run/resolved.json` | the machine; the spec with all defaults |
-| `{spec}` | the experiment, beside the files that it names |
+| `{spec}` | the experiment, beside the files that it names or its script imports |
 | `requirements.txt` | the versions of Python packages |
 | `ro-crate-metadata.json` | the same list for programs (RO-Crate 1.1) |
 

@@ -139,8 +139,41 @@ def test_arms_of_which_one_alone_sweeps_a_field_are_compared_at_each_of_its_valu
     run = side("a", {RING: about(0.2), few: about(0.3, seed=2), many: about(0.2, seed=3)})
     found = {one.cell: one for one in compare(run, run, arms=[("PS", "ring")], thresholds=GST).judged}
     assert (found[few].verdict, found[many].verdict) == ("better", "same")
-    with pytest.raises(IncomparableError, match="ring, batch 16: a does not have one cell of PS that agrees with it"):
+    with pytest.raises(IncomparableError) as raised:
         compare(run, run, arms=[("ring", "PS")])
+    assert raised.value.problem == (
+        "nothing to compare: ring, batch 16: 2 cells of PS would do, which differ in scheme.servers"
+    )
+
+
+WITHOUT_PARTNER = {
+    "batch": ([Cell("PS", 16), Cell("PS", 64)], "PS has no batch 32 in a, only 16 and 64"),
+    "value": (
+        [Cell("PS", 32, (("topology.hosts", "4"),)), Cell("PS", 32, (("topology.hosts", "8"),))],
+        "PS has no topology.hosts=2, only 4 and 8",
+    ),
+    "values": (
+        [Cell("PS", 32, (("arm.rate", "100"), ("topology.hosts", "4")))],
+        "PS has no arm.rate=200, only 100, and no topology.hosts=2, only 4",
+    ),
+    "together": (
+        [
+            Cell("PS", 32, (("arm.rate", "100"), ("topology.hosts", "2"))),
+            Cell("PS", 32, (("arm.rate", "200"), ("topology.hosts", "4"))),
+        ],
+        "PS does not have these values together",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_PARTNER)
+def test_a_cell_without_a_partner_is_told_once_with_the_setting_that_differs(case: str) -> None:
+    others, why = WITHOUT_PARTNER[case]
+    cell = Cell("ring", 32, (("arm.rate", "200"), ("topology.hosts", "2")), "rate=200 bit/s, hosts=2")
+    run = side("a", {cell: about(0.2)} | {other: about(0.2, seed=i) for i, other in enumerate(others)})
+    with pytest.raises(IncomparableError) as raised:
+        compare(run, run, arms=[("ring", "PS")])
+    assert raised.value.problem == f"nothing to compare: ring, batch 32, rate=200 bit/s, hosts=2: {why}"
 
 
 def test_pairs_need_both_halves() -> None:

@@ -133,6 +133,13 @@ def test_cells_that_are_inconclusive_for_one_reason_are_told_in_one_line() -> No
     assert told == [f"inconclusive: {named}; and 2 more: b does not have it"]
 
 
+def test_a_cell_that_is_inconclusive_in_each_metric_is_named_once() -> None:
+    told = compare_output.notes(compare(side("a", {RING: about(0.2)}), side("b", {RING: about(0.2)[:3]})))
+    assert [line.partition(": too few repeats")[0] for line in told] == [
+        "inconclusive: ring, batch 16: GST, JCT, samples/s"
+    ]
+
+
 def test_more_failures_are_told_in_every_form() -> None:
     base, new = side("base.json", {RING: about(0.2)}), side("new", {RING: about(0.2, seed=2)})
     new = with_verdicts(new, *["FAILED"] * 4)

@@ -217,6 +217,16 @@ def test_some_kinds_have_a_ratio_in_their_headline(made: Made) -> None:
     assert len(told) >= 5, told
 
 
+def test_the_headline_is_one_plain_sentence(kind: Run) -> None:
+    """A second one is about other networks, and follows only if an arm of the first network was faster."""
+    first, second = headline.first_sentence(kind), headline.elsewhere(kind)
+    assert re.sub(r"\d\.\d", "", first).count(".") == 1
+    assert not re.search("[Nn]one of|that are compared", first)
+    assert not second or TOOK.match(first)
+    if "n another network" in first:
+        assert first.startswith("On another network, ")
+
+
 def test_every_format_has_the_same_sentences(kind: Run, questions: Sequence[Question]) -> None:
     lead = headline.finding(kind)
     text, html = markdown.render(kind), page.render(kind)

@@ -70,6 +70,26 @@ def test_every_arm_that_is_too_fast_is_slowed_down() -> None:
     assert not told(slower, known()).warns
 
 
+def test_of_a_field_that_is_swept_the_values_that_are_too_fast_are_named() -> None:
+    """With --set, the whole sweep would be gone."""
+    text = told(FAST.replace("scale: 2", "scale: [1, 2, 20]"), known()).text
+    assert "2 of 3 cells are likely to end INVALID. " in text
+    assert text.endswith("Take 3.2 in place of 1, 2 in the sweep of workload.scale or --set links.rate='1.2 Gbit/s'")
+
+
+def test_a_swept_rate_is_named_beside_one_that_is_not() -> None:
+    rates = "rate: [100 Mbit/s, 4 Gbit/s], h0: {rate: 3.8 Gbit/s}"
+    text = told(FAST.replace("rate: 4 Gbit/s", rates), known()).text
+    assert re.search(
+        r" or [\d.]+ Gbit/s in place of 4 Gbit/s in the sweep of links.rate and --set links.h0.rate=", text
+    )
+
+
+def test_an_arms_own_rate_that_is_swept_is_changed_in_its_sweep() -> None:
+    text = told(SEVERAL.replace("scheme: bml}", "scheme: bml, rate: [100 Mbit/s, 2.1 Gbit/s]}"), known()).text
+    assert text.endswith("Take 1.2 Gbit/s in place of 2.1 Gbit/s in the sweep of arms.1.rate")
+
+
 def test_what_is_advised_is_carried() -> None:
     slower = FAST.replace("4 Gbit/s", "2.5 Gbit/s")
     for spec in (FAST.replace("scale: 2", "scale: 3.8"), slower):

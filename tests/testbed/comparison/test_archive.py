@@ -42,6 +42,11 @@ arms:
 retries: 0
 quiet: 0 s
 """
+SCRIPT = """\
+links: {rate: 1 Gbit/s}
+workload: {kind: command, command: python train.py}
+arms: [{topology: star(hosts=2), scheme: ring}]
+"""
 
 
 @pytest.fixture
@@ -163,6 +168,40 @@ def test_data_of_the_users_own_is_in_it_if_asked_for(made_up: Made, home: Path) 
     assert (made.files, made.lacking) == (["spec/data.py", "spec/tree.py", "spec/words.txt"], {})
 
 
+def test_of_a_script_the_files_that_it_imports_are_in_it(
+    made_up: Made, home: Path, testbed: Callable[..., Called]
+) -> None:
+    """And the command says which these are, and that there are others."""
+    made_up()
+    (home / "mine.yaml").write_text(SCRIPT)
+    (home / "train.py").write_text("import net\n")
+    for name in ("net.py", "private/diary.py", "private/letters.py"):
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).touch()
+    run = run_in(home)
+    done = testbed("archive", "home/run")
+    assert (done.code, done.err) == (exits.OK, "")
+    assert done.out.splitlines()[1:] == [
+        f"2 files of {home}: spec/net.py, spec/train.py",
+        "not in it: 3 Python files there that the script does not import "
+        "(private/diary.py, private/letters.py, tree.py)",
+        "  if it loads one of them in another way, add it: --with NAME",
+        "archive: home/run.tar.gz",
+    ]
+    made = archive(run, home / "b.tar.gz", ["tree.py"])
+    assert made.files == ["spec/net.py", "spec/train.py", "spec/tree.py"]
+    assert made.unused == ["private/diary.py", "private/letters.py"]
+
+
+def test_of_a_script_with_inputs_these_are_in_it(made_up: Made, home: Path) -> None:
+    made_up()
+    (home / "mine.yaml").write_text(SCRIPT.replace("train.py}", "train.py, inputs: [tree.py]}"))
+    (home / "train.py").write_text("import net\n")
+    (home / "net.py").touch()
+    made = archive(run_in(home))
+    assert (made.files, made.unused) == (["spec/train.py", "spec/tree.py"], [])
+
+
 def test_an_unfinished_run_says_so(made_up: Made, home: Path, testbed: Callable[..., Called], tmp_path: Path) -> None:
     made_up(stop_after=1)
     with pytest.raises(KeyboardInterrupt):
@@ -170,7 +209,7 @@ def test_an_unfinished_run_says_so(made_up: Made, home: Path, testbed: Callable[
     done = testbed("archive", "home/run")
     assert (done.code, done.err) == (exits.OK, "")
     assert re.fullmatch(
-        r"1 of 2 trials, 0 files that the spec names, [\d.]+ \w+\n"
+        r"1 of 2 trials, [\d.]+ \w+\n"
         r"the run is not finished, and the archive's README says so; go on with:\n"
         r"  testbed run --resume home/run\n"
         r"not in it: tree.py: no trial that ran tells its content; add it: --with NAME\n"

@@ -40,8 +40,8 @@ def test_bml_on_bcube(topology: Build, n: int, k: int) -> None:
 
 
 def test_bml_is_half_of_ps_on_the_quickstarts_networks(topology: Build) -> None:
-    star, cube = topology("star(hosts=9)"), topology("bcube(n=3,k=2)")
-    ps = cost(build("ps", star, []), star, GRADIENT_BYTES)
+    tree, cube = topology("fat_tree(k=4,hosts=9)"), topology("bcube(n=3,k=2)")
+    ps = cost(build("ps", tree, []), tree, GRADIENT_BYTES)
     bml = cost(build("bml", cube, []), cube, GRADIENT_BYTES)
     assert bml.bound_s() / ps.bound_s() == pytest.approx(0.5)
 

@@ -48,8 +48,8 @@ def prepared(rehearsal: Rehearsal, before: list[Snapshot]) -> Rehearsal:
     return rehearsal
 
 
-RING = '  - {label: "Ring on fat-tree", topology: "star(hosts=9)", scheme: ring}\n'
-PS = '  - {label: "PS on fat-tree", topology: "star(hosts=9)", scheme: ps}\n'
+RING = '  - {label: "Ring on fat-tree", topology: "fat_tree(k=4,hosts=9)", scheme: ring}\n'
+PS = '  - {label: "PS on fat-tree", topology: "fat_tree(k=4,hosts=9)", scheme: ps}\n'
 FABRIC = '  - {topology: "star(hosts=4)", scheme: "mlfabric_a(delay_bound=100,aggregators=0)"}\n'
 BESIDE = "perturb: [{kind: background, from: h1, to: h0, rate: 100 Mbit/s, at: 0 s, until: 4 s}]\n"
 SMALLER = {
