@@ -41,7 +41,7 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
         "curve_s": _reached_s(found["curve"], told.samples),
         "weights_equal": known.held is not None or are_equal(done, before),
         "takeover_allowed": told.most_apart,
-        **({"reference": job.kind.reference} if job.kind.reference else {}),
+        **({"reference": reference} if (reference := job.kind.wording.reference) else {}),
     }
 
 

@@ -163,7 +163,7 @@ def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan
         return own.scheme, own
     scheme_text = locate(arm.scheme, folder)
     scheme, _ = built.plan(scheme_text, network.topology_text, spec, ANY)
-    plan: Plan = kinds.of(scheme).for_scripts(scheme, topology)
+    plan: Plan = kinds.of(scheme).carrier.for_scripts(scheme, topology)
     _check_several(plan, arm)
     _check_connections(plan, topology)
     check_program(without_launcher(program.words, len(plan.workers)).words, folder)

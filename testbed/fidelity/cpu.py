@@ -39,9 +39,9 @@ def checks(seen: Seen) -> Iterator[Check]:
         return
     kind = seen.job.kind
     if polling := seen.job.software.polling(seen.job.plan):
-        yield polled(polling, float(kind.measures.gst_s(seen.counted).median()), seen.job.gst_theory_s)
+        yield polled(polling, float(kind.own_samples.measures.gst_s(seen.counted).median()), seen.job.gst_theory_s)
         return
-    windows, when = kind.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")
+    windows, when = kind.own_samples.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")
     yield from judge(windows, seen.cpu, when)
 
 

@@ -31,7 +31,7 @@ def checks(seen: Seen) -> Iterator[Check]:
         return
     polls = seen.job.software.polling(seen.job.plan)
     if not polls and seen.job.work.overlap != "both":  # then the next forward pass is computed meanwhile
-        yield judge(seen.counted, seen.job.kind.measures)
+        yield judge(seen.counted, seen.job.kind.own_samples.measures)
 
 
 def from_outside(outside: Outside, windows: Windows | None, window: tuple[float, float]) -> Check:

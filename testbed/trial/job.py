@@ -127,10 +127,15 @@ class Job:
         return len(self.plan.workers)
 
     @property
+    def known_work(self) -> Synchronised | None:
+        """The work that our workers do; None where its ranks are a program's, which knows by itself how many iterations
+        it does."""
+        return self.workload if isinstance(self.workload, Synchronised) else None
+
+    @property
     def is_synchronised(self) -> bool:
-        """Whether its workers do what the spec says in full; otherwise its ranks are a program's, which knows by itself
-        how many iterations it does."""
-        return isinstance(self.workload, Synchronised)
+        """Whether its workers do what the spec says in full."""
+        return self.known_work is not None
 
     @property
     def work(self) -> Synchronised:
@@ -140,7 +145,7 @@ class Job:
     @property
     def iterations(self) -> int:
         """Number of iterations; 0 where they are the affair of processes that tell of none."""
-        return self.work.iterations if self.is_synchronised else 0
+        return self.known_work.iterations if self.known_work else 0
 
     @property
     def written_scheme(self) -> str:
@@ -186,7 +191,7 @@ class Job:
     @property
     def knows_bytes(self) -> bool:
         """Whether the plan's bytes are what goes over the wire."""
-        return not self.kind.unknown_bytes(self.plan)
+        return not self.kind.unknown.bytes(self.plan)
 
     @property
     def training(self) -> Task:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from numpy.typing import NDArray
 
-from testbed.base.errors import SchemeError, UsageError
+from testbed.base.errors import UsageError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Expected, Told
@@ -25,12 +24,15 @@ from testbed.workloads.kinds.parts import (
     FORMER,
     PARTS,
     Arithmetic,
+    Carrier,
     Connections,
+    Control,
     Gate,
     Groups,
     Lots,
     ModelParallel,
     OwnChecks,
+    OwnSamples,
     P,
     Predictor,
     Program,
@@ -40,6 +42,8 @@ from testbed.workloads.kinds.parts import (
     Sharing,
     Software,
     Survivor,
+    Unknown,
+    Wording,
     part_that_says,
 )
 from testbed.workloads.sync import codec
@@ -52,7 +56,6 @@ if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
 
     from testbed.workloads.job import WorkerJob
-    from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -77,19 +80,16 @@ class Kind(Generic[P]):
     Attributes:
         name: its folder, and how records call it.
         run_by: the type of :attr:`Forest.run_by` of its plans; None where that is None.
-        no_trees: why collectives of a script cannot go as its plans say (:meth:`for_scripts`), to go after the scheme.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
-        reference: what the trained weights are compared with; empty where that is plain SGD.
-        notes: what a report says about its numbers where they mean something else than those of others, by the name of
-            the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
-        counts: names of what its samples have besides those of all kinds: whole numbers,
-        numbers: and numbers. A name that ends in ``_*`` stands for several, which end in numbers from 1 on.
-        controllers: names of what acts on its trials while they run: ours (:mod:`testbed.control.registry`), and entry
-            points of the group ``testbed.controllers``.
         tools: what some of its trials need to be installed.
-        connections: connections of our engine; None where processes connect as they like. This and what follows are
-            parts (:mod:`.parts`), which a kind has or has not.
+        own_samples: what its samples have besides those of all kinds, and what their times mean. This and what follows
+            are parts (:mod:`.parts`), which a kind has or has not; the first five are there, and may have nothing.
+        wording: words for its numbers where they mean something else than those of others.
+        carrier: whether collectives of a script can go as its plans say.
+        unknown: facts about its trials that cannot be told beforehand.
+        control: controllers that act on its trials while they run.
+        connections: connections of our engine; None where processes connect as they like.
         software: programs and packages of others that move its bytes.
         model_parallel: what each worker holds of a model that no worker has as a whole.
         gate: what holds its bytes while circuits move.
@@ -108,15 +108,14 @@ class Kind(Generic[P]):
 
     name: str
     run_by: type[RunBy] | None = None
-    no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
-    reference = ""
-    notes: Mapping[str, str] = {}
-    counts: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    controllers: Sequence[str] = ()
     tools: Sequence[Tool] = ()
 
+    own_samples: OwnSamples = OwnSamples()
+    wording: Wording = Wording()
+    carrier: Carrier[P] = Carrier()
+    unknown: Unknown[P] = Unknown()
+    control: Control = Control()
     connections: Connections | None = Connections()
     software: Software[P] | None = None
     model_parallel: ModelParallel[P] | None = None
@@ -146,23 +145,7 @@ class Kind(Generic[P]):
                     fix=f"give it the part {part}, a {PARTS[part].__name__} of testbed.workloads.kinds.parts",
                 )
 
-    @property
-    def writes_samples(self) -> bool:
-        """Whether its processes tell of their iterations."""
-        return self.program is None
-
     # What a plan is
-
-    def for_scripts(self, plan: P, topology: Topology) -> Forest:
-        """Make the plan by which the collectives of a script move along the same trees.
-
-        Raises:
-            SchemeError: it has none for them.
-        """
-        raise SchemeError(
-            f"scheme {plan.scheme} cannot carry a script: {self.no_trees}",
-            fix="take a synchronous scheme, such as ring, ps or rina",
-        )
 
     def check_form(self, plan: P, topology: Topology) -> None:
         """Return only if the plan can be shown: it is for this topology, and its parts fit each other.
@@ -200,11 +183,6 @@ class Kind(Generic[P]):
     def describe(self, plan: P) -> list[tuple[str, str]]:
         """Describe a plan for people: names and values, besides those that all plans have."""
         return []
-
-    def least_text(self, bound: str, whole: str) -> str:
-        """Word the least GST for people, from a ``bound`` and the time that the busiest link takes for a ``whole``
-        round."""
-        return bound
 
     def cannot(self, plan: P) -> Mapping[str, Refusal]:
         """Return the refusal of each effect of perturbations that makes no sense for this plan (``computing``,
@@ -246,14 +224,6 @@ class Kind(Generic[P]):
             SpecError: the gradient cannot be cut so.
         """
         raise NotImplementedError
-
-    def unknown_bytes(self, plan: P) -> str:
-        """Say why the bytes on the wire cannot be told beforehand; empty where they can."""
-        return ""
-
-    def unknown_load(self, plan: P) -> str:
-        """Say why it cannot be told beforehand whether a machine carries the load; empty where it can."""
-        return ""
 
     # Who takes part
 
@@ -308,13 +278,6 @@ class Kind(Generic[P]):
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""
         return None
-
-    @cached_property
-    def measures(self) -> Measures:
-        """Meaning of the times in its samples."""
-        from testbed.workloads.kinds.measures import Measures
-
-        return Measures()
 
     def wrote(self, record: Mapping[str, Any]) -> bool:
         """Whether a record of an older version, which does not name its kind, is of this one."""

@@ -13,6 +13,7 @@ from testbed.base.errors import OutputError, UsageError
 from testbed.topologies.build import build as build_topology
 from testbed.workloads import kinds
 from testbed.workloads.kinds.measures import Measures
+from testbed.workloads.kinds.parts import OwnSamples
 from testbed.workloads.sync.schemes import build, build_plan
 
 ROOT = Path(testbed.__file__).parents[1]
@@ -131,9 +132,12 @@ def test_the_same_columns_mean_the_same_in_all_kinds(monkeypatch: pytest.MonkeyP
     class Other(Measures):
         noun = "turn"
 
+    class Samples(OwnSamples):
+        measures = Other()
+
     class Turns(type(kinds.named("forest"))):  # type: ignore[misc]
         name = "turns"
-        measures = Other()
+        own_samples = Samples()
 
     known = {**kinds.kinds(), "turns": Turns()}
     monkeypatch.setattr(kinds, "kinds", lambda: known)

@@ -22,7 +22,7 @@ from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric.reports import FabricReports
 from testbed.workloads.kinds.fabric.survivor import FabricSurvivor
-from testbed.workloads.kinds.parts import OwnChecks, Predictor, Survivor
+from testbed.workloads.kinds.parts import Carrier, Control, OwnChecks, OwnSamples, Predictor, Survivor, Unknown, Wording
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Shaper
 
@@ -55,18 +55,43 @@ class DivergenceCheck(OwnChecks[Fabric]):
         return checks.judge(plan, told, expected)
 
 
+class ScheduledSamples(OwnSamples):
+    """Samples of updates that are summed on their way, or dropped."""
+
+    @cached_property
+    def measures(self) -> Measures:
+        from testbed.workloads.kinds.fabric.measures import ScheduledMeasures
+
+        return ScheduledMeasures()
+
+
+class ScheduledWording(Wording):
+    """Words for updates that may be summed."""
+
+    def least_gst(self, bound: str, whole: str) -> str:
+        return f"{bound} for an update alone, there and back; {whole} for one of each worker, if none is summed"
+
+
+class FabricUnknown(Unknown[Fabric]):
+    """Facts about processes that schedule."""
+
+    def load(self, plan: Fabric) -> str:
+        return "what a scheduler and daemons take of the cores is not measured"
+
+
 class FabricKind(Kind[Fabric]):
     """Workers with daemons, a server and a scheduler."""
 
     name = "fabric"
     plan_type: type[Fabric] = Fabric
     sums_together = False
-    no_trees = "a scheduler plans updates whose sizes it knows beforehand, and workers get weights, not sums"
-    controllers = ("network_monitor",)
-    counts = frozenset({"update", "version", "staleness", "fate"})
-    numbers = frozenset({"held_s"})
-    notes: Mapping[str, str] = NOTES
-    reference = "a single process that makes the server's updates in their order"
+    carrier = Carrier[Fabric](
+        "a scheduler plans updates whose sizes it knows beforehand, and workers get weights, not sums"
+    )
+    control = Control(("network_monitor",))
+    own_samples: OwnSamples = ScheduledSamples(("update", "version", "staleness", "fate"), ("held_s",))
+    wording: Wording = ScheduledWording(NOTES, "a single process that makes the server's updates in their order")
+    unknown = FabricUnknown()
     predictor: Predictor[Fabric] | None = FabricPredictor(makes_sums=False)
     survivor: Survivor[Fabric] | None = FabricSurvivor()
     reports = FabricReports()
@@ -131,9 +156,6 @@ class FabricKind(Kind[Fabric]):
             ("updates", f"each gradient is one; {bound}"),
         ]
 
-    def least_text(self, bound: str, whole: str) -> str:
-        return f"{bound} for an update alone, there and back; {whole} for one of each worker, if none is summed"
-
     def keepers(self, plan: Fabric) -> Sequence[int]:
         return plan.servers
 
@@ -155,9 +177,6 @@ class FabricKind(Kind[Fabric]):
 
     def chunks(self, plan: Fabric, gradient: Any, chunk_bytes: int) -> int:
         return 2 * len(plan.workers)
-
-    def unknown_load(self, plan: Fabric) -> str:
-        return "what a scheduler and daemons take of the cores is not measured"
 
     # Who takes part
 
@@ -197,12 +216,6 @@ class FabricKind(Kind[Fabric]):
     def cost_as_run(self, plan: Fabric, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         assert told.moved is not None
         return self.cost_of(told.moved, plan, topology, gradient_bytes)
-
-    @cached_property
-    def measures(self) -> Measures:
-        from testbed.workloads.kinds.fabric.measures import ScheduledMeasures
-
-        return ScheduledMeasures()
 
 
 def _replica(plan: Fabric, node: int) -> tuple[str, str]:
