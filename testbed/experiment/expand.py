@@ -38,6 +38,7 @@ from testbed.trial.network import Network
 from testbed.trial.packages import Packages
 from testbed.workloads import kinds
 from testbed.workloads.kinds.base import Asked
+from testbed.workloads.kinds.process import merged
 from testbed.workloads.learning.buckets import Gradient, gradient
 from testbed.workloads.own.prepared import OwnError, Prepared
 from testbed.workloads.plan import Plan
@@ -219,7 +220,7 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
         return found
 
     found = planned(arm.jobs, network.topology, made)
-    processes = {process: node for one in found for process, node in one.processes.items()}
+    processes = {name: process.node for name, process in merged(job.members for job in found).items()}
     for one in found:
         check_perturbations(arm, spec, one.network.topology, one.plan, folder, processes)
         _check_timeout(one)

@@ -38,7 +38,7 @@ def checks(seen: Seen) -> Iterator[Check]:
         yield from judge([seen.window], seen.cpu, "while the command ran")
         return
     kind = seen.job.kind
-    if polling := seen.job.software.polling(seen.job.plan):
+    if polling := seen.job.kind.software.polling(seen.job.plan):
         yield polled(polling, float(kind.own_samples.measures.gst_s(seen.counted).median()), seen.job.gst_theory_s)
         return
     windows, when = kind.own_samples.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")

@@ -46,9 +46,10 @@ from testbed.workloads.kinds.parts import (
     Wording,
     part_that_says,
 )
+from testbed.workloads.kinds.process import Process, one_each
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
-from testbed.workloads.sync.flows import neighbours, pairs
+from testbed.workloads.sync.flows import pairs
 from testbed.workloads.sync.forest import Forest, RunBy
 from testbed.workloads.sync.verify import check_form
 
@@ -84,24 +85,24 @@ class Kind(Generic[P]):
             sums can be checked, and bandwidth is defined.
         tools: what some of its trials need to be installed.
         own_samples: what its samples have besides those of all kinds, and what their times mean. This and what follows
-            are parts (:mod:`.parts`), which a kind has or has not; the first five are there, and may have nothing.
+            are parts (:mod:`.parts`), which a kind has or has not; the first ten are there, and may have nothing.
         wording: words for its numbers where they mean something else than those of others.
         carrier: whether collectives of a script can go as its plans say.
         unknown: facts about its trials that cannot be told beforehand.
         control: controllers that act on its trials while they run.
-        connections: connections of our engine; None where processes connect as they like.
         software: programs and packages of others that move its bytes.
-        model_parallel: what each worker holds of a model that no worker has as a whole.
-        gate: what holds its bytes while circuits move.
         predictor: theory that predicts its times.
         survivor: processes that go on by themselves when others are lost.
         reports: reports of its processes about more than their own iterations.
+        arithmetic: arithmetic of its sums, where that is another one than that of floats.
+        connections: connections of our engine; None where processes connect as they like.
+        model_parallel: what each worker holds of a model that no worker has as a whole.
+        gate: what holds its bytes while circuits move.
         program: programs that synchronise by themselves, and tell nothing.
         scripts: ranks of a script, whose collectives go as the plan says.
         lots: chance in its plans.
         sharing: how its jobs share a network with others.
         repair: new plans for those that are left when nodes die.
-        arithmetic: arithmetic of its sums, where that is another one than that of floats.
         groups: sums among some of the workers.
         own_checks: checks of its finished trials.
     """
@@ -116,19 +117,19 @@ class Kind(Generic[P]):
     carrier: Carrier[P] = Carrier()
     unknown: Unknown[P] = Unknown()
     control: Control = Control()
+    software: Software[P] = Software()
+    predictor: Predictor[P] = Predictor()
+    survivor: Survivor[P] = Survivor()
+    reports: Reports[P] = Reports()
+    arithmetic: Arithmetic[P] = Arithmetic()
     connections: Connections | None = Connections()
-    software: Software[P] | None = None
     model_parallel: ModelParallel[P] | None = None
     gate: Gate[P] | None = None
-    predictor: Predictor[P] | None = None
-    survivor: Survivor[P] | None = None
-    reports: Reports[P] | None = None
     program: Program[P] | None = None
     scripts: Scripts[P] | None = None
     lots: Lots[P] | None = None
     sharing: Sharing[P] | None = None
     repair: Repair[P] | None = None
-    arithmetic: Arithmetic[P] | None = None
     groups: Groups[P] | None = None
     own_checks: OwnChecks[P] | None = None
 
@@ -137,6 +138,12 @@ class Kind(Generic[P]):
         Raises:
             UsageError: it defines a word of a part, which nobody would ask it for.
         """
+        for word in ("neighbours", "role"):
+            if word in vars(cls):
+                raise UsageError(
+                    f"the kind of trial {cls.__name__} defines {word}, and nobody asks a kind for it",
+                    fix="let its processes() return each with its role and with the processes that it meets",
+                )
         for word in vars(cls):
             part = None if word in OWN or word.startswith("_") else part_that_says(word)
             if part is not None:
@@ -231,25 +238,14 @@ class Kind(Generic[P]):
         """List each (sender, receiver) once, sorted."""
         raise NotImplementedError
 
-    def neighbours(self, plan: P, process: str) -> list[int]:
-        """Return the nodes with which this process of ours has a connection, sorted. At the other end is the only
-        process there that has connections. So one process of each node is connected with other nodes, and no two share
-        a port."""
-        raise NotImplementedError
-
     def meet(self, plan: P) -> Sequence[int]:
-        """Return nodes of which any two may connect, besides neighbours."""
+        """Return nodes of which any two may connect, besides processes that meet."""
         return ()
 
-    def processes(self, plan: P) -> dict[str, int]:
-        """Return the node of each process, by the process's name (:mod:`testbed.base.process_names`): workers by rank,
-        then the others. A worker has its node's name. By default, each node that takes part has one process."""
-        others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
-        return {plan.nodes[node]: node for node in (*plan.workers, *others)}
-
-    def role(self, plan: P, process: str) -> str:
-        """Name the role of a process of :meth:`processes`, in a word."""
-        return "worker" if self.processes(plan)[process] in plan.workers else "aggregator"
+    def processes(self, plan: P) -> Sequence[Process]:
+        """Return the processes of a job, with one part each: workers by rank, then the others. A worker has its node's
+        name. By default, each node that takes part has one process, and is connected with those of :meth:`pairs`."""
+        return one_each(plan, self.pairs(plan))
 
     # On a node
 
@@ -309,9 +305,6 @@ class KindOfForests(Kind[Forest]):
 
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         return pairs(plan)
-
-    def neighbours(self, plan: Forest, process: str) -> list[int]:
-        return neighbours(plan, plan.nodes.index(process))  # each node has one process, called like it
 
 
 AnyKind: TypeAlias = Kind[Any]

@@ -112,7 +112,8 @@ def test_older_records_are_known_by_what_is_in_them(record: dict[str, object], n
 )
 def test_what_each_process_is_for(scheme: str, roles: dict[str, str]) -> None:
     plan = build_plan(scheme, build_topology("star(hosts=4)", rate_bps=10**9), [100])
-    assert {process: kinds.of(plan).role(plan, process) for process in roles} == roles
+    found = {process.name: process.parts[0].role for process in kinds.of(plan).processes(plan)}
+    assert {process: found[process] for process in roles} == roles
 
 
 @pytest.mark.parametrize(

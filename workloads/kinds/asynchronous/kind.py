@@ -17,6 +17,7 @@ from testbed.workloads.kinds.asynchronous.plan import Asynchronous
 from testbed.workloads.kinds.base import Asked, Expected, Floats, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.kinds.parts import Carrier, Connections, OwnChecks, OwnSamples, Wording
+from testbed.workloads.kinds.process import Process, one_each
 from testbed.workloads.learning.parts import merged
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.forest import Forest
@@ -84,11 +85,9 @@ class AsynchronousKind(ForestKind):
         verify(plan, topology)
         updates.check_servers(plan)
 
-    def role(self, plan: Forest, process: str) -> str:
-        node = self.processes(plan)[process]
-        if node in plan.workers:
-            return "worker"
-        return "replica" if node in updates.replicas(plan).values() else "server"
+    def processes(self, plan: Forest) -> Sequence[Process]:
+        servers, chain = updates.servers(plan), updates.replicas(plan).values()
+        return one_each(plan, self.pairs(plan), dict.fromkeys(servers, "server") | dict.fromkeys(chain, "replica"))
 
     def keepers(self, plan: Forest) -> Sequence[int]:
         return updates.servers(plan)
@@ -96,10 +95,6 @@ class AsynchronousKind(ForestKind):
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         chain = updates.replicas(plan).items()
         return sorted({*super().pairs(plan), *chain, *((replica, server) for server, replica in chain)})
-
-    def neighbours(self, plan: Forest, process: str) -> list[int]:
-        node = plan.nodes.index(process)
-        return sorted(other for one, other in self.pairs(plan) if one == node)
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         who, fix = (

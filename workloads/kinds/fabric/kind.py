@@ -23,6 +23,7 @@ from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric.reports import FabricReports
 from testbed.workloads.kinds.fabric.survivor import FabricSurvivor
 from testbed.workloads.kinds.parts import Carrier, Control, OwnChecks, OwnSamples, Predictor, Survivor, Unknown, Wording
+from testbed.workloads.kinds.process import Process
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Shaper
 
@@ -92,8 +93,8 @@ class FabricKind(Kind[Fabric]):
     own_samples: OwnSamples = ScheduledSamples(("update", "version", "staleness", "fate"), ("held_s",))
     wording: Wording = ScheduledWording(NOTES, "a single process that makes the server's updates in their order")
     unknown = FabricUnknown()
-    predictor: Predictor[Fabric] | None = FabricPredictor(makes_sums=False)
-    survivor: Survivor[Fabric] | None = FabricSurvivor()
+    predictor: Predictor[Fabric] = FabricPredictor(makes_sums=False)
+    survivor: Survivor[Fabric] = FabricSurvivor()
     reports = FabricReports()
     own_checks: OwnChecks[Fabric] | None = DivergenceCheck()
 
@@ -183,18 +184,8 @@ class FabricKind(Kind[Fabric]):
     def pairs(self, plan: Fabric) -> list[tuple[int, int]]:
         return plan.pairs
 
-    def neighbours(self, plan: Fabric, process: str) -> list[int]:
-        node = self.processes(plan)[process]
-        return [] if process == plan.nodes[node] and node in plan.workers else plan.met_by(node)
-
-    def processes(self, plan: Fabric) -> dict[str, int]:
+    def processes(self, plan: Fabric) -> Sequence[Process]:
         return plan.processes
-
-    def role(self, plan: Fabric, process: str) -> str:
-        node = self.processes(plan)[process]
-        if node in plan.workers:
-            return "worker" if process == plan.nodes[node] else "daemon"
-        return {plan.scheduler: "scheduler", plan.replica: "replica"}.get(node, "server")
 
     # On a node
 

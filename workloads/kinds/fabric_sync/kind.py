@@ -14,7 +14,7 @@ from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric_sync import plan as plans
 from testbed.workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
-from testbed.workloads.kinds.parts import Carrier, Lots, OwnSamples, Wording
+from testbed.workloads.kinds.parts import Carrier, Lots, OwnSamples, Survivor, Wording
 from testbed.workloads.sync.cost import Cost, Shaper
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SynchronousKind(FabricKind):
     lots = Roots()
     predictor = FabricPredictor(makes_sums=True)
     own_checks = None
-    survivor = None  # an iteration would lack a lost worker's gradient
+    survivor = Survivor[Fabric]()  # of nobody: an iteration would lack a lost worker's gradient
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
         if asked.overlap != "none":

@@ -135,9 +135,6 @@ class HybridKind(Kind[Plan]):
     def pairs(self, plan: Plan) -> list[tuple[int, int]]:
         return plan.pairs
 
-    def neighbours(self, plan: Plan, process: str) -> list[int]:
-        return plan.neighbours(plan.nodes.index(process))  # each node has one process, called like it
-
     # On a node
 
     def prepare(self) -> None:

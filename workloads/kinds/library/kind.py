@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from testbed.base.errors import SchemeError, SpecError
@@ -13,6 +14,7 @@ from testbed.workloads.kinds.library import installed
 from testbed.workloads.kinds.library.plan import Library, library_of
 from testbed.workloads.kinds.library.software import LibrarySoftware
 from testbed.workloads.kinds.parts import Carrier, Unknown
+from testbed.workloads.kinds.process import Process
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync.forest import Forest
 
@@ -81,8 +83,8 @@ class LibraryKind(ForestKind):
         fix = "leave the scheme out of this experiment, or write of: iteration"
         return {"steps": Refusal(f"{library_of(plan).name} makes its steps by itself", fix)}
 
-    def neighbours(self, plan: Forest, process: str) -> list[int]:
-        return []
+    def processes(self, plan: Forest) -> Sequence[Process]:
+        return [replace(process, meets=()) for process in super().processes(plan)]
 
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers
