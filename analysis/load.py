@@ -169,7 +169,7 @@ def _trial(run_dir: Path, path: Path, raw: dict[str, Any], warmup: int, with_sam
         done, kind = raw["status"] == "done", kinds.of_record(raw)
         warmup = min(warmup, int(raw.get("warmup", warmup)))
         judged, failover = read(Fidelity, raw.get("fidelity")), read(Failover, raw.get("failover"))
-        needs_samples = done and kind.writes_samples
+        needs_samples = done and kind.program is None
         return read(
             Trial,
             raw,

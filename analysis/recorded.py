@@ -115,6 +115,11 @@ class Trial(TrialRecord):
         return self.slot.job if self.slot else ""
 
     @property
+    def has_iterations(self) -> bool:
+        """Whether its processes told of their iterations, so that there are samples."""
+        return self.kind.program is None
+
+    @property
     def means(self) -> str:
         """The scheme on the topology, where the label does not say that already; else nothing."""
         what = f"{self.scheme} on {self.topology}"

@@ -476,7 +476,8 @@ class Replay:
 
 
 def _neighbours(forest: Forest, node: int) -> list[int]:
-    return kinds.of(forest).neighbours(forest, forest.nodes[node])
+    (process,) = (each for each in kinds.of(forest).processes(forest) if each.name == forest.nodes[node])
+    return [forest.nodes.index(other) for other in process.meets]
 
 
 def overheard(forest: Forest, node: int, member: Member) -> dict[int, list[Piece]]:

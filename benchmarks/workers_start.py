@@ -24,6 +24,7 @@ from testbed.topologies.addressing import plan
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.trial.job_files import peer
+from testbed.trial.ports import SYNC_PORT
 from testbed.workloads import kinds
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.job import Compute, Training, WorkerJob
@@ -86,7 +87,9 @@ def _jobs(topology: Topology, forest: Forest, folder: Path) -> Iterator[Launch]:
             rank=rank,
             world=len(forest.workers),
             forest=str(folder / "forest.npz"),
-            peers=tuple(peer(addresses, node, other) for other in flows.neighbours(forest, node)),
+            peers=tuple(
+                peer(addresses, node, other, SYNC_PORT + min(node, other)) for other in flows.neighbours(forest, node)
+            ),
             training=training,
             compute=Compute("real"),
             overlap="none",

@@ -79,13 +79,16 @@ class IdealPlace:
         """Play the trial."""
         readings = Readings()
         lines: dict[str, Lines] = {}
-        exits: list[Exit] = []
-        last_s = BEGIN_S
+        ends_s: dict[str, float] = {}
         for job in trial.jobs:
             own = self._lines(job, congestion_control, self._slower(trial))
-            ends_s = max(line["end"] for said in own.values() for line in said if line["kind"] == "iteration")
-            exits += [Exit(name, node, 0, BEGIN_S, ends_s) for name, node in job.processes.items()]
-            lines, last_s = lines | own, max(last_s, ends_s)
+            ends_s[job.name] = max(line["end"] for said in own.values() for line in said if line["kind"] == "iteration")
+            lines |= own
+        last_s = max(ends_s.values())
+        exits = [
+            Exit(name, process.node, 0, BEGIN_S, max(ends_s[part.job] for part in process.parts))
+            for name, process in trial.members.items()
+        ]
         readings.made.append(Made(BEGIN_S, last_s, 2 * len(trial.topology.links)))
         tick(trial.jobs[0].iterations, SoFar(Feed({}), readings, {}, 0))
         return Observed(

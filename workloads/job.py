@@ -26,6 +26,8 @@ class Peer:
     """The neighbour's IPv4 address."""
     port: int
     """TCP port on which the node with the higher index listens."""
+    process: str = ""
+    """Name of the process at the other end, where the node may have several."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,8 @@ class WorkerJob:
     gate: Gated | None = None
     """Settings of the gate by which circuits move while iterations run, by what processes have still to send; None
     where they do not."""
+    also: tuple[str, ...] = ()
+    """Job files of the process's parts in other jobs."""
     version: int = VERSION
 
     @property
@@ -280,6 +284,7 @@ class WorkerJob:
             raise ValueError(f"{path}: job version {raw['version']}, this worker reads {VERSION}")
         raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
         raw["training"] = tasks.load(raw["training"])
+        raw["also"] = tuple(raw["also"])
         raw["buckets"] = tuple((start, stop) for start, stop in raw["buckets"])
         compute = raw["compute"]
         raw["compute"] = Compute(**compute | {name: tuple(compute[name]) for name in ("factor", "extra_s")})

@@ -2,6 +2,8 @@
 
 Usage: ``python -P -m testbed.workloads.worker JOB.json``
 
+A process with parts in several jobs does each in a thread of its own.
+
 Reads a job (:mod:`testbed.workloads.job`), meets its neighbours in band, measures its links, trains, and writes JSON
 lines to the job's samples file: ``hello``, a ``probe`` a NIC, ``begin``, an ``iteration`` each, then ``done`` or
 ``error``. Times are ``time.monotonic()`` in seconds, one clock for all processes of a machine. So any lab can start it,
@@ -20,7 +22,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -43,14 +46,37 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):  # a process that forked us may have had other plans
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a neighbour that is gone is an error to tell, not to die of
+    jobs: list[WorkerJob] = []
+    if failed := _status(lambda: jobs.extend(_parts(Path(argv[0])))):
+        return failed
+    if len(jobs) == 1:
+        return _status(lambda: _do(jobs[0]))
+    with ThreadPoolExecutor(len(jobs)) as threads:  # a part may fail for want of its job's workers: the others go on
+        return min(threads.map(lambda job: _status(lambda: _do(job)), jobs))
+
+
+def _parts(path: Path) -> Iterator[WorkerJob]:
+    """Load the process's part in each job."""
+    job = WorkerJob.load(path)
+    yield job
+    for other in job.also:
+        yield WorkerJob.load(Path(other))
+
+
+def _do(job: WorkerJob) -> None:
+    """Do a part, and tell in its samples if that fails."""
+    with Path(job.samples).open("a" if job.restarts else "w", buffering=1) as samples:
+        try:
+            run(job, samples)
+        except Exception as error:
+            write(samples, "error", **_said(error))
+            raise
+
+
+def _status(act: Callable[[], object]) -> int:
+    """Return 0, or 1 after an error, which the log tells."""
     try:
-        job = WorkerJob.load(Path(argv[0]))
-        with Path(job.samples).open("a" if job.restarts else "w", buffering=1) as samples:
-            try:
-                run(job, samples)
-            except Exception as error:
-                write(samples, "error", **_said(error))
-                raise
+        act()
     except TestbedError as error:  # its text says all; where it came from says nothing to a user
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -394,5 +394,5 @@ def as_text(value: Any) -> str:
 def notes(cells: Iterable[MeasuredCell], question: str) -> str:
     """Return what must be said about a question's numbers because of the kinds of trial that the cells are of; it
     begins with a space if there is something."""
-    told = dict.fromkeys(trial.kind.notes.get(question, "") for cell in cells for trial in cell.finished)
+    told = dict.fromkeys(trial.kind.wording.notes.get(question, "") for cell in cells for trial in cell.finished)
     return "".join(f" {note}" for note in told if note)

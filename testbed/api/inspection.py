@@ -88,7 +88,7 @@ def text(found: Mapping[str, Any], plan: Plan, lay_out: Layout = columns) -> str
     if one is None:
         return "\n".join(lines)
     bound, whole = (time_text(one[name], measured=True) for name in ("bound_s", "round_s"))
-    least = kinds.of(plan).least_text(bound, whole)
+    least = kinds.of(plan).wording.least_gst(bound, whole)
     lines += [
         f"  rounds       {one['rounds']}",
         f"  wire bytes   {size_text(one['wire_bytes'])}, of which {size_text(one['cross_rack_bytes'])} between racks",

@@ -128,7 +128,7 @@ class Run:
     @cached_property
     def trials(self) -> dict[str, Trial]:
         """Trials by id."""
-        return {one.id: Trial(one, self.path, one.kind.writes_samples) for one in self.recorded.trials}
+        return {one.id: Trial(one, self.path, one.has_iterations) for one in self.recorded.trials}
 
     def __getitem__(self, trial: str) -> Trial:
         if trial not in self.trials:

@@ -99,7 +99,7 @@ def not_known(trial: Trial) -> str | None:
         return f"the lab {trial.spec.lab} has machines of its own"
     if trial.is_shared:
         return "several jobs share its links"
-    if unknown := trial.job.kind.unknown_load(trial.job.plan):
+    if unknown := trial.job.kind.unknown.load(trial.job.plan):
         return unknown
     if any(link.delay_s for link in trial.topology.links) or any(map(_impaired, trial.network.settings_met)):
         return "what delays, jitter and losses take of the cores is not measured"

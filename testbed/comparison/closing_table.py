@@ -16,7 +16,7 @@ from testbed.analysis.strikes import never, strikes_of
 from testbed.analysis.verdicts import Number, errors_in_short, numbers_of
 from testbed.base.units import time_text
 from testbed.execution.results import attempt_count
-from testbed.workloads.kinds import of_record
+from testbed.workloads.kinds import has_iterations
 
 ERROR, ACCURACY, TO_ACCURACY = "error at most", "accuracy", "time to accuracy"
 HEADER = (
@@ -85,7 +85,7 @@ def notes(records: Records, first: str) -> list[str]:
     arms have no speed-up, which speed-ups are beside an arm of another network, which are of samples per second, and
     why."""
     cells = _cells(records)
-    synchronised = any(record["status"] == "done" and of_record(record).writes_samples for record in records)
+    synchronised = any(record["status"] == "done" and has_iterations(record) for record in records)
     meaning = [MEANING] if synchronised else []
     if any(map(_has_setup, records)):
         meaning.append(f"{SETUP_MEANING}{_older(records)}")
@@ -220,7 +220,7 @@ def _numbers(trials: Repeats, base: Repeats) -> dict[str, str]:
         ERROR: errors_in_short({name: repeats.error(trials, name) for name in ("gst", "jct")}),
         "verdict": repeats.verdict(trials),
     }
-    if not of_record(done[0].record).writes_samples:
+    if not has_iterations(done[0].record):
         return found
     good = _quality([trial.record for trial in trials])
     gst_s, middle_s = repeats.values(trials, "gst_median_s"), repeats.middle(trials, "gst_median_s")
@@ -283,7 +283,7 @@ def _has_setup(record: Record) -> bool:
 
 def _older(records: Records) -> str:
     """Say which arms have trials that an earlier version recorded, beside those of this one."""
-    done = [one for one in records if one["status"] == "done" and of_record(one).writes_samples]
+    done = [one for one in records if one["status"] == "done" and has_iterations(one)]
     labels = dict.fromkeys(one["label"] for one in done if not _has_setup(one))
     return f"; not known of trials of earlier versions, whose JCT has most of it: {', '.join(labels)}" if labels else ""
 

@@ -44,10 +44,16 @@ class Feed:
         begun_s: when the trial began (``time.monotonic``); None while that is not known.
     """
 
-    def __init__(self, samples: Mapping[str, Path | None], most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        samples: Mapping[str, Path | None],
+        most_bytes: int = MOST_BYTES,
+        processes: Sequence[str] | None = None,
+    ) -> None:
         """Prepare to read files. ``samples`` is each process's file, by its name: workers by rank, then the others;
-        None for a process that writes none. Of each file the first ``most_bytes`` are read."""
-        self.running: Sequence[str] = list(samples)
+        None for a process that writes none. Of each file the first ``most_bytes`` are read. ``processes`` are those
+        that run, where they have parts in several jobs, and write a file for each."""
+        self.running: Sequence[str] = list(samples) if processes is None else processes
         self.postponed: Sequence[str] = []
         self.exits: Sequence[Exit] = []
         self.exited_s: dict[str, float] = {}

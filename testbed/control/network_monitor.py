@@ -19,7 +19,6 @@ from testbed.control.conductor import Record
 from testbed.control.feed import Feed
 from testbed.control.registry import Context
 from testbed.topologies.model import Topology
-from testbed.trial.job_files import SYNC_PORT
 from testbed.workloads.link_rates import NAME, told
 
 EVERY_S, SELDOM_S = 0.1, 1.0
@@ -42,7 +41,7 @@ class NetworkMonitor:
     def __init__(self, context: Context) -> None:
         self._topology, self._records, self._lab = context.trial.topology, context.records, context.lab
         self._path = context.files.work / NAME
-        self._ports = range(SYNC_PORT, SYNC_PORT + len(self._topology.nodes))
+        self._ports = context.trial.ports.range
         self._rates, self._taken = BackgroundRates(self._topology), dict[int, float]()
         self._shaped = self._told = nominal(self._topology)
         self._settled = 0

@@ -1,6 +1,6 @@
 """The controllers that kinds of trial declare: ours, and those that installed packages add, by name.
 
-A kind names them (:attr:`testbed.workloads.kinds.base.Kind.controllers`), and they are looked up here: a kind is also
+A kind names them (:attr:`testbed.workloads.kinds.parts.Control`), and they are looked up here: a kind is also
 loaded on the hosts, and knows nothing of what runs a trial.
 """
 
@@ -58,14 +58,14 @@ def of_kind(kind: AnyKind) -> Mapping[str, Make]:
         MissingToolError: no installed package adds one of that name, or it cannot be imported.
         UsageError: two packages add one of that name.
     """
-    known = plugged(GROUP) if set(kind.controllers) - BUILT_IN.keys() else {}
-    for name in kind.controllers:
+    known = plugged(GROUP) if set(kind.control.controllers) - BUILT_IN.keys() else {}
+    for name in kind.control.controllers:
         if name not in known and name not in BUILT_IN:
             raise MissingToolError(
                 f"the kind of trial {kind.name} needs the controller {name!r}, and no installed package adds it",
                 fix="install the package that adds it to testbed." + GROUP,
             )
-    return {name: cast(Make, _ours(name) if name in BUILT_IN else known[name]) for name in kind.controllers}
+    return {name: cast(Make, _ours(name) if name in BUILT_IN else known[name]) for name in kind.control.controllers}
 
 
 def _ours(name: str) -> object:

@@ -130,8 +130,8 @@ def check_said(line: Mapping[str, Any], of: AnyKind | None = None) -> None:
         names = {name: _NUMBER.sub("_*", name) for name in line}
         shape = {
             **shape,
-            **{name: COUNT for name, declared in names.items() if {name, declared} & of.counts},
-            **{name: _FINITE for name, declared in names.items() if {name, declared} & of.numbers},
+            **{name: COUNT for name, declared in names.items() if {name, declared} & of.own_samples.counts},
+            **{name: _FINITE for name, declared in names.items() if {name, declared} & of.own_samples.numbers},
         }
     check(line, shape, kind)
     unknown = line.keys() - shape.keys() - {"kind"} if kind == "iteration" else ()

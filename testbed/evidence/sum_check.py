@@ -59,7 +59,7 @@ def checked(done: Sequence[Mapping[str, Any]], phases: Sequence[Phase], floats: 
                 continue
             count += 1
             norms = float(np.array(terms)[:, 0].sum())
-            explained = phase.job.arithmetic.sum_error(forest, norms, floats, chunk_bytes)
+            explained = phase.job.kind.arithmetic.sum_error(forest, norms, floats, chunk_bytes)
             error, allowed = compared(terms, sums[iteration], explained)
             if count == 1 or not error / allowed <= worst.error / worst.allowed:
                 worst = Checked(0, iteration, error, allowed)

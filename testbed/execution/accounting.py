@@ -103,7 +103,7 @@ def journal(job: Job, lines: Lines) -> Lines:
     Raises:
         WorkerError: another process has written some.
     """
-    own = {of_job(job.name, process) for process in job.reports.journals(job.plan)}
+    own = {of_job(job.name, process) for process in job.kind.reports.journals(job.plan)}
     others = sorted({line["name"] for line in lines} - own)
     if others:
         raise WorkerError(

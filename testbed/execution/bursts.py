@@ -17,6 +17,7 @@ from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
+from testbed.trial.ports import SYNC_PORT
 from testbed.workloads import kinds
 from testbed.workloads.bursts.probing import ProbingJob
 from testbed.workloads.sync.flows import neighbours
@@ -40,7 +41,10 @@ def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]
             job = ProbingJob(
                 node=node,
                 forest=str(path),
-                peers=tuple(job_files.peer(addresses, node, other) for other in neighbours(ring, node)),
+                peers=tuple(
+                    job_files.peer(addresses, node, other, SYNC_PORT + min(node, other))
+                    for other in neighbours(ring, node)
+                ),
                 probes=bursts.get(node, ()),
                 congestion_control=congestion_control,
                 start_timeout_s=trial.spec.start_timeout_s,

@@ -26,7 +26,7 @@ Lines = Sequence[Mapping[str, Any]]
 def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee, files: Files) -> dict[str, Any]:
     """Test accuracy, and how far the weights are from those of the reference and from each other."""
     training, each = job_files.training(job, files), course.phases
-    scales = [phase.job.arithmetic.scale(phase.job.plan) for phase in each]
+    scales = [phase.job.kind.arithmetic.scale(phase.job.plan) for phase in each]
     worlds = [(phase.first, phase.job.world) for phase in each]
     known = each[-1].job
     before = {known.workers[rank] for rank in told.ended_before}
@@ -41,7 +41,7 @@ def accuracy(job: Job, course: Course, done: Lines, told: Told, referee: Referee
         "curve_s": _reached_s(found["curve"], told.samples),
         "weights_equal": known.held is not None or are_equal(done, before),
         "takeover_allowed": told.most_apart,
-        **({"reference": job.kind.reference} if job.kind.reference else {}),
+        **({"reference": reference} if (reference := job.kind.wording.reference) else {}),
     }
 
 

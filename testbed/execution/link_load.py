@@ -54,7 +54,7 @@ def _of_processes(trial: Trial, done: Lines) -> Iterator[_Count]:
     topology = {process: job.network.topology for job in trial.jobs for process in job.processes}
     for line in done:
         for other, sent in (line["sent"] or {}).items():
-            paths = topology[line["name"]].paths(trial.processes[line["name"]], int(other))
+            paths = topology[line["name"]].paths(trial.homes[line["name"]], int(other))
             yield paths, Sent(**sent).extra_bytes(trial.network.goodput)
 
 

@@ -49,7 +49,7 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     before = bursts.measured(trial, lab, files, probers)  # now, for the trial's processes can write to the same folders
     switching = Switching(lab, trial.topology, pairs) if moves else None
     starting = Starting(trial.jobs, processes.launches, lab, files, switching)
-    feed = Feed(processes.samples, max(map(most_said_bytes, trial.jobs)))
+    feed = Feed(processes.samples, max(map(most_said_bytes, trial.jobs)), [*trial.processes])
 
     def run(readings: Readings) -> None:
         controllers = [*processes.controllers(feed, readings, tick), starting]

@@ -13,7 +13,7 @@ from testbed.trial.model import Trial
 def blank(trial: Trial) -> dict[str, Any]:
     """Make the record of a trial that has not got anywhere."""
     job = trial.jobs[0]
-    work = job.work if job.is_synchronised else None
+    work = job.known_work
     known = {
         "schema": SCHEMA,
         "id": trial.id,

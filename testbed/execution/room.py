@@ -31,7 +31,7 @@ def _needed_bytes(job: Job) -> int:
 def most_said_bytes(job: Job) -> int:
     """Return the most bytes that a process of a job writes: a line for each iteration, and in the last line sketches
     and updates."""
-    return 2**20 + job.iterations * (4096 + job.reports.said_bytes(job.plan) * job.world)
+    return 2**20 + job.iterations * (4096 + job.kind.reports.said_bytes(job.plan) * job.world)
 
 
 def blame_full_disk(trial: Trial, directory: Path) -> None:

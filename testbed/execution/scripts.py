@@ -82,9 +82,7 @@ def _rank_job(trial: Trial, files: Files, congestion_control: str, addresses: Ad
         world=job.world,
         kind=job.kind.name,
         plan=str(files.plan()),
-        peers=tuple(
-            one for other in job.kind.neighbours(job.plan, name) for one in job_files.peers(addresses, node, other)
-        ),
+        peers=tuple(job_files.peers(addresses, job, name, trial.ports)),
         addresses=tuple(
             addresses.of(node, 0) if other == node else addresses.flow(node, other)[1] for other in job.plan.workers
         ),
@@ -115,9 +113,7 @@ def _server_job(trial: Trial, files: Files, congestion_control: str, addresses: 
         rank=None,
         world=job.world,
         forest=str(files.plan()),
-        peers=tuple(
-            one for other in job.kind.neighbours(job.plan, name) for one in job_files.peers(addresses, node, other)
-        ),
+        peers=tuple(job_files.peers(addresses, job, name, trial.ports)),
         training=NO_TASK,
         compute=Compute(mode="none"),
         overlap="none",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,10 +49,15 @@ class Starting:
         has no slot is alone: it begins at once, and ends the trial if it fails."""
         self._lab, self._files, self._switching = lab, files, switching
         self._waiting = [job for job in jobs if job.slot]
-        waiting = {process for job in self._waiting for process in job.processes}
+        self._of = {job.name: [process.name for process in job.members.values()] for job in jobs}
+        jobs_of = Counter(process for processes in self._of.values() for process in processes)
+        self._shared = {process for process, count in jobs_of.items() if count > 1}
+        waiting = {process for job in self._waiting for process in self._of[job.name]}
         self._at_once = [launch for launch in launches if launch.process not in waiting]
         self._running: dict[str, Job] = {}
-        self._launches = {job.name: [one for one in launches if one.process in job.processes] for job in jobs}
+        self._launches = {
+            job.name: [launch for launch in launches if launch.process in self._of[job.name]] for job in jobs
+        }
         self._begun_s: float | None = None
         self.began: dict[str, Began] = {}
         self.failed: dict[str, WorkerError] = {}
@@ -60,8 +66,7 @@ class Starting:
 
     def begin(self, feed: Feed) -> None:
         """Start a job that is alone; tell the ``feed`` of the others, of which none runs yet."""
-        for job in self._waiting:
-            feed.postpone([*job.processes])
+        feed.postpone(list(dict.fromkeys(process for job in self._waiting for process in self._of[job.name])))
         if self._at_once:
             self._lab.launch(self._at_once)
 
@@ -72,7 +77,7 @@ class Starting:
             self._begun_s = now_s
         self._end_failed(feed)
         running = set(feed.running)
-        self._running = {name: job for name, job in self._running.items() if running & job.processes.keys()}
+        self._running = {name: job for name, job in self._running.items() if not running.isdisjoint(self._own(name))}
         self._look_ahead()
         due = [job for job in self._waiting if self._is_due(job.own_slot, now_s - self._begun_s)]
         for job in [job for job in due if self._has_circuits(job)]:  # circuits move while processes are started
@@ -81,6 +86,10 @@ class Starting:
         # Those who wait for hosts are looked at anyway.
         waits_s = max(0.0, self._begun_s + next_s - now_s) or math.inf
         return min(waits_s, SOON_S) if any(job.own_slot.circuits for job in self._waiting) else waits_s
+
+    def _own(self, job: str) -> list[str]:
+        """List the processes that a job does not share: it has ended when they have."""
+        return [process for process in self._of[job] if process not in self._shared]
 
     def _is_due(self, slot: Slot, since_s: float) -> bool:
         waiting = {job.name for job in self._waiting}
@@ -104,8 +113,9 @@ class Starting:
         started_s = time.monotonic() - self._begun_s
         ready_s = min(started_s, self._ready_s(job, feed))
         self.began[job.name] = Began(job.own_slot.start_s, ready_s, started_s, self._begun_s)
-        self._lab.launch(self._launches[job.name])
-        feed.started([*job.processes])
+        due = {process for process in self._of[job.name] if process in feed.postponed}  # without what others share
+        self._lab.launch([launch for launch in self._launches[job.name] if launch.process in due])
+        feed.started([process for process in self._of[job.name] if process in due])
 
     def _ready_s(self, job: Job, feed: Feed) -> float:
         """Return when a job that is due had been submitted, had its hosts and its circuits, in seconds after the
@@ -120,16 +130,16 @@ class Starting:
     def _end_failed(self, feed: Feed) -> None:
         """End jobs of which a process has failed. Others of a job may fail as well for a moment: then all its exits
         tell which was first."""
-        now_s = time.monotonic()
-        for name, job in self._running.items():
-            failed = [exit for exit in feed.failed if exit.process in job.processes]
+        now_s, exits = time.monotonic(), feed.failed
+        for name in {**self._running, **self.failed}:
+            failed = [exit for exit in exits if exit.process in self._of[name]]
             if failed:
                 self._exits.setdefault(name, []).extend(failed)
                 self._failing_s.setdefault(name, now_s)
                 feed.forgive(failed)
             if name not in self._failing_s or name in self.failed:
                 continue
-            left = [process for process in feed.running if process in job.processes]
+            left = [process for process in feed.running if process in self._own(name)]
             if not left or now_s - self._failing_s[name] > supervise.SETTLE_S:
                 self.failed[name] = endings.died(self._exits[name], left, self._files)
                 for process in left:

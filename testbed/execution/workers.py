@@ -31,10 +31,10 @@ class Workers:
 
     def __init__(self, trial: Trial, lab: Lab, files: Files, congestion_control: str) -> None:
         """Write the processes' job files."""
-        needed = any(job.software.needs_agent(job.plan) for job in trial.jobs)
+        needed = any(job.kind.software.needs_agent(job.plan) for job in trial.jobs)
         self._trial, self.files = trial, files
         self.launches = job_files.write(trial, files, congestion_control, lab.agent() if needed else ())
-        self.samples = {launch.process: files.samples(launch.process) for launch in self.launches}
+        self.samples = {part: files.samples(part) for job in trial.jobs for part in job.processes}
         timeouts_s = trial.spec.timeout_s, trial.spec.start_timeout_s
         self.signs = supervise.Growth(lab, files, [*self.samples], *timeouts_s)
         self.instead = "" if trial.goes_on else ANOTHER

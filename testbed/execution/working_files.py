@@ -22,7 +22,7 @@ def working_files(run_dir: Path, trial: Trial) -> Iterator[Files]:
     """
     path = run_dir.resolve()
     nodes = trial.topology.nodes
-    homes = {process: nodes[node].name for process, node in trial.processes.items()}
+    homes = {process: nodes[node].name for process, node in trial.homes.items()}
     files = Files(work=path / WORK / trial.id, logs=path / "logs" / trial.id, homes=homes, role=trial.role)
     with named_errors(files.work), opened_folder(path) as run:
         for name in (WORK, "logs"):

@@ -36,14 +36,14 @@ _TEXTS: dict[str, Callable[[Any], str]] = {"_s": time_text, "_bps": rate_text, "
 def met(trial: Trial) -> dict[str, Any]:
     """Return what a trial meets, in base units; of programs that synchronise by themselves, what is known."""
     links, job = trial.spec.links, trial.jobs[0]
-    known = job.is_synchronised
+    work = job.known_work
     return {
-        "warmup": job.work.warmup if known else None,
+        "warmup": work.warmup if work else None,
         "perturbations": [perturbation_text(one) for one in trial.network.perturbations],
         "queue_bytes": links.queue_bytes,
         "congestion_control": links.congestion_control or congestion_control(trial.spec),
         "mtu": links.mtu,
-        "chunk_bytes": job.chunk_bytes if known else None,
+        "chunk_bytes": job.chunk_bytes if work else None,
     }
 
 

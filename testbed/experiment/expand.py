@@ -38,6 +38,7 @@ from testbed.trial.network import Network
 from testbed.trial.packages import Packages
 from testbed.workloads import kinds
 from testbed.workloads.kinds.base import Asked
+from testbed.workloads.kinds.process import merged
 from testbed.workloads.learning.buckets import Gradient, gradient
 from testbed.workloads.own.prepared import OwnError, Prepared
 from testbed.workloads.plan import Plan
@@ -163,7 +164,7 @@ def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan
         return own.scheme, own
     scheme_text = locate(arm.scheme, folder)
     scheme, _ = built.plan(scheme_text, network.topology_text, spec, ANY)
-    plan: Plan = kinds.of(scheme).for_scripts(scheme, topology)
+    plan: Plan = kinds.of(scheme).carrier.for_scripts(scheme, topology)
     _check_several(plan, arm)
     _check_connections(plan, topology)
     check_program(without_launcher(program.words, len(plan.workers)).words, folder)
@@ -219,7 +220,7 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
         return found
 
     found = planned(arm.jobs, network.topology, made)
-    processes = {process: node for one in found for process, node in one.processes.items()}
+    processes = {name: process.node for name, process in merged(job.members for job in found).items()}
     for one in found:
         check_perturbations(arm, spec, one.network.topology, one.plan, folder, processes)
         _check_timeout(one)

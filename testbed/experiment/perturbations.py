@@ -33,7 +33,9 @@ def check(
         SpecError: one names what there is not, cannot happen to this workload or scheme, or would come too late.
     """
     _check_once(arm, spec)
-    now, known = topology, kinds.of(plan).processes(plan) if processes is None else processes
+    now, known = topology, processes
+    if known is None:
+        known = {process.name: process.node for process in kinds.of(plan).processes(plan)}
     for where, one in _placed(arm, spec):
         try:
             if processes is not None:

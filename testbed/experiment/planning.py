@@ -112,7 +112,7 @@ def predict(trial: Trial) -> dict[str, Any]:
         },
         "meets": met(trial),
         "strikes": list(map(asdict, trial.strikes(trial.jct_theory_s))),
-        **({"jobs": predicted_jobs(trial.jobs)} if trial.is_shared else {}),
+        **({"jobs": predicted_jobs(trial.jobs)} if not alone else {}),
     }
 
 

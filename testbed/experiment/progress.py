@@ -28,7 +28,7 @@ from testbed.experiment.duration import Estimate
 from testbed.machine import calm
 from testbed.spec.repeats import Until
 from testbed.trial.model import Trial
-from testbed.workloads.kinds import of_record
+from testbed.workloads.kinds import has_iterations
 
 ASK_S = 1.0
 """Between two looks at what the workers have written: reading takes time of their cores."""
@@ -44,7 +44,7 @@ def sentence(record: Mapping[str, Any]) -> str:
         first, *rest = str(record["error"]).splitlines()
         return "\n".join([f"{record['id']}: FAILED: {first}", *rest])
     found = record["metrics"]
-    if not of_record(record).writes_samples:
+    if not has_iterations(record):
         line = f"{record['id']}: JCT {time_text(found['jct_s'], measured=True)}, {_carried(record['links'])}, "
     else:
         line = _trained(record)

@@ -20,7 +20,7 @@ from testbed.experiment.order import blocks, in_order, part
 from testbed.spec import Source, Spec
 from testbed.spec.repeats import TOPPED_UP, Until
 from testbed.trial.model import Trial
-from testbed.workloads.kinds import of_record
+from testbed.workloads.kinds import has_iterations
 
 Record = dict[str, Any]
 Part = tuple[int, int]
@@ -212,7 +212,7 @@ def _values(records: Iterable[Record]) -> dict[Cell, list[float]]:
     the JCT."""
     found: dict[Cell, list[float]] = {}
     for record in records:
-        number, metric = ("gst", "gst_median_s") if of_record(record).writes_samples else ("jct", "jct_s")
+        number, metric = ("gst", "gst_median_s") if has_iterations(record) else ("jct", "jct_s")
         if record["status"] != "done":
             continue
         judged = numbers_of(record["fidelity"]).get(number)

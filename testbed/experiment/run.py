@@ -92,7 +92,7 @@ class Experiment:
             for trial in self._plan.firsts:
                 self._runner.require(trial)
                 for job in trial.jobs:
-                    job.software.require(job.plan)
+                    job.kind.software.require(job.plan)
                     controllers_of(job.kind)
             self.directory = directory(len(self._plan.trials))
         except BaseException:

@@ -135,10 +135,11 @@ class _Queue:
 def _check_apart(jobs: Sequence[Job]) -> None:
     """
     Raises:
-        SpecError: on patch panels, one job's packets pass another's hosts; or two jobs connect the same two switches,
-            whose connections could not be told apart.
+        SpecError: on patch panels, one job's packets pass another's hosts; two jobs connect the same two switches,
+            whose connections could not be told apart; or jobs that share a process do not begin together.
     """
     pairs = {job.name: set(job.kind.pairs(job.plan)) for job in jobs}
+    names = {job.name: {process.name for process in job.members.values()} for job in jobs}
     for one, other in combinations(jobs, 2):
         both = pairs[one.name] & pairs[other.name]
         if both and not _in_turn(one, other):
@@ -147,6 +148,12 @@ def _check_apart(jobs: Sequence[Job]) -> None:
                 f"the jobs {one.name} and {other.name} both need a connection between {topology.nodes[a].name} and "
                 f"{topology.nodes[b].name}, and their messages could not be told apart",
                 fix="let only one of the jobs use switches that add",
+            )
+        shared = names[one.name] & names[other.name]
+        if shared and one.planned_s != other.planned_s:
+            raise SpecError(
+                f"the jobs {one.name} and {other.name} share the process {min(shared)}, and {other.name} begins later",
+                fix="let jobs that share a process begin together",
             )
     for job in jobs:
         topology = job.network.topology

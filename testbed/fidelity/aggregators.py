@@ -35,7 +35,7 @@ def checks(seen: Seen) -> Iterator[Check]:
     if not seen.aggregators:
         return
     cpu_s = {line["name"]: line["cpu_s"] for line in seen.done if line["name"] in seen.aggregators}
-    yield judge(cpu_s, *seen.job.kind.measures.adding_s(seen.every))
+    yield judge(cpu_s, *seen.job.kind.own_samples.measures.adding_s(seen.every))
 
 
 def judge(cpu_s: Mapping[str, float], window_s: float, when: str) -> Check:

@@ -38,10 +38,10 @@ def checks(seen: Seen) -> Iterator[Check]:
         yield from judge([seen.window], seen.cpu, "while the command ran")
         return
     kind = seen.job.kind
-    if polling := seen.job.software.polling(seen.job.plan):
-        yield polled(polling, float(kind.measures.gst_s(seen.counted).median()), seen.job.gst_theory_s)
+    if polling := seen.job.kind.software.polling(seen.job.plan):
+        yield polled(polling, float(kind.own_samples.measures.gst_s(seen.counted).median()), seen.job.gst_theory_s)
         return
-    windows, when = kind.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")
+    windows, when = kind.own_samples.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")
     yield from judge(windows, seen.cpu, when)
 
 

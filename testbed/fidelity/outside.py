@@ -35,9 +35,8 @@ class Outside:
 
     @classmethod
     def of(cls, seen: Seen) -> Outside:
-        return cls(
-            seen.processes, seen.window, [name for name in seen.job.processes if name not in seen.to_stand_still]
-        )
+        moving = [process.name for part, process in seen.job.members.items() if part not in seen.to_stand_still]
+        return cls(seen.processes, seen.window, moving)
 
     @cached_property
     def missing(self) -> str:

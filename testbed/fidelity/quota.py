@@ -46,7 +46,9 @@ def checks(seen: Seen) -> Iterator[Check]:
     when = "while the command ran" if seen.samples is None else "in the whole job"
     yield judge([seen.window], seen.cpu, when, ABOUT)
     if seen.samples is not None:
-        windows, when = seen.job.kind.measures.on_the_wire(seen.counted, overlapped=seen.job.work.overlap != "none")
+        windows, when = seen.job.kind.own_samples.measures.on_the_wire(
+            seen.counted, overlapped=seen.job.work.overlap != "none"
+        )
         yield judge(windows, seen.cpu, when, WIRE)
 
 

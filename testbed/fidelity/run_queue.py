@@ -29,9 +29,9 @@ def checks(seen: Seen) -> Iterator[Check]:
     if seen.samples is None or "wait_s" not in seen.samples:  # processes of others, which do not count
         yield from_outside(Outside.of(seen), None if seen.samples is None else seen.windows, seen.window)
         return
-    polls = seen.job.software.polling(seen.job.plan)
+    polls = seen.job.kind.software.polling(seen.job.plan)
     if not polls and seen.job.work.overlap != "both":  # then the next forward pass is computed meanwhile
-        yield judge(seen.counted, seen.job.kind.measures)
+        yield judge(seen.counted, seen.job.kind.own_samples.measures)
 
 
 def from_outside(outside: Outside, windows: Windows | None, window: tuple[float, float]) -> Check:

@@ -95,7 +95,7 @@ class Seen:
         """Windows in which gradients were on the wire, after the warm-up (s); only asked for where there are
         samples."""
         overlapped = self.job.work.overlap != "none"
-        return self.job.kind.measures.on_the_wire(self.counted, overlapped=overlapped)[0]
+        return self.job.kind.own_samples.measures.on_the_wire(self.counted, overlapped=overlapped)[0]
 
     @cached_property
     def happened(self) -> frozenset[str]:

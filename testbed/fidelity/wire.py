@@ -29,7 +29,7 @@ def checks(seen: Seen) -> Iterator[Check]:
     trial = seen.trial
     if seen.samples is None:
         return
-    if why := seen.job.kind.unknown_bytes(seen.job.plan):
+    if why := seen.job.kind.unknown.bytes(seen.job.plan):
         yield not_watched(ABOUT, BEYOND, "of busiest link", f"not known: {why}")
         return
     spoilt = spoilt_bytes(seen.job, seen.course) + seen.spoilt_bytes / trial.network.goodput

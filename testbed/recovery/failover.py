@@ -239,7 +239,7 @@ class Coordinator:
         )
 
     def _peer(self, node: int, other: int) -> Peer:
-        return replace(job_files.peer(plan(self._job.network.topology), node, other), port=job_files.STATE_PORT)
+        return job_files.peer(plan(self._job.network.topology), node, other, job_files.STATE_PORT)
 
     def _nobody(self) -> WorkerError:
         first, *others = self._deaths

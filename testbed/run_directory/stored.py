@@ -19,7 +19,7 @@ from testbed.run_directory.resolved import chosen
 from testbed.spec import Source, read
 from testbed.spec.repeats import MOST_REPEATS, TOPPED_UP
 from testbed.spec.yaml import LIMIT_BYTES, as_text
-from testbed.workloads.kinds import of_record
+from testbed.workloads.kinds import has_iterations
 
 NEEDED = ("id", "identity", "label", "batch", "status", "kind", "error", "metrics", "accuracy", "fidelity", "links")
 """Keys that every record has."""
@@ -147,7 +147,7 @@ def _check_judged(path: Path, record: Mapping[str, Any]) -> None:
         readable = _is_readable(record, MEASURED[:1])
         for one in singly([record]):
             if one["status"] == "done":
-                readable &= _is_readable(one, MEASURED if of_record(one).writes_samples else MEASURED[:1])
+                readable &= _is_readable(one, MEASURED if has_iterations(one) else MEASURED[:1])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         readable, why = False, f"{type(error).__name__}: {error}"
     else:

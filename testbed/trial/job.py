@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.process_names import in_job, of_job
+from testbed.base.process_names import of_job
 from testbed.perturb.stragglers import Stragglers, draw
 from testbed.perturb.strikes import Struck, struck
 from testbed.spec.workload.base import Synchronised, Workload
@@ -20,7 +19,7 @@ from testbed.workloads import kinds
 from testbed.workloads.job import Compute, Task
 from testbed.workloads.kinds.asked import Change
 from testbed.workloads.kinds.base import AnyKind, Demand, Stage
-from testbed.workloads.kinds.parts import Arithmetic, Predictor, Reports, Software, Survivor
+from testbed.workloads.kinds.process import Process, named
 from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.own.prepared import Prepared
 from testbed.workloads.plan import Plan
@@ -90,21 +89,6 @@ class Job:
         return kinds.of(self.plan)
 
     @property
-    def software(self) -> Software[Any]:
-        """Programs of others that move its bytes; where there are none, a part that needs nothing."""
-        return self.kind.software or Software()
-
-    @property
-    def reports(self) -> Reports[Any]:
-        """Reports of its processes about more than their iterations; the least that all kinds have."""
-        return self.kind.reports or Reports()
-
-    @property
-    def arithmetic(self) -> Arithmetic[Any]:
-        """Arithmetic of its sums."""
-        return self.kind.arithmetic or Arithmetic()
-
-    @property
     def floats(self) -> int:
         """Length of the gradient."""
         return self.gradient.floats
@@ -127,10 +111,15 @@ class Job:
         return len(self.plan.workers)
 
     @property
+    def known_work(self) -> Synchronised | None:
+        """The work that our workers do; None where its ranks are a program's, which knows by itself how many iterations
+        it does."""
+        return self.workload if isinstance(self.workload, Synchronised) else None
+
+    @property
     def is_synchronised(self) -> bool:
-        """Whether its workers do what the spec says in full; otherwise its ranks are a program's, which knows by itself
-        how many iterations it does."""
-        return isinstance(self.workload, Synchronised)
+        """Whether its workers do what the spec says in full."""
+        return self.known_work is not None
 
     @property
     def work(self) -> Synchronised:
@@ -140,7 +129,7 @@ class Job:
     @property
     def iterations(self) -> int:
         """Number of iterations; 0 where they are the affair of processes that tell of none."""
-        return self.work.iterations if self.is_synchronised else 0
+        return self.known_work.iterations if self.known_work else 0
 
     @property
     def written_scheme(self) -> str:
@@ -154,10 +143,6 @@ class Job:
             return False
         return repair.goes_on(self.plan) and self.work.is_resumable and self.slot is None
 
-    @property
-    def _survivor(self) -> Survivor[Any]:
-        return self.kind.survivor or Survivor()
-
     @cached_property
     def survives(self) -> frozenset[str]:
         """The processes without which the others go on by themselves: none unless that was asked for, by ``failover``
@@ -165,10 +150,9 @@ class Job:
         from those of another process."""
         if self.network.spec.failover_s is None and not self.network.perturbations:
             return frozenset()
-        survivors, nodes = self._survivor.survives(self.plan), self.kind.processes(self.plan)
+        survivors = {of_job(self.name, process) for process in self.kind.survivor.survives(self.plan)}
         needed = self.kind.keepers(self.plan) if survivors and not self.work.is_resumable else ()
-        known = (process for process in survivors if nodes[process] not in needed)
-        return frozenset(of_job(self.name, process) for process in known)
+        return frozenset(process for process in survivors if self.processes[process] not in needed)
 
     @cached_property
     def returns(self) -> frozenset[str]:
@@ -181,26 +165,34 @@ class Job:
         can = network.arm.checkpoint is not None and network.spec.place.is_here and self.work.is_trained
         if not (asked and can and self.work.is_resumable and self.survives):
             return frozenset()
-        return frozenset(of_job(self.name, process) for process in self._survivor.returns(self.plan))
+        return frozenset(of_job(self.name, process) for process in self.kind.survivor.returns(self.plan))
 
     @property
     def knows_bytes(self) -> bool:
         """Whether the plan's bytes are what goes over the wire."""
-        return not self.kind.unknown_bytes(self.plan)
+        return not self.kind.unknown.bytes(self.plan)
 
     @property
     def training(self) -> Task:
         """The task of each worker; the same for every arm, so that their results can be compared."""
-        return self.work.task(self.batch, self.network.spec.seed, self.gradient, self.arithmetic.rounding(self.plan))
+        return self.work.task(
+            self.batch, self.network.spec.seed, self.gradient, self.kind.arithmetic.rounding(self.plan)
+        )
+
+    @cached_property
+    def members(self) -> dict[str, Process]:
+        """Its processes, each with its part in this job, by the name of that part."""
+        return named(self.kind.processes(self.plan), self.name)
 
     @cached_property
     def processes(self) -> dict[str, int]:
-        """The node of each of its processes, by the process's name."""
-        return {of_job(self.name, process): node for process, node in self.kind.processes(self.plan).items()}
+        """The node of each of its processes, by the name of its part in this job. That is the name of the process,
+        unless it may serve several jobs."""
+        return {part: process.node for part, process in self.members.items()}
 
     def role(self, process: str) -> str:
         """Say in a word what a process of :attr:`processes` is for."""
-        return self.kind.role(self.plan, in_job(self.name, process))
+        return self.members[process].parts[0].role
 
     @property
     def workers(self) -> list[str]:
@@ -267,7 +259,7 @@ class Job:
             return dict.fromkeys(self.plan.workers, self.gradient_bytes * min(1.0, asked.spread / self.world))
         keepers = self.kind.keepers(self.plan)
         arrays = self.training.arrays if self.returns else 1
-        more = self._survivor.saved_bytes(self.plan, self.iterations) if self.returns else 0
+        more = self.kind.survivor.saved_bytes(self.plan, self.iterations) if self.returns else 0
         return dict.fromkeys(keepers, arrays * self.gradient_bytes / len(keepers) + more)
 
     @property
@@ -318,10 +310,6 @@ class Job:
         return self.kind.least_jct_s(self.cost, self.shaper, self.pace_s, self.work.overlap)
 
     @property
-    def _predictor(self) -> Predictor[Any]:
-        return self.kind.predictor or Predictor()
-
-    @property
     def planned_s(self) -> float:
         """Seconds from the trial's beginning until it begins, if every job takes as long as predicted."""
         return self.slot.planned_s if self.slot else 0.0
@@ -330,7 +318,7 @@ class Job:
         """Return about how long it takes (s); None where nobody knows more than the least time, or not even that."""
         if not self.knows_pace:
             return None
-        return self._predictor.likely_jct_s(self.plan, self._demand(changes, {}))
+        return self.kind.predictor.likely_jct_s(self.plan, self._demand(changes, {}))
 
     def _demand(self, changes: Sequence[Change], norms: Mapping[tuple[int, int], float]) -> Demand:
         task, work = self.training, self.work
@@ -356,7 +344,7 @@ class Job:
         if not self.knows_pace:
             return {}
         demand = self._demand(changes, norms or {})
-        found, iteration_s = self._predictor.predicted(self.plan, demand), self.iteration_predicted_s
+        found, iteration_s = self.kind.predictor.predicted(self.plan, demand), self.iteration_predicted_s
         return found if iteration_s is None or changes else {**found, "iteration_predicted_s": iteration_s}
 
     @property
@@ -365,7 +353,7 @@ class Job:
         if not self._keeps_pace:
             return None
         network = self.network
-        return self._predictor.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
+        return self.kind.predictor.iteration_s(self.plan, network.topology, self.compute.pace_s, network.goodput)
 
     @property
     def critical_path(self) -> Sequence[Stage]:
@@ -373,7 +361,7 @@ class Job:
         if not self._keeps_pace:
             return ()
         network = self.network
-        return self._predictor.critical_path(self.plan, network.topology, self.compute.pace_s, network.goodput)
+        return self.kind.predictor.critical_path(self.plan, network.topology, self.compute.pace_s, network.goodput)
 
     @property
     def _keeps_pace(self) -> bool:

@@ -12,6 +12,7 @@ from itertools import permutations
 from pathlib import Path
 
 from testbed.base.errors import TopologyError
+from testbed.base.process_names import of_job
 from testbed.lab.base import LinkSettings
 from testbed.lab.programs import Launch
 from testbed.topologies.addressing import Addresses, plan
@@ -22,6 +23,7 @@ from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
+from testbed.trial.ports import Ports
 from testbed.workloads import kinds
 from testbed.workloads.bursts.arrivals import LEAST_BITS, SETTLE
 from testbed.workloads.failover import write_whole
@@ -31,8 +33,6 @@ from testbed.workloads.sync.flows import pairs
 from testbed.workloads.sync.forest import Forest, placed
 from testbed.workloads.sync.schemes import build
 
-SYNC_PORT = 10_000
-"""Base of a connection's port, below Linux's ephemeral range (32768): the index of the node that opens it is added."""
 PROBE_PORT = 9_000
 """Base of the port at which a NIC listens for its burst, to which its port number on the host is added."""
 STATE_PORT = 9_600
@@ -67,23 +67,30 @@ def write(trial: Trial, files: Files, congestion_control: str, agent: Sequence[s
         files.agent.write_text(f'#!/bin/sh\nexec {shlex.join(agent)} "$@"\n')
         files.agent.chmod(0o755)
     probing = {} if trial.is_probed_before else _probing(trial)
-    return [launch for job in trial.jobs for launch in _write(job, files, congestion_control, probing)]
-
-
-def _write(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[Launch]:
-    kinds.save(job.plan, files.plan(job.name))
-    files.generation(0, job.name).mkdir()
-    if job.own:
-        job.own.place(files.prepared(job.name))
-    torch = _uses_torch(job)
-    for one in worker_jobs(job, files, congestion_control, probing):
-        path = files.job(one.name)
-        one.save(path)
-        yield Launch(one.name, one.node, str(path), str(files.log(one.name)), torch=torch)
+    for job in trial.jobs:
+        kinds.save(job.plan, files.plan(job.name))
+        files.generation(0, job.name).mkdir()
+        if job.own:
+            job.own.place(files.prepared(job.name))
+        for task in worker_jobs(job, files, congestion_control, probing, trial.ports):
+            first, *others = trial.members[job.members[task.name].name].parts
+            also = tuple(str(files.job(part.name)) for part in others) if task.name == first.name else ()
+            replace(task, also=also).save(files.job(task.name))
+    torch = {job.name for job in trial.jobs if _uses_torch(job)}
+    return [
+        Launch(
+            name,
+            process.node,
+            str(files.job(process.parts[0].name)),
+            str(files.log(name)),
+            torch=any(part.job in torch for part in process.parts),
+        )
+        for name, process in trial.members.items()
+    ]
 
 
 def _uses_torch(job: Job) -> bool:
-    return job.work.uses_torch or job.software.uses_torch(job.plan)
+    return job.work.uses_torch or job.kind.software.uses_torch(job.plan)
 
 
 def _probing(trial: Trial) -> Probing:
@@ -93,19 +100,23 @@ def _probing(trial: Trial) -> Probing:
     return {name: bursts.get(node, ()) for node, name in {n: p for p, n in reversed(trial.processes.items())}.items()}
 
 
-def worker_jobs(job: Job, files: Files, congestion_control: str, probing: Probing) -> Iterator[WorkerJob]:
-    """Yield what each process of a job is to do: workers, then those that only pass chunks on."""
-    forest, kind, spec = job.plan, job.kind, job.network.spec
-    addresses, port = plan(job.network.topology), job.software.meeting_port(forest)
+def worker_jobs(
+    job: Job, files: Files, congestion_control: str, probing: Probing, ports: Ports | None = None
+) -> Iterator[WorkerJob]:
+    """Yield what each process of a job is to do: workers, then those that only pass chunks on. ``ports`` are the
+    trial's; None for a job that is alone."""
+    forest, spec = job.plan, job.network.spec
+    addresses, port = plan(job.network.topology), job.kind.software.meeting_port(forest)
+    ports = ports or Ports(job.members, len(job.network.topology.nodes))
     ranks, savers = {name: rank for rank, name in enumerate(job.workers)}, {*job.savers}
-    for process, (name, node) in zip(kind.processes(forest), job.processes.items(), strict=True):
+    for name, node in job.processes.items():
         yield WorkerJob(
             node=node,
             name=name,
             rank=ranks.get(name),
             world=job.world,
             forest=str(files.plan(job.name)),
-            peers=tuple(one for other in kind.neighbours(forest, process) for one in peers(addresses, node, other)),
+            peers=tuple(peers(addresses, job, name, ports)),
             training=training(job, files),
             compute=_compute(job, ranks.get(name)),
             overlap=job.work.overlap,
@@ -191,16 +202,21 @@ def _meeting(job: Job, addresses: Addresses, node: int, files: Files, port: int)
     )
 
 
-def peers(addresses: Addresses, node: int, other: int) -> Iterator[Peer]:
-    """Yield ``node``'s side of its connections with ``other``: one, or one for each of several parallel circuits."""
-    for connection in range(len(addresses.topology.connections(node, other))):
-        yield peer(addresses, node, other, connection)
+def peers(addresses: Addresses, job: Job, part: str, ports: Ports) -> Iterator[Peer]:
+    """Yield a process's side of its connections in a job: with each process that it meets there one, or one for each of
+    several parallel circuits."""
+    process = job.members[part]
+    for name in process.meets:
+        other = job.members.get(name) or job.members[of_job(job.name, name)]  # one that jobs share
+        for connection in range(len(addresses.topology.connections(process.node, other.node))):
+            end = peer(addresses, process.node, other.node, ports.of(process, other), connection)
+            yield replace(end, process=other.name)
 
 
-def peer(addresses: Addresses, node: int, other: int, connection: int = 0) -> Peer:
+def peer(addresses: Addresses, node: int, other: int, port: int, connection: int = 0) -> Peer:
     """Return ``node``'s side of a connection with ``other``; the lower index opens it."""
     local, remote = addresses.flow(node, other, connection)
-    return Peer(node=other, local=local, remote=remote, port=SYNC_PORT + min(node, other))
+    return Peer(node=other, local=local, remote=remote, port=port)
 
 
 def host_pairs(trial: Trial) -> list[tuple[int, int]]:

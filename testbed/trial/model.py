@@ -19,6 +19,8 @@ from testbed.topologies.model import Topology
 from testbed.trial.identity import identity
 from testbed.trial.job import Job
 from testbed.trial.network import Network, link_settings
+from testbed.trial.ports import Ports
+from testbed.workloads.kinds.process import WORKER, Process, merged
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,29 @@ class Trial:
         return Cell.of(self.label, self.batch, self.point, self.at)
 
     @cached_property
+    def members(self) -> dict[str, Process]:
+        """The processes of all jobs, each with its parts in them, by name."""
+        return merged(job.members for job in self.jobs)
+
+    @cached_property
     def processes(self) -> dict[str, int]:
         """The node of each process of all jobs, by the process's name."""
-        return {process: node for job in self.jobs for process, node in job.processes.items()}
+        return {name: process.node for name, process in self.members.items()}
+
+    @cached_property
+    def homes(self) -> dict[str, int]:
+        """The node of each process, and of each part of a process in a job, by name."""
+        return self.processes | {part: node for job in self.jobs for part, node in job.processes.items()}
 
     def role(self, process: str) -> str:
         """Say in a word what a process is for. One that is of no job, such as one that measures links, is a worker."""
-        return next((job.role(process) for job in self.jobs if process in job.processes), "worker")
+        each = ((member, part) for member in self.members.values() for part in member.parts)
+        return next((part.role for member, part in each if process in (member.name, part.name)), WORKER)
+
+    @cached_property
+    def ports(self) -> Ports:
+        """The port of each connection between its processes."""
+        return Ports(self.members, len(self.topology.nodes))
 
     @property
     def goes_on(self) -> bool:

@@ -27,7 +27,7 @@ USED: dict[str, Callable[[Trial], Collection[str]]] = {
     "workloads": lambda trial: {job.workload.kind for job in trial.jobs},
     "tasks": lambda trial: {job.training.kind for job in trial.synchronised},
     "perturbations": lambda trial: {kind_of(type(one)) for one in trial.network.perturbations},
-    "controllers": lambda trial: {name for job in trial.jobs for name in job.kind.controllers},
+    "controllers": lambda trial: {name for job in trial.jobs for name in job.kind.control.controllers},
     "labs": lambda trial: {trial.spec.lab},
 }
 """Names that a trial uses, by group of entry points."""

@@ -47,7 +47,7 @@ def fits_schema(outcome: Outcome) -> None:
 
 def needs_torch(job: Job) -> bool:
     """Whether one of a job's processes imports PyTorch; a program imports its own."""
-    return job.is_synchronised and (job.work.uses_torch or job.software.uses_torch(job.plan))
+    return job.is_synchronised and (job.work.uses_torch or job.kind.software.uses_torch(job.plan))
 
 
 class Bench:

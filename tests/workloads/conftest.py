@@ -14,10 +14,10 @@ import pytest
 
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
-from testbed.workloads import kinds
 from testbed.workloads.job import Peer
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.transport import connect_all
+from tests.processes import met
 
 PORT = 29400
 _NETWORKS = itertools.count()
@@ -38,7 +38,7 @@ def loopback_peers() -> Callable[[Forest, int], tuple[Peer, ...]]:
     def peers(forest: Forest, node: int) -> tuple[Peer, ...]:
         return tuple(
             Peer(peer, f"{prefix}.{node + 1}", f"{prefix}.{peer + 1}", PORT + number % 1000)
-            for peer in kinds.of(forest).neighbours(forest, forest.nodes[node])
+            for peer in met(forest, node)
         )
 
     return peers

@@ -34,6 +34,7 @@ from testbed.workloads.sync.sums import FloatSums
 from testbed.workloads.sync.transport import connect
 from tests import ports
 from tests.patience import until
+from tests.processes import met
 
 TRAINING = Training("resnet8", "digits", batch=4, iterations=3, learning_rate=0.01, momentum=0.9, seed=3)
 PACE_S = 0.15
@@ -61,11 +62,8 @@ class Cluster:
             local, remote = ("127" + address.removeprefix("10") for address in flow(node, other))
             return Peer(other, local, remote, first + min(node, other))
 
-        def met(node: int) -> list[int]:
-            return kinds.of(forest).neighbours(forest, forest.nodes[node])
-
-        nodes = list(kinds.of(forest).processes(forest).values())
-        peers = {node: tuple(peer(node, other) for other in met(node)) for node in nodes}
+        nodes = [process.node for process in kinds.of(forest).processes(forest)]
+        peers = {node: tuple(peer(node, other) for other in met(forest, node)) for node in nodes}
         self.write_jobs(forest, peers, **changes)
 
     def write_jobs(self, forest: Forest, peers: dict[int, tuple[Peer, ...]], **changes: Any) -> None:

@@ -78,6 +78,15 @@ def of_record(record: Mapping[str, Any]) -> AnyKind:
     return next((kind for kind in map(named, BUILT_IN) if kind.wrote(record)), named("forest"))
 
 
+def has_iterations(record: Mapping[str, Any]) -> bool:
+    """Whether processes of a record's trial tell of their iterations.
+
+    Raises:
+        OutputError: as :func:`of_record`.
+    """
+    return of_record(record).program is None
+
+
 def measures_of(columns: Iterable[str]) -> Measures:
     """Say what the times in a table of samples with these columns mean: take the kind whose own columns are among them,
     and of several such kinds the one with the most columns.
@@ -85,16 +94,16 @@ def measures_of(columns: Iterable[str]) -> Measures:
     Raises:
         UsageError: two kinds have the same columns, and other meanings.
     """
-    there = set(columns)
-    fitting = [kind for kind in kinds().values() if kind.measures.columns <= there]
-    found = max(fitting, key=lambda kind: len(kind.measures.columns))
-    for other in fitting:
-        if other.measures.columns == found.measures.columns and type(other.measures) is not type(found.measures):
+    there, known = set(columns), {name: kind.own_samples.measures for name, kind in kinds().items()}
+    fitting = {name: measures for name, measures in known.items() if measures.columns <= there}
+    chosen = max(fitting, key=lambda name: len(fitting[name].columns))
+    for other, measures in fitting.items():
+        if measures.columns == fitting[chosen].columns and type(measures) is not type(fitting[chosen]):
             raise UsageError(
-                f"the kinds of trial {found.name} and {other.name} give the same columns of samples another meaning",
-                fix=f"let samples of {other.name} have a column of their own, or uninstall the package that adds it",
+                f"the kinds of trial {chosen} and {other} give the same columns of samples another meaning",
+                fix=f"let samples of {other} have a column of their own, or uninstall the package that adds it",
             )
-    return found.measures
+    return fitting[chosen]
 
 
 def verify(plan: Plan, topology: Topology) -> None:

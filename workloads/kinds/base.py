@@ -12,12 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from numpy.typing import NDArray
 
-from testbed.base.errors import SchemeError, UsageError
+from testbed.base.errors import UsageError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asked import Asked, Demand, Floats, Refusal, Stage, Tool
 from testbed.workloads.kinds.evidence import Expected, Told
@@ -25,12 +24,15 @@ from testbed.workloads.kinds.parts import (
     FORMER,
     PARTS,
     Arithmetic,
+    Carrier,
     Connections,
+    Control,
     Gate,
     Groups,
     Lots,
     ModelParallel,
     OwnChecks,
+    OwnSamples,
     P,
     Predictor,
     Program,
@@ -40,11 +42,14 @@ from testbed.workloads.kinds.parts import (
     Sharing,
     Software,
     Survivor,
+    Unknown,
+    Wording,
     part_that_says,
 )
+from testbed.workloads.kinds.process import Process, one_each
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
-from testbed.workloads.sync.flows import neighbours, pairs
+from testbed.workloads.sync.flows import pairs
 from testbed.workloads.sync.forest import Forest, RunBy
 from testbed.workloads.sync.verify import check_form
 
@@ -52,7 +57,6 @@ if TYPE_CHECKING:
     import pandas as pd  # not needed to plan a trial
 
     from testbed.workloads.job import WorkerJob
-    from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -77,59 +81,55 @@ class Kind(Generic[P]):
     Attributes:
         name: its folder, and how records call it.
         run_by: the type of :attr:`Forest.run_by` of its plans; None where that is None.
-        no_trees: why collectives of a script cannot go as its plans say (:meth:`for_scripts`), to go after the scheme.
         sums_together: whether all workers get the sum of an iteration's gradients, so that an iteration has a bound,
             sums can be checked, and bandwidth is defined.
-        reference: what the trained weights are compared with; empty where that is plain SGD.
-        notes: what a report says about its numbers where they mean something else than those of others, by the name of
-            the question that they answer: ``gst``, ``jct``, ``accuracy``, ``waiting``, ``timeline``, ``workers``.
-        counts: names of what its samples have besides those of all kinds: whole numbers,
-        numbers: and numbers. A name that ends in ``_*`` stands for several, which end in numbers from 1 on.
-        controllers: names of what acts on its trials while they run: ours (:mod:`testbed.control.registry`), and entry
-            points of the group ``testbed.controllers``.
         tools: what some of its trials need to be installed.
-        connections: connections of our engine; None where processes connect as they like. This and what follows are
-            parts (:mod:`.parts`), which a kind has or has not.
+        own_samples: what its samples have besides those of all kinds, and what their times mean. This and what follows
+            are parts (:mod:`.parts`), which a kind has or has not; the first ten are there, and may have nothing.
+        wording: words for its numbers where they mean something else than those of others.
+        carrier: whether collectives of a script can go as its plans say.
+        unknown: facts about its trials that cannot be told beforehand.
+        control: controllers that act on its trials while they run.
         software: programs and packages of others that move its bytes.
-        model_parallel: what each worker holds of a model that no worker has as a whole.
-        gate: what holds its bytes while circuits move.
         predictor: theory that predicts its times.
         survivor: processes that go on by themselves when others are lost.
         reports: reports of its processes about more than their own iterations.
+        arithmetic: arithmetic of its sums, where that is another one than that of floats.
+        connections: connections of our engine; None where processes connect as they like.
+        model_parallel: what each worker holds of a model that no worker has as a whole.
+        gate: what holds its bytes while circuits move.
         program: programs that synchronise by themselves, and tell nothing.
         scripts: ranks of a script, whose collectives go as the plan says.
         lots: chance in its plans.
         sharing: how its jobs share a network with others.
         repair: new plans for those that are left when nodes die.
-        arithmetic: arithmetic of its sums, where that is another one than that of floats.
         groups: sums among some of the workers.
         own_checks: checks of its finished trials.
     """
 
     name: str
     run_by: type[RunBy] | None = None
-    no_trees = "what it moves is no sum that all ranks of a script get"
     sums_together = True
-    reference = ""
-    notes: Mapping[str, str] = {}
-    counts: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    controllers: Sequence[str] = ()
     tools: Sequence[Tool] = ()
 
+    own_samples: OwnSamples = OwnSamples()
+    wording: Wording = Wording()
+    carrier: Carrier[P] = Carrier()
+    unknown: Unknown[P] = Unknown()
+    control: Control = Control()
+    software: Software[P] = Software()
+    predictor: Predictor[P] = Predictor()
+    survivor: Survivor[P] = Survivor()
+    reports: Reports[P] = Reports()
+    arithmetic: Arithmetic[P] = Arithmetic()
     connections: Connections | None = Connections()
-    software: Software[P] | None = None
     model_parallel: ModelParallel[P] | None = None
     gate: Gate[P] | None = None
-    predictor: Predictor[P] | None = None
-    survivor: Survivor[P] | None = None
-    reports: Reports[P] | None = None
     program: Program[P] | None = None
     scripts: Scripts[P] | None = None
     lots: Lots[P] | None = None
     sharing: Sharing[P] | None = None
     repair: Repair[P] | None = None
-    arithmetic: Arithmetic[P] | None = None
     groups: Groups[P] | None = None
     own_checks: OwnChecks[P] | None = None
 
@@ -138,6 +138,12 @@ class Kind(Generic[P]):
         Raises:
             UsageError: it defines a word of a part, which nobody would ask it for.
         """
+        for word in ("neighbours", "role"):
+            if word in vars(cls):
+                raise UsageError(
+                    f"the kind of trial {cls.__name__} defines {word}, and nobody asks a kind for it",
+                    fix="let its processes() return each with its role and with the processes that it meets",
+                )
         for word in vars(cls):
             part = None if word in OWN or word.startswith("_") else part_that_says(word)
             if part is not None:
@@ -146,23 +152,7 @@ class Kind(Generic[P]):
                     fix=f"give it the part {part}, a {PARTS[part].__name__} of testbed.workloads.kinds.parts",
                 )
 
-    @property
-    def writes_samples(self) -> bool:
-        """Whether its processes tell of their iterations."""
-        return self.program is None
-
     # What a plan is
-
-    def for_scripts(self, plan: P, topology: Topology) -> Forest:
-        """Make the plan by which the collectives of a script move along the same trees.
-
-        Raises:
-            SchemeError: it has none for them.
-        """
-        raise SchemeError(
-            f"scheme {plan.scheme} cannot carry a script: {self.no_trees}",
-            fix="take a synchronous scheme, such as ring, ps or rina",
-        )
 
     def check_form(self, plan: P, topology: Topology) -> None:
         """Return only if the plan can be shown: it is for this topology, and its parts fit each other.
@@ -200,11 +190,6 @@ class Kind(Generic[P]):
     def describe(self, plan: P) -> list[tuple[str, str]]:
         """Describe a plan for people: names and values, besides those that all plans have."""
         return []
-
-    def least_text(self, bound: str, whole: str) -> str:
-        """Word the least GST for people, from a ``bound`` and the time that the busiest link takes for a ``whole``
-        round."""
-        return bound
 
     def cannot(self, plan: P) -> Mapping[str, Refusal]:
         """Return the refusal of each effect of perturbations that makes no sense for this plan (``computing``,
@@ -247,39 +232,20 @@ class Kind(Generic[P]):
         """
         raise NotImplementedError
 
-    def unknown_bytes(self, plan: P) -> str:
-        """Say why the bytes on the wire cannot be told beforehand; empty where they can."""
-        return ""
-
-    def unknown_load(self, plan: P) -> str:
-        """Say why it cannot be told beforehand whether a machine carries the load; empty where it can."""
-        return ""
-
     # Who takes part
 
     def pairs(self, plan: P) -> list[tuple[int, int]]:
         """List each (sender, receiver) once, sorted."""
         raise NotImplementedError
 
-    def neighbours(self, plan: P, process: str) -> list[int]:
-        """Return the nodes with which this process of ours has a connection, sorted. At the other end is the only
-        process there that has connections. So one process of each node is connected with other nodes, and no two share
-        a port."""
-        raise NotImplementedError
-
     def meet(self, plan: P) -> Sequence[int]:
-        """Return nodes of which any two may connect, besides neighbours."""
+        """Return nodes of which any two may connect, besides processes that meet."""
         return ()
 
-    def processes(self, plan: P) -> dict[str, int]:
-        """Return the node of each process, by the process's name (:mod:`testbed.base.process_names`): workers by rank,
-        then the others. A worker has its node's name. By default, each node that takes part has one process."""
-        others = sorted({node for pair in self.pairs(plan) for node in pair} - set(plan.workers))
-        return {plan.nodes[node]: node for node in (*plan.workers, *others)}
-
-    def role(self, plan: P, process: str) -> str:
-        """Name the role of a process of :meth:`processes`, in a word."""
-        return "worker" if self.processes(plan)[process] in plan.workers else "aggregator"
+    def processes(self, plan: P) -> Sequence[Process]:
+        """Return the processes of a job, with one part each: workers by rank, then the others. A worker has its node's
+        name. By default, each node that takes part has one process, and is connected with those of :meth:`pairs`."""
+        return one_each(plan, self.pairs(plan))
 
     # On a node
 
@@ -308,13 +274,6 @@ class Kind(Generic[P]):
     def cost_as_run(self, plan: P, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         """Return the cost of an average synchronisation, if it is known only after the trial; otherwise None."""
         return None
-
-    @cached_property
-    def measures(self) -> Measures:
-        """Meaning of the times in its samples."""
-        from testbed.workloads.kinds.measures import Measures
-
-        return Measures()
 
     def wrote(self, record: Mapping[str, Any]) -> bool:
         """Whether a record of an older version, which does not name its kind, is of this one."""
@@ -346,9 +305,6 @@ class KindOfForests(Kind[Forest]):
 
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         return pairs(plan)
-
-    def neighbours(self, plan: Forest, process: str) -> list[int]:
-        return neighbours(plan, plan.nodes.index(process))  # each node has one process, called like it
 
 
 AnyKind: TypeAlias = Kind[Any]

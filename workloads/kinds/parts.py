@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
+from testbed.base.errors import SchemeError
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.asked import Demand, Floats, Stage
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.cost import Cost, Shaper
+from testbed.workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from testbed.base.check import About, Check
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.evidence import Expected, Told
+    from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.kinds.ranks import Account, RankRows
     from testbed.workloads.learning.parts import Span
     from testbed.workloads.tasks.base import Participant
@@ -111,6 +115,85 @@ class Gate(Generic[P]):
         """Return the cost of an average synchronisation over circuits that moved meanwhile, so that links carried these
         bytes."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Control:
+    """Controllers that act on a kind's trials while they run.
+
+    Attributes:
+        controllers: names: ours (:mod:`testbed.control.registry`), and entry points of the group
+            ``testbed.controllers``.
+    """
+
+    controllers: Sequence[str] = ()
+
+
+class OwnSamples:
+    """Samples that have more, or mean something else, than those of synchronous schemes.
+
+    Attributes:
+        counts: names of what they have besides those of all kinds: whole numbers,
+        numbers: and numbers. A name that ends in ``_*`` stands for several, which end in numbers from 1 on.
+    """
+
+    def __init__(self, counts: Collection[str] = (), numbers: Collection[str] = ()) -> None:
+        self.counts, self.numbers = frozenset(counts), frozenset(numbers)
+
+    @cached_property
+    def measures(self) -> Measures:
+        """Meaning of the times in the samples."""
+        from testbed.workloads.kinds.measures import Measures
+
+        return Measures()
+
+
+class Wording:
+    """Words for people where numbers mean something else than those of synchronous schemes.
+
+    Attributes:
+        notes: what a report says about the numbers, by the name of the question that they answer: ``gst``, ``jct``,
+            ``accuracy``, ``waiting``, ``timeline``, ``workers``.
+        reference: what the trained weights are compared with; empty where that is plain SGD.
+    """
+
+    def __init__(self, notes: Mapping[str, str] | None = None, reference: str = "") -> None:
+        self.notes, self.reference = notes or {}, reference
+
+    def least_gst(self, bound: str, whole: str) -> str:
+        """Word the least GST, from a ``bound`` and the time that the busiest link takes for a ``whole`` round."""
+        return bound
+
+
+class Carrier(Generic[P]):
+    """Trees of a plan along which collectives of a script can move. A kind whose plans have none says ``why``, in words
+    that go after the scheme."""
+
+    def __init__(self, why: str = "what it moves is no sum that all ranks of a script get") -> None:
+        self.why = why
+
+    def for_scripts(self, plan: P, topology: Topology) -> Forest:
+        """Make the plan by which the collectives of a script move along the same trees.
+
+        Raises:
+            SchemeError: it has none for them.
+        """
+        raise SchemeError(
+            f"scheme {plan.scheme} cannot carry a script: {self.why}",
+            fix="take a synchronous scheme, such as ring, ps or rina",
+        )
+
+
+class Unknown(Generic[P]):
+    """Facts about a trial that cannot be told beforehand, and why. By default, there are none."""
+
+    def bytes(self, plan: P) -> str:
+        """Say why the bytes on the wire cannot be told; empty where they can."""
+        return ""
+
+    def load(self, plan: P) -> str:
+        """Say why it cannot be told whether a machine carries the load; empty where it can."""
+        return ""
 
 
 class Predictor(Generic[P]):
@@ -285,19 +368,24 @@ class OwnChecks(Generic[P]):
 
 
 PARTS: dict[str, type[Any]] = {
-    "connections": Connections,
+    "own_samples": OwnSamples,
+    "wording": Wording,
+    "carrier": Carrier,
+    "unknown": Unknown,
+    "control": Control,
     "software": Software,
-    "model_parallel": ModelParallel,
-    "gate": Gate,
     "predictor": Predictor,
     "survivor": Survivor,
     "reports": Reports,
+    "arithmetic": Arithmetic,
+    "connections": Connections,
+    "model_parallel": ModelParallel,
+    "gate": Gate,
     "program": Program,
     "scripts": Scripts,
     "lots": Lots,
     "sharing": Sharing,
     "repair": Repair,
-    "arithmetic": Arithmetic,
     "groups": Groups,
     "own_checks": OwnChecks,
 }
@@ -305,8 +393,10 @@ PARTS: dict[str, type[Any]] = {
 FORMER = {
     **{"writes_samples": "program", "tells_unsent": "gate", "cost_reconfigured": "gate", "shares_network": "sharing"},
     **dict.fromkeys(("runs_our_engine", "ends_alone", "tells_resent", "parallel_connections"), "connections"),
-    "abouts": "own_checks",
-    "values": "groups",
+    **dict.fromkeys(("counts", "numbers"), "own_samples"),
+    **dict.fromkeys(("notes", "reference", "least_text"), "wording"),
+    **dict.fromkeys(("unknown_bytes", "unknown_load"), "unknown"),
+    **{"no_trees": "carrier", "controllers": "control", "abouts": "own_checks", "values": "groups"},
 }
 """The part that says now what kinds once said in words which no part has."""
 

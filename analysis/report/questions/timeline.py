@@ -241,7 +241,7 @@ def _phases(trial: Trial) -> tuple[pd.DataFrame, str]:
     ranks = sorted(samples["rank"].unique())
     step = -(-len(ranks) // MOST_WORKERS)
     chosen = samples[in_rounds["iteration"].between(first, last).reindex(samples.index)].copy()
-    chosen["all_ready_s"] = trial.kind.measures.going_s(chosen)
+    chosen["all_ready_s"] = trial.kind.own_samples.measures.going_s(chosen)
     chosen["ready_s"] = chosen[["start_s", "ready_s"]].max(axis=1)  # which was before where others still set up
     chosen = chosen[chosen["rank"].isin(ranks[::step])]
     origin = float(samples["start_s"].min())
@@ -250,7 +250,7 @@ def _phases(trial: Trial) -> tuple[pd.DataFrame, str]:
     names = chosen["name"] if "name" in chosen else chosen["rank"].map("rank {}".format)
     table = chosen.assign(worker=names)[["rank", "worker", "iteration", *moments]]
     of = int(in_rounds["iteration"].max()) + 1
-    noun = trial.kind.measures.noun
+    noun = trial.kind.own_samples.measures.noun
     which = f"{noun} {first}" if first == last else f"{noun}s {first} to {last}"
     all_of = f"all {of} {noun}s" if (first, last) == (0, of - 1) else f"{which} of {of}"
     every = f", one worker in {step}" if step > 1 else ""

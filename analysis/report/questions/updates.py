@@ -66,19 +66,21 @@ def _told(cell: MeasuredCell) -> list[pd.Series[Any]]:
     return [
         trial.samples["fate"]
         for trial in cell.counted(JCT)
-        if trial.kind.measures.fates and trial.samples is not None and "fate" in trial.samples
+        if trial.kind.own_samples.measures.fates and trial.samples is not None and "fate" in trial.samples
     ]
 
 
 def _fates(cells: Sequence[MeasuredCell]) -> Mapping[str, str]:
     """Return what can become of updates in any of the cells, each with its colour."""
-    known = [name for cell in cells for trial in cell.finished for name in trial.kind.measures.fates.values()]
+    known = [
+        name for cell in cells for trial in cell.finished for name in trial.kind.own_samples.measures.fates.values()
+    ]
     return {name: SHADES[i % len(SHADES)] for i, name in enumerate(dict.fromkeys(known))}
 
 
 def _counts(cell: MeasuredCell) -> Mapping[str, int]:
     """Count the updates by fate."""
-    names = cell.counted(JCT)[0].kind.measures.fates
+    names = cell.counted(JCT)[0].kind.own_samples.measures.fates
     counts = pd.concat(_told(cell)).map(names).value_counts()
     return {str(name): int(count) for name, count in counts.items()}
 
@@ -184,7 +186,7 @@ def _rated(trial: Trial) -> pd.DataFrame | None:
             return None
         since_s, rate_bps = course(trial, links[0])
         rates_bps[rows] = rate_bps[np.searchsorted(since_s, ready_s[rows].to_numpy(), side="right") - 1]
-    fates_of = samples["fate"].map(trial.kind.measures.fates)
+    fates_of = samples["fate"].map(trial.kind.own_samples.measures.fates)
     return pd.DataFrame({"rate_bps": rates_bps, "fate": fates_of}).dropna()
 
 

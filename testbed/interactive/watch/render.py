@@ -48,7 +48,7 @@ def last(run: Path) -> str:
         if not whole.trials:
             return page.render(whole)
         trial = max(whole.trials, key=lambda one: one.started)
-        needed = trial.done and trial.kind.writes_samples
+        needed = trial.done and trial.has_iterations
         trial = replace(trial, samples=read_samples(run, trial.id, needed, trial.warmup))
         arms = [arm for arm in whole.resolved.get("arms") or () if arm.get("label") == trial.label]
         alone = replace(

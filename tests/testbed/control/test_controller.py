@@ -15,6 +15,7 @@ from testbed.control.controller import Beside
 from testbed.control.feed import Feed
 from testbed.control.registry import Context, begun, of_kind
 from testbed.workloads.kinds.base import Kind
+from testbed.workloads.kinds.parts import Control
 from tests.patience import until
 
 
@@ -103,7 +104,7 @@ def test_one_that_fails_at_the_very_end_is_told_too() -> None:
 
 class Declaring(Kind):
     name = "declaring"
-    controllers = ("one", "other")
+    control = Control(("one", "other"))
 
 
 @pytest.fixture

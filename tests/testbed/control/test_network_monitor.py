@@ -17,6 +17,7 @@ from testbed.lab.base import LinkChange
 from testbed.lab.measurements import Traffic
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
+from testbed.trial.ports import Ports
 from testbed.workloads.link_rates import NAME, Follower, told
 from testbed.workloads.sync.cost import goodput
 
@@ -81,7 +82,7 @@ def test_a_link_that_is_down_has_nothing_left() -> None:
 def test_each_change_is_told_once(tmp_path: Path) -> None:
     records: list[Record] = []
     context: Any = SimpleNamespace(
-        trial=SimpleNamespace(topology=STAR),
+        trial=SimpleNamespace(topology=STAR, ports=Ports({}, len(STAR.nodes))),
         lab=FakeLab(),
         files=SimpleNamespace(work=tmp_path),
         records=records,
@@ -107,7 +108,7 @@ def test_rates_are_worked_out_again_only_when_an_event_is_done(tmp_path: Path, m
     monkeypatch.setattr("testbed.control.network_monitor.shaped", counted)
     records: list[Record] = []
     parts: Any = {"lab": FakeLab(), "files": SimpleNamespace(work=tmp_path), "records": records}
-    context: Any = SimpleNamespace(trial=SimpleNamespace(topology=STAR), **parts)
+    context: Any = SimpleNamespace(trial=SimpleNamespace(topology=STAR, ports=Ports({}, len(STAR.nodes))), **parts)
     monitor = NetworkMonitor(context)
     monitor.look(BEGUN)
     assert asked == []

@@ -18,6 +18,7 @@ from testbed.lab.base import LinkChange
 from testbed.perturb.events import Event
 from testbed.perturb.moments import NOW
 from testbed.workloads.kinds.forest import KIND
+from testbed.workloads.kinds.parts import Control
 from tests.packages import ROOT, install, install_page, python
 from tests.testbed.bench import Bench
 from tests.testbed.records import check
@@ -71,7 +72,7 @@ class Broken:
 
 def declare(monkeypatch: pytest.MonkeyPatch, controller: type) -> None:
     """Have trials of forests declare it."""
-    monkeypatch.setattr(KIND, "controllers", ("own",), raising=False)
+    monkeypatch.setattr(KIND, "control", Control(("own",)), raising=False)
     monkeypatch.setattr(registry, "plugged", lambda _: {"own": controller})
 
 

@@ -34,6 +34,7 @@ from testbed.spec import read
 from testbed.topologies.addressing import plan
 from testbed.topologies.model import Topology
 from testbed.trial import job_files
+from testbed.trial import ports as trial_ports
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads import failover as workers_failover
@@ -169,7 +170,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             return "127" + local.removeprefix("10"), "127" + remote.removeprefix("10")
 
     first = next(_ports)
-    monkeypatch.setattr(job_files, "SYNC_PORT", first)
+    monkeypatch.setattr(trial_ports, "SYNC_PORT", first)
     monkeypatch.setattr(job_files, "STATE_PORT", first + 19)
     monkeypatch.setattr(job_files, "plan", Local)
     monkeypatch.setattr(failover, "plan", Local)

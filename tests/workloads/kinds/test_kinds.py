@@ -13,6 +13,7 @@ from testbed.base.errors import OutputError, UsageError
 from testbed.topologies.build import build as build_topology
 from testbed.workloads import kinds
 from testbed.workloads.kinds.measures import Measures
+from testbed.workloads.kinds.parts import OwnSamples
 from testbed.workloads.sync.schemes import build, build_plan
 from tests.sources import parsed
 
@@ -113,7 +114,8 @@ def test_older_records_are_known_by_what_is_in_them(record: dict[str, object], n
 )
 def test_what_each_process_is_for(scheme: str, roles: dict[str, str]) -> None:
     plan = build_plan(scheme, build_topology("star(hosts=4)", rate_bps=10**9), [100])
-    assert {process: kinds.of(plan).role(plan, process) for process in roles} == roles
+    found = {process.name: process.parts[0].role for process in kinds.of(plan).processes(plan)}
+    assert {process: found[process] for process in roles} == roles
 
 
 @pytest.mark.parametrize(
@@ -133,9 +135,12 @@ def test_the_same_columns_mean_the_same_in_all_kinds(monkeypatch: pytest.MonkeyP
     class Other(Measures):
         noun = "turn"
 
+    class Samples(OwnSamples):
+        measures = Other()
+
     class Turns(type(kinds.named("forest"))):  # type: ignore[misc]
         name = "turns"
-        measures = Other()
+        own_samples = Samples()
 
     known = {**kinds.kinds(), "turns": Turns()}
     monkeypatch.setattr(kinds, "kinds", lambda: known)

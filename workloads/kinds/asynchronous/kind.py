@@ -16,7 +16,8 @@ from testbed.workloads.kinds.asynchronous.notes import NOTES
 from testbed.workloads.kinds.asynchronous.plan import Asynchronous
 from testbed.workloads.kinds.base import Asked, Expected, Floats, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.kinds.parts import Connections, OwnChecks
+from testbed.workloads.kinds.parts import Carrier, Connections, OwnChecks, OwnSamples, Wording
+from testbed.workloads.kinds.process import Process, one_each
 from testbed.workloads.learning.parts import merged
 from testbed.workloads.sync.cost import Cost, Releases, Shaper
 from testbed.workloads.sync.forest import Forest
@@ -50,6 +51,23 @@ class StalenessCheck(OwnChecks[Forest]):
         return checks.judge(plan, told, expected)
 
 
+class UpdateSamples(OwnSamples):
+    """Samples of updates, whose order is the server's."""
+
+    @cached_property
+    def measures(self) -> Measures:
+        from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
+
+        return UpdatesMeasures()
+
+
+class UpdateWording(Wording):
+    """Words for updates."""
+
+    def least_gst(self, bound: str, whole: str) -> str:
+        return f"{bound} for an update alone, there and back; {whole} for one of each worker"
+
+
 class AsynchronousKind(ForestKind):
     """A star of workers at each host that only serves; each gradient is an update of its own."""
 
@@ -57,23 +75,19 @@ class AsynchronousKind(ForestKind):
     run_by = Asynchronous
     sums_together = False
     own_checks = StalenessCheck()
-    no_trees = "each gradient is an update of its own, and workers get weights, not sums"
+    carrier = Carrier("each gradient is an update of its own, and workers get weights, not sums")
     connections = Connections()
     sharing = None
-    counts = frozenset({"update", "version", "staleness", "update_*", "version_*"})
-    numbers = frozenset({"held_s"})
-    notes = NOTES
-    reference = "a single process that makes the server's updates in their order"
+    own_samples = UpdateSamples(("update", "version", "staleness", "update_*", "version_*"), ("held_s",))
+    wording = UpdateWording(NOTES, "a single process that makes the server's updates in their order")
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)
         updates.check_servers(plan)
 
-    def role(self, plan: Forest, process: str) -> str:
-        node = self.processes(plan)[process]
-        if node in plan.workers:
-            return "worker"
-        return "replica" if node in updates.replicas(plan).values() else "server"
+    def processes(self, plan: Forest) -> Sequence[Process]:
+        servers, chain = updates.servers(plan), updates.replicas(plan).values()
+        return one_each(plan, self.pairs(plan), dict.fromkeys(servers, "server") | dict.fromkeys(chain, "replica"))
 
     def keepers(self, plan: Forest) -> Sequence[int]:
         return updates.servers(plan)
@@ -81,10 +95,6 @@ class AsynchronousKind(ForestKind):
     def pairs(self, plan: Forest) -> list[tuple[int, int]]:
         chain = updates.replicas(plan).items()
         return sorted({*super().pairs(plan), *chain, *((replica, server) for server, replica in chain)})
-
-    def neighbours(self, plan: Forest, process: str) -> list[int]:
-        node = plan.nodes.index(process)
-        return sorted(other for one, other in self.pairs(plan) if one == node)
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         who, fix = (
@@ -120,9 +130,6 @@ class AsynchronousKind(ForestKind):
         kept = [("replicas", f"{', '.join(chain)}; each has an update before it is applied")] if chain else []
         return [("updates", f"each gradient is one; workers wait for {whom}"), *parts, *kept]
 
-    def least_text(self, bound: str, whole: str) -> str:
-        return f"{bound} for an update alone, there and back; {whole} for one of each worker"
-
     def cost(self, plan: Forest, topology: Topology, gradient_bytes: float) -> Cost:
         return updates.cost(plan, topology, gradient_bytes)
 
@@ -153,12 +160,6 @@ class AsynchronousKind(ForestKind):
 
     def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         return updates.cost(plan, topology, gradient_bytes, told.updates)
-
-    @cached_property
-    def measures(self) -> Measures:
-        from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
-
-        return UpdatesMeasures()
 
     def wrote(self, record: Mapping[str, Any]) -> bool:
         return (record.get("metrics") or {}).get("staleness_max") is not None

@@ -22,7 +22,8 @@ from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric.reports import FabricReports
 from testbed.workloads.kinds.fabric.survivor import FabricSurvivor
-from testbed.workloads.kinds.parts import OwnChecks, Predictor, Survivor
+from testbed.workloads.kinds.parts import Carrier, Control, OwnChecks, OwnSamples, Predictor, Survivor, Unknown, Wording
+from testbed.workloads.kinds.process import Process
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost, Shaper
 
@@ -55,20 +56,45 @@ class DivergenceCheck(OwnChecks[Fabric]):
         return checks.judge(plan, told, expected)
 
 
+class ScheduledSamples(OwnSamples):
+    """Samples of updates that are summed on their way, or dropped."""
+
+    @cached_property
+    def measures(self) -> Measures:
+        from testbed.workloads.kinds.fabric.measures import ScheduledMeasures
+
+        return ScheduledMeasures()
+
+
+class ScheduledWording(Wording):
+    """Words for updates that may be summed."""
+
+    def least_gst(self, bound: str, whole: str) -> str:
+        return f"{bound} for an update alone, there and back; {whole} for one of each worker, if none is summed"
+
+
+class FabricUnknown(Unknown[Fabric]):
+    """Facts about processes that schedule."""
+
+    def load(self, plan: Fabric) -> str:
+        return "what a scheduler and daemons take of the cores is not measured"
+
+
 class FabricKind(Kind[Fabric]):
     """Workers with daemons, a server and a scheduler."""
 
     name = "fabric"
     plan_type: type[Fabric] = Fabric
     sums_together = False
-    no_trees = "a scheduler plans updates whose sizes it knows beforehand, and workers get weights, not sums"
-    controllers = ("network_monitor",)
-    counts = frozenset({"update", "version", "staleness", "fate"})
-    numbers = frozenset({"held_s"})
-    notes: Mapping[str, str] = NOTES
-    reference = "a single process that makes the server's updates in their order"
-    predictor: Predictor[Fabric] | None = FabricPredictor(makes_sums=False)
-    survivor: Survivor[Fabric] | None = FabricSurvivor()
+    carrier = Carrier[Fabric](
+        "a scheduler plans updates whose sizes it knows beforehand, and workers get weights, not sums"
+    )
+    control = Control(("network_monitor",))
+    own_samples: OwnSamples = ScheduledSamples(("update", "version", "staleness", "fate"), ("held_s",))
+    wording: Wording = ScheduledWording(NOTES, "a single process that makes the server's updates in their order")
+    unknown = FabricUnknown()
+    predictor: Predictor[Fabric] = FabricPredictor(makes_sums=False)
+    survivor: Survivor[Fabric] = FabricSurvivor()
     reports = FabricReports()
     own_checks: OwnChecks[Fabric] | None = DivergenceCheck()
 
@@ -131,9 +157,6 @@ class FabricKind(Kind[Fabric]):
             ("updates", f"each gradient is one; {bound}"),
         ]
 
-    def least_text(self, bound: str, whole: str) -> str:
-        return f"{bound} for an update alone, there and back; {whole} for one of each worker, if none is summed"
-
     def keepers(self, plan: Fabric) -> Sequence[int]:
         return plan.servers
 
@@ -156,26 +179,13 @@ class FabricKind(Kind[Fabric]):
     def chunks(self, plan: Fabric, gradient: Any, chunk_bytes: int) -> int:
         return 2 * len(plan.workers)
 
-    def unknown_load(self, plan: Fabric) -> str:
-        return "what a scheduler and daemons take of the cores is not measured"
-
     # Who takes part
 
     def pairs(self, plan: Fabric) -> list[tuple[int, int]]:
         return plan.pairs
 
-    def neighbours(self, plan: Fabric, process: str) -> list[int]:
-        node = self.processes(plan)[process]
-        return [] if process == plan.nodes[node] and node in plan.workers else plan.met_by(node)
-
-    def processes(self, plan: Fabric) -> dict[str, int]:
+    def processes(self, plan: Fabric) -> Sequence[Process]:
         return plan.processes
-
-    def role(self, plan: Fabric, process: str) -> str:
-        node = self.processes(plan)[process]
-        if node in plan.workers:
-            return "worker" if process == plan.nodes[node] else "daemon"
-        return {plan.scheduler: "scheduler", plan.replica: "replica"}.get(node, "server")
 
     # On a node
 
@@ -197,12 +207,6 @@ class FabricKind(Kind[Fabric]):
     def cost_as_run(self, plan: Fabric, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
         assert told.moved is not None
         return self.cost_of(told.moved, plan, topology, gradient_bytes)
-
-    @cached_property
-    def measures(self) -> Measures:
-        from testbed.workloads.kinds.fabric.measures import ScheduledMeasures
-
-        return ScheduledMeasures()
 
 
 def _replica(plan: Fabric, node: int) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from testbed.workloads.kinds.asynchronous.plan import Steps, UpdatesCost
 from testbed.workloads.kinds.fabric.rates import RateSettings, rule
 from testbed.workloads.kinds.fabric.scheduling.divergence import Lead
 from testbed.workloads.kinds.fabric.scheduling.network import only_path
+from testbed.workloads.kinds.process import Process, process, workers
 from testbed.workloads.learning.parts import up_to
 from testbed.workloads.sync.cost import cost_of_flows
 from testbed.workloads.sync.flows import Flows
@@ -159,11 +160,15 @@ class Fabric:
         return () if self.replica is None else (self.replica, *self.replica_aggregators)
 
     @property
-    def processes(self) -> dict[str, int]:
-        """The node of each process, by the process's name: workers by rank, their daemons, then the others."""
-        workers = {self.nodes[node]: node for node in self.workers}
-        daemons = {f"{self.nodes[node]}.daemon": node for node in self.workers}
-        return workers | daemons | {self.nodes[node]: node for node in self.others}
+    def processes(self) -> list[Process]:
+        """The processes: workers by rank, which have connections with nobody, their daemons, then the others."""
+        names = [f"{name}.daemon" if node in self.workers else name for node, name in enumerate(self.nodes)]
+        roles = dict.fromkeys(self.workers, "daemon") | dict.fromkeys(self.others, "server")
+        roles |= {self.scheduler: "scheduler"} | ({} if self.replica is None else {self.replica: "replica"})
+        return workers(self) + [
+            process(names[node], node, role, meets=[names[other] for other in self.met_by(node)])
+            for node, role in roles.items()
+        ]
 
     def met_by(self, node: int) -> list[int]:
         """List the nodes that a node's daemon, server, replica or scheduler is connected with, sorted."""

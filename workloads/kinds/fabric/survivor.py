@@ -23,7 +23,7 @@ class FabricSurvivor(Survivor[Fabric]):
         if plan.further_servers:
             return ()
         alone = {plan.nodes[plan.server]} if plan.replica is None else set()
-        return plan.processes.keys() - alone
+        return {process.name for process in plan.processes} - alone
 
     def returns(self, plan: Fabric) -> Collection[str]:
         """Return the server, where it is the only one and has no replica."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.errors import SpecError
@@ -15,13 +14,11 @@ from testbed.workloads.kinds.fabric.plan import Fabric, Sent, drawn_root
 from testbed.workloads.kinds.fabric.predictor import FabricPredictor
 from testbed.workloads.kinds.fabric_sync import plan as plans
 from testbed.workloads.kinds.fabric_sync.plan import SumsCost, Synchronous
-from testbed.workloads.kinds.parts import Lots
+from testbed.workloads.kinds.parts import Carrier, Lots, OwnSamples, Survivor, Wording
 from testbed.workloads.sync.cost import Cost, Shaper
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from testbed.workloads.kinds.measures import Measures
 
 
 class Roots(Lots[Fabric]):
@@ -33,21 +30,27 @@ class Roots(Lots[Fabric]):
         return replace(plan, options=replace(plan.options, seed=seed), server=drawn_root(plan.roots, 0, seed))
 
 
+class SumsWording(Wording):
+    """Words for sums that a scheduler plans."""
+
+    def least_gst(self, bound: str, whole: str) -> str:
+        there = "the last gradient there, unless it is a root's own"
+        return f"{bound} for {there}, and the sum to all; {whole} if nothing is summed on its way"
+
+
 class SynchronousKind(FabricKind):
     """Workers with daemons, a scheduler, and a server that makes sums, or a root for each."""
 
     name = "fabric_sync"
     plan_type = Synchronous
     sums_together = True
-    no_trees = "a scheduler plans each transfer by a size that it knows beforehand"
-    counts = frozenset()
-    numbers = frozenset()
-    notes: Mapping[str, str] = {}
-    reference = ""
+    carrier = Carrier("a scheduler plans each transfer by a size that it knows beforehand")
+    own_samples = OwnSamples()
+    wording = SumsWording()
     lots = Roots()
     predictor = FabricPredictor(makes_sums=True)
     own_checks = None
-    survivor = None  # an iteration would lack a lost worker's gradient
+    survivor = Survivor[Fabric]()  # of nobody: an iteration would lack a lost worker's gradient
 
     def refuse(self, plan: Fabric, topology: Topology, asked: Asked) -> None:
         if asked.overlap != "none":
@@ -72,10 +75,6 @@ class SynchronousKind(FabricKind):
         rows = [one for one in super().describe(plan) if one[0] != "updates"]
         return [("root", "a worker, drawn for each iteration"), *rows[1:]] if plan.roots else rows
 
-    def least_text(self, bound: str, whole: str) -> str:
-        there = "the last gradient there, unless it is a root's own"
-        return f"{bound} for {there}, and the sum to all; {whole} if nothing is summed on its way"
-
     def cost_of(self, moved: Iterable[Sent], plan: Fabric, topology: Topology, gradient_bytes: float) -> Cost:
         return plans.cost_of(moved, plan, topology, gradient_bytes)
 
@@ -87,12 +86,6 @@ class SynchronousKind(FabricKind):
         from testbed.workloads.kinds.fabric_sync import account
 
         return account.told(plan, samples, done, iterations)
-
-    @cached_property
-    def measures(self) -> Measures:
-        from testbed.workloads.kinds.measures import Measures
-
-        return Measures()
 
 
 KIND = SynchronousKind()

@@ -16,7 +16,7 @@ from testbed.workloads.kinds.forest.fixed_point import FixedPointArithmetic
 from testbed.workloads.kinds.forest.groups import ForestGroups
 from testbed.workloads.kinds.forest.repair import ForestRepair
 from testbed.workloads.kinds.forest.sharing import ForestSharing
-from testbed.workloads.kinds.parts import Connections, Repair, Sharing
+from testbed.workloads.kinds.parts import Carrier, Connections, Repair, Sharing
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync import compiled
 from testbed.workloads.sync.chunk_size import shortened
@@ -44,20 +44,24 @@ MOST_EDGES = 20_000
 of all bytes from the first worker's gradient on. Most networks of up to 128 workers have fewer."""
 
 
+class ForestCarrier(Carrier[Forest]):
+    """The trees of the forest itself."""
+
+    def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
+        return scripted(plan)
+
+
 class ForestKind(KindOfForests):
     """Trees along which our engine sums gradients; kinds that run trees in another way differ from this one."""
 
     name = "forest"
     tools: Sequence[Tool] = (Tool(compiled.LIBRARY, "less processor time for a byte", compiled.FIX, is_package=True),)
-    no_trees = ""
+    carrier: Carrier[Forest] = ForestCarrier()
     connections: Connections | None = Connections(end_alone=True, are_parallel=True)
     sharing: Sharing[Forest] | None = ForestSharing()
     repair: Repair[Forest] | None = ForestRepair()
     arithmetic = FixedPointArithmetic()
     groups = ForestGroups()
-
-    def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
-        return super().for_scripts(plan, topology) if self.no_trees else scripted(plan)
 
     def verify(self, plan: Forest, topology: Topology) -> None:
         verify(plan, topology)

@@ -19,7 +19,7 @@ from testbed.workloads.kinds.hybrid import fields
 from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
 from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
-from testbed.workloads.kinds.parts import Connections, Gate, Sharing
+from testbed.workloads.kinds.parts import Carrier, Connections, Gate, OwnSamples, Sharing
 from testbed.workloads.parallel.operators import FLOAT_BYTES
 from testbed.workloads.parallel.strategy import text
 from testbed.workloads.sync import codec
@@ -55,13 +55,13 @@ class HybridKind(Kind[Plan]):
     gradients of weights that several of them hold."""
 
     name = "hybrid"
-    no_trees = "hosts hold some operators each, and send outputs"
+    carrier = Carrier("hosts hold some operators each, and send outputs")
     connections = Connections(are_parallel=True)
     model_parallel = HeldOperators()
     sharing = HybridSharing()
     gate = HybridGate()
     predictor = StrategyPredictor()
-    numbers = frozenset({"mp_wait_forward_s", "mp_wait_backward_s", "late_s"})
+    own_samples = OwnSamples(numbers=("mp_wait_forward_s", "mp_wait_backward_s", "late_s"))
 
     # What a plan is
 
@@ -134,9 +134,6 @@ class HybridKind(Kind[Plan]):
 
     def pairs(self, plan: Plan) -> list[tuple[int, int]]:
         return plan.pairs
-
-    def neighbours(self, plan: Plan, process: str) -> list[int]:
-        return plan.neighbours(plan.nodes.index(process))  # each node has one process, called like it
 
     # On a node
 

@@ -100,10 +100,6 @@ class Plan:
         sent = {(src, dst) for src, dst, _ in self._exchanged}
         return sorted(sent.union(forest_pairs(self.forest)))
 
-    def neighbours(self, node: int) -> list[int]:
-        """Return the nodes that a server's node has a connection with, sorted."""
-        return sorted({src + dst - node for src, dst in self.pairs if node in (src, dst)})
-
     def cost(self, topology: Topology) -> HybridCost:
         """Compute the cost of one iteration; ``rounds`` are those of the AllReduces.
 

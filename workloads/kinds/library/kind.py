@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from testbed.base.errors import SchemeError, SpecError
@@ -12,6 +13,8 @@ from testbed.workloads.kinds.forest.kind import ForestKind, own_order
 from testbed.workloads.kinds.library import installed
 from testbed.workloads.kinds.library.plan import Library, library_of
 from testbed.workloads.kinds.library.software import LibrarySoftware
+from testbed.workloads.kinds.parts import Carrier, Unknown
+from testbed.workloads.kinds.process import Process
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.sync.forest import Forest
 
@@ -19,6 +22,32 @@ if TYPE_CHECKING:
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
+
+
+class LibraryCarrier(Carrier[Forest]):
+    """The backend of a library that PyTorch brings."""
+
+    def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
+        library = library_of(plan).name
+        if library != "gloo":
+            raise SchemeError(
+                f"scheme {plan.scheme} cannot carry a script: Open MPI is not a backend of this PyTorch",
+                fix="take gloo, which PyTorch brings, or a scheme of testbed's such as ring",
+            )
+        return scripted(plan, library)
+
+
+class LibraryUnknown(Unknown[Forest]):
+    """Facts about what a library does by itself."""
+
+    def bytes(self, plan: Forest) -> str:
+        library = library_of(plan)
+        if library.exact:
+            return ""
+        return f"which bytes {library.name} moves in its algorithm {library.algorithm} is not ours to say"
+
+    def load(self, plan: Forest) -> str:
+        return f"what {library_of(plan).name} takes of the cores is not measured"
 
 
 class LibraryKind(ForestKind):
@@ -30,15 +59,8 @@ class LibraryKind(ForestKind):
     sharing = None
     tools = installed.OPENMPI
     software = LibrarySoftware()
-
-    def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
-        library = library_of(plan).name
-        if library != "gloo":
-            raise SchemeError(
-                f"scheme {plan.scheme} cannot carry a script: Open MPI is not a backend of this PyTorch",
-                fix="take gloo, which PyTorch brings, or a scheme of testbed's such as ring",
-            )
-        return scripted(plan, library)
+    carrier = LibraryCarrier()
+    unknown = LibraryUnknown()
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         if asked.priority:
@@ -61,17 +83,8 @@ class LibraryKind(ForestKind):
         fix = "leave the scheme out of this experiment, or write of: iteration"
         return {"steps": Refusal(f"{library_of(plan).name} makes its steps by itself", fix)}
 
-    def unknown_bytes(self, plan: Forest) -> str:
-        library = library_of(plan)
-        if library.exact:
-            return ""
-        return f"which bytes {library.name} moves in its algorithm {library.algorithm} is not ours to say"
-
-    def unknown_load(self, plan: Forest) -> str:
-        return f"what {library_of(plan).name} takes of the cores is not measured"
-
-    def neighbours(self, plan: Forest, process: str) -> list[int]:
-        return []
+    def processes(self, plan: Forest) -> Sequence[Process]:
+        return [replace(process, meets=()) for process in super().processes(plan)]
 
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers

@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import KindOfForests, Refusal
-from testbed.workloads.kinds.parts import Program
+from testbed.workloads.kinds.parts import Program, Unknown
 from testbed.workloads.kinds.script.themselves import Themselves, command, free
 from testbed.workloads.sync.cost import Cost
 from testbed.workloads.sync.forest import Forest
@@ -25,12 +25,22 @@ class CommandProgram(Program[Forest]):
         return command(topology)
 
 
+class CommandUnknown(Unknown[Forest]):
+    """Facts about what a command sends."""
+
+    def bytes(self, plan: Forest) -> str:
+        return "what a command sends is its own affair"
+
+    load = bytes
+
+
 class CommandKind(KindOfForests):
     """Any script that torchrun could start."""
 
     name = "command"
     run_by = Themselves
     program = CommandProgram()
+    unknown = CommandUnknown()
     connections = None
     sums_together = False
 
@@ -42,12 +52,6 @@ class CommandKind(KindOfForests):
 
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers
-
-    def unknown_bytes(self, plan: Forest) -> str:
-        return "what a command sends is its own affair"
-
-    def unknown_load(self, plan: Forest) -> str:
-        return "what a command sends is its own affair"
 
     def wrote(self, record: Mapping[str, Any]) -> bool:
         return record.get("kind") == self.name

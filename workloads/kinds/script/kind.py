@@ -10,15 +10,13 @@ from testbed.base.check import Check
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Expected, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.kinds.parts import OwnChecks, Scripts
+from testbed.workloads.kinds.parts import Carrier, OwnChecks, OwnSamples, Scripts, Unknown, Wording
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
-from testbed.workloads.sync.cost import Cost, Shaper
+from testbed.workloads.sync.cost import Shaper
 from testbed.workloads.sync.forest import Forest
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.kinds.ranks import Account, RankRows
@@ -60,6 +58,39 @@ class ScriptChecks(OwnChecks[Forest]):
         return checks.checks(told)
 
 
+class ScriptUnknown(Unknown[Forest]):
+    """Facts about what a script asks for."""
+
+    def bytes(self, plan: Forest) -> str:
+        if not library_of(plan):
+            return ""
+        return "which bytes Gloo moves in collectives besides allreduce is not ours to say"
+
+    def load(self, plan: Forest) -> str:
+        return "what a script computes and asks for is known only when it runs"
+
+
+class ScriptSamples(OwnSamples):
+    """Samples that are made of what ranks tell of each collective."""
+
+    @cached_property
+    def measures(self) -> Measures:
+        from testbed.workloads.kinds.script.measures import ScriptMeasures
+
+        return ScriptMeasures()
+
+
+NOTES = {
+    "gst": "GST of a script begins when the last rank has asked for the last sum of an iteration. It ends when "
+    "the last rank has it. Sums that were asked for earlier are on their way before.",
+    "jct": "JCT of a script under a scheme runs from the beginning of its first iteration to the end of the last "
+    "one. Set-up, which comes before, is a number of its own: from the start of the first process, with imports, "
+    "data, the process group and the copy of the weights. The first iteration begins as long before its last sum "
+    "as later ones do, by the median. Records without a set-up are of an earlier version, and their JCT has most "
+    "of it.",
+}
+
+
 class ScriptKind(ForestKind):
     """Trials of any script that torchrun could start, over a backend of ours for ``torch.distributed``."""
 
@@ -70,17 +101,10 @@ class ScriptKind(ForestKind):
     connections = None
     sharing = None
     repair = None
-    no_trees = "it carries one already"
-    numbers = frozenset({"exposed_s", "hidden_s", "setup_busy_s", "sum_error", "nonfinite"})
-    notes: Mapping[str, str] = {
-        "gst": "GST of a script begins when the last rank has asked for the last sum of an iteration. It ends when "
-        "the last rank has it. Sums that were asked for earlier are on their way before.",
-        "jct": "JCT of a script under a scheme runs from the beginning of its first iteration to the end of the last "
-        "one. Set-up, which comes before, is a number of its own: from the start of the first process, with imports, "
-        "data, the process group and the copy of the weights. The first iteration begins as long before its last sum "
-        "as later ones do, by the median. Records without a set-up are of an earlier version, and their JCT has most "
-        "of it.",
-    }
+    carrier = Carrier("it carries one already")
+    unknown = ScriptUnknown()
+    own_samples = ScriptSamples(numbers=("exposed_s", "hidden_s", "setup_busy_s", "sum_error", "nonfinite"))
+    wording = Wording(NOTES)
 
     def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
         """Accept everything: none of the options for workers of ours applies to a script."""
@@ -94,14 +118,6 @@ class ScriptKind(ForestKind):
     def meet(self, plan: Forest) -> Sequence[int]:
         return plan.workers
 
-    def unknown_bytes(self, plan: Forest) -> str:
-        if not library_of(plan):
-            return ""
-        return "which bytes Gloo moves in collectives besides allreduce is not ours to say"
-
-    def unknown_load(self, plan: Forest) -> str:
-        return "what a script computes and asks for is known only when it runs"
-
     def chunk_bytes(self, plan: Forest, gradient_bytes: float, largest_bytes: int) -> int:
         return largest_bytes  # ranks shorten them for each call
 
@@ -111,18 +127,6 @@ class ScriptKind(ForestKind):
     def prepare(self) -> None:
         """Do nothing: ranks are no children of the process that calls this; a server imports what it needs when it
         joins."""
-
-    @cached_property
-    def measures(self) -> Measures:
-        from testbed.workloads.kinds.script.measures import ScriptMeasures
-
-        return ScriptMeasures()
-
-    def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
-        return Told(samples)
-
-    def cost_as_run(self, plan: Forest, topology: Topology, gradient_bytes: float, told: Told) -> Cost | None:
-        return None
 
     def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
         assert part is None  # ranks are not workers of ours

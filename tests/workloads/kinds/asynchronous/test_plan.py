@@ -98,7 +98,7 @@ def test_a_replica_has_an_update_before_weights_go_back(topology: Build) -> None
     forest = build("async_ps(replication=chain)", net, [])
     verify(forest, net)
     assert (forest.workers, kinds.of(forest).pairs(forest)[-2:]) == ((0, 1, 2), [(3, 4), (4, 3)])
-    assert list(kinds.of(forest).processes(forest)) == ["h0", "h1", "h2", "h3", "h4"]
+    assert [one.name for one in kinds.of(forest).processes(forest)] == ["h0", "h1", "h2", "h3", "h4"]
     found = kinds.cost(forest, net, GRADIENT_BYTES)
     assert found.bound_s() == pytest.approx(3 * T_F)
     assert found.rounds == 3

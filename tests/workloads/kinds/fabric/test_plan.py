@@ -31,7 +31,7 @@ def test_the_last_hosts_serve_and_schedule_and_workers_have_daemons() -> None:
     made, kind = plan(), kinds.named("fabric")
     assert (made.workers, made.server, made.scheduler) == (tuple(range(5)), 5, 6)
     assert len(made.aggregators) == 1
-    assert list(kind.processes(made).items()) == [
+    assert [(one.name, one.node) for one in kind.processes(made)] == [
         *((f"h{i}", i) for i in range(5)),
         *((f"h{i}.daemon", i) for i in range(5)),
         *(("h5", 5), ("h6", 6)),
@@ -43,10 +43,11 @@ def test_a_replica_is_between_server_and_scheduler_and_has_aggregators_of_its_ow
     assert (made.server, made.replica, made.scheduler) == (10, 11, 12)
     assert (len(made.aggregators), len(made.replica_aggregators)) == (2, 2)
     assert not {*made.aggregators} & {*made.replica_aggregators}
-    assert list(kind.processes(made))[-3:] == ["h10", "h11", "h12"]
+    assert [one.name for one in kind.processes(made)][-3:] == ["h10", "h11", "h12"]
     name, what = kind.describe(made)[1]
     assert (name, what.split(";")[0]) == ("replica", "h11, at most 2 behind the server")
-    met = {(node, other) for process, node in kind.processes(made).items() for other in kind.neighbours(made, process)}
+    nodes = {one.name: one.node for one in kind.processes(made)}
+    met = {(one.node, nodes[other]) for one in kind.processes(made) for other in one.meets}
     assert met == {(other, node) for node, other in met} == set(made.pairs)
     assert {(11, node) for node in (*range(11), 12)} <= met
     few = plan("mlfabric_a(divergence_updates=3)", "star(hosts=4)")
@@ -81,10 +82,11 @@ def test_servers_stand_before_the_scheduler_and_have_a_shard_each() -> None:
 @pytest.mark.parametrize("scheme", ["mlfabric_a(aggregators=2)", "mlfabric_a(aggregators=2,servers=2)"])
 def test_both_ends_of_a_connection_know_of_it(scheme: str) -> None:
     made, kind = plan(scheme), kinds.named("fabric")
-    met = {(node, other) for process, node in kind.processes(made).items() for other in kind.neighbours(made, process)}
+    nodes = {one.name: one.node for one in kind.processes(made)}
+    met = {(one.node, nodes[other]) for one in kind.processes(made) for other in one.meets}
     assert met == {(other, node) for node, other in met}
     assert met == set(made.pairs)
-    assert all(kind.neighbours(made, f"h{i}") == [] for i in made.workers), "a worker has only its daemon"
+    assert all(not one.meets for one in kind.processes(made)[: len(made.workers)]), "a worker has only its daemon"
     sums, others = set(made.aggregators), set(made.workers) - set(made.aggregators)
     assert all((a, b) in met for a in sums for b in others)
     assert not [pair for pair in met if set(pair) <= others]

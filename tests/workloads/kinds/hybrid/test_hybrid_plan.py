@@ -24,6 +24,7 @@ from testbed.workloads.parallel.prediction import Machine, predict
 from testbed.workloads.parallel.strategy import Strategy, demand_of, gradients, read
 from testbed.workloads.sync.cost import IDEAL, Shaper
 from testbed.workloads.sync.verify import verify
+from tests.processes import met
 from tests.workloads.parallel.small import CHAIN, TABLES
 from tests.workloads.parallel.test_strategy import strategies
 
@@ -66,8 +67,8 @@ def test_two_groups_and_messages_on_six_servers_by_hand() -> None:
             for way in [(a, b), (b, a)]:
                 expected[way] = expected.get(way, 0) + each
     assert sent(made) == pytest.approx(expected, abs=8)  # classes have whole floats
-    assert made.neighbours(3) == [2, 4]
-    assert made.neighbours(0) == [1, 2, 4, 5]
+    assert met(made, 3) == [2, 4]
+    assert met(made, 0) == [1, 2, 4, 5]
     out = made.cost(net).link_bytes[net.ports[0][0]]
     assert out == pytest.approx(640 + 640 + 80 + 1600 + 2667, abs=20)
 
@@ -169,7 +170,7 @@ def test_on_some_hosts_of_a_network_all_is_as_on_a_network_of_their_own(strategy
     assert made.workers == part.hosts
     assert made.pairs == sorted((part.hosts[a], part.hosts[b]) for a, b in alone.pairs)
     assert sent(made) == {(part.hosts[a], part.hosts[b]): count for (a, b), count in sent(alone).items()}
-    assert made.neighbours(part.hosts[0]) == sorted(part.hosts[one] for one in alone.neighbours(0))
+    assert met(made, part.hosts[0]) == sorted(part.hosts[one] for one in met(alone, 0))
     one, other = made.cost(whole), alone.cost(star(f"star(hosts={servers})"))
     pace_s = np.linspace(0.1, 0.2, 2 * servers).reshape(servers, 2)
     assert one.least_jct_s(IDEAL, pace_s) == other.least_jct_s(IDEAL, pace_s)

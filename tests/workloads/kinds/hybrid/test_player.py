@@ -24,6 +24,7 @@ from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.gate import NOTHING
 from testbed.workloads.sync.groups import summed
 from testbed.workloads.sync.schemes import build
+from tests.processes import met
 from tests.workloads.kinds.hybrid.test_hybrid_plan import SMALL
 
 Build = Callable[..., Topology]
@@ -44,7 +45,7 @@ def on_servers(made: Plan, work: Works, pace_s: float = 0.0, limit_s: float = LI
     def server(node: int, sockets: Sockets) -> object:
         messages = MessageValues(made.messages, node, seed=3)
         sums = Values(made.gradient_floats, 3, node, len(made.forest.workers), parts=parts)
-        wires = {peer: sockets[peer] for peer in made.neighbours(node)}
+        wires = {peer: sockets[peer] for peer in met(made, node)}
         engine = ExchangeEngine(node, made.forest, table, wires, sums.gradient, messages.buffers)
         engine.barrier(limit_s)
         known = KnownValues(messages, sums)

@@ -20,6 +20,7 @@ from testbed.workloads.learning.reference import judged
 from testbed.workloads.parallel.strategy import read
 from testbed.workloads.sync.chunks import cut
 from testbed.workloads.sync.schemes import build
+from tests.processes import met
 from tests.workloads.kinds.hybrid.program.in_process import operators, task
 
 Build = Callable[..., Topology]
@@ -37,7 +38,7 @@ def on_servers(asked: Training, made: Plan, compute: Compute) -> Callable[..., o
 
     def work(node: int, sockets: Mapping[int, socket.socket]) -> object:
         trained = Trained(asked, made, node)
-        wires = {peer: sockets[peer] for peer in made.neighbours(node)}
+        wires = {peer: sockets[peer] for peer in met(made, node)}
         engine = ExchangeEngine(node, made.forest, table, wires, trained.gradient, trained.buffers)
         player = Player(made, node, engine, trained, compute, LIMIT_S)
         engine.barrier(LIMIT_S)

@@ -14,6 +14,6 @@ Build = Callable[..., Topology]
 def test_bytes_that_are_not_ours_to_know_are_called_so(topology: Build) -> None:
     net = topology("star(hosts=3)")
     default, ring = build("openmpi", net, []), build("openmpi(algorithm=ring)", net, [])
-    told = kinds.of(default).unknown_bytes(default)
+    told = kinds.of(default).unknown.bytes(default)
     assert told == "which bytes openmpi moves in its algorithm default is not ours to say"
-    assert kinds.of(ring).unknown_bytes(ring) == ""
+    assert kinds.of(ring).unknown.bytes(ring) == ""

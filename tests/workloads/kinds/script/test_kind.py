@@ -40,7 +40,7 @@ def network(scheme: str) -> Topology:
 def carried(scheme: str) -> Forest:
     topology = network(scheme)
     plan = build_plan(scheme, topology, [1])
-    found: Forest = kinds.of(plan).for_scripts(plan, topology)
+    found: Forest = kinds.of(plan).carrier.for_scripts(plan, topology)
     return found
 
 
@@ -77,7 +77,7 @@ def test_schemes_that_are_no_allreduce_are_refused_with_the_reason(scheme: str) 
 def test_a_plan_for_scripts_carries_no_other_script() -> None:
     plan = carried("ring")
     with pytest.raises(SchemeError, match="carries one already"):
-        kinds.of(plan).for_scripts(plan, network("ring"))
+        kinds.of(plan).carrier.for_scripts(plan, network("ring"))
 
 
 @pytest.mark.parametrize("scheme", ["ps(place=tensor)", "ps(place=lpt)", "ring(members=[[0,1],[2,3]])"])
