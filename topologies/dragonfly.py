@@ -53,22 +53,6 @@ def dragonfly(
     at_least("dragonfly", 0, p=p)
     hosts_each = p or h
     check_size("dragonfly", g * a * (hosts_each + (a - 1) // 2 + h), a=a, g=g, h=h, p=hosts_each)
-    _check_wiring(a, g, h)
-    hosts = g * a * hosts_each
-    nodes = [Node(f"h{host}", "host", 0, rack=host // hosts_each) for host in range(hosts)]
-    nodes += [Node(f"r{group}.{i}", "switch", 1, rack=group * a + i) for group in range(g) for i in range(a)]
-    links = [Link(host, 0, hosts + host // hosts_each, host % hosts_each, rate_bps, delay_s) for host in range(hosts)]
-    wires = [*_local(a, g, hosts_each), *_global(a, g, h, hosts_each)]
-    links += [Link(hosts + x, x_port, hosts + y, y_port, rate_bps, delay_s) for x, x_port, y, y_port in wires]
-    chosen: dict[str, object] = {"p": p} if p else {}
-    if routing != "minimal":
-        chosen["routing"] = routing
-    router: Router = ShortestPaths(ecmp=True) if routing == "ecmp" else _Minimal(a, hosts_each, hosts, links)
-    return Topology("dragonfly", {"a": a, "g": g, "h": h} | chosen, tuple(nodes), tuple(links), router)
-
-
-def _check_wiring(a: int, g: int, h: int) -> None:
-    """Raises TopologyError where groups cannot all be linked, or a global port finds no partner."""
     if g > a * h + 1:
         raise TopologyError(
             f"dragonfly: {g} groups cannot each have a link to every other: a group of a={a} routers with h={h} global "
@@ -80,6 +64,17 @@ def _check_wiring(a: int, g: int, h: int) -> None:
             f"dragonfly: {g} groups of {a} routers with {h} global links each have {g * a * h} ends, an odd number",
             fix="make a, g or h even",
         )
+    hosts = g * a * hosts_each
+    nodes = [Node(f"h{host}", "host", 0, rack=host // hosts_each) for host in range(hosts)]
+    nodes += [Node(f"r{group}.{i}", "switch", 1, rack=group * a + i) for group in range(g) for i in range(a)]
+    links = [Link(host, 0, hosts + host // hosts_each, host % hosts_each, rate_bps, delay_s) for host in range(hosts)]
+    wires = [*_local(a, g, hosts_each), *_global(a, g, h, hosts_each)]
+    links += [Link(hosts + x, x_port, hosts + y, y_port, rate_bps, delay_s) for x, x_port, y, y_port in wires]
+    chosen: dict[str, object] = {"p": p} if p else {}
+    if routing != "minimal":
+        chosen["routing"] = routing
+    router: Router = ShortestPaths(ecmp=True) if routing == "ecmp" else _Minimal(a, hosts_each, hosts, links)
+    return Topology("dragonfly", {"a": a, "g": g, "h": h} | chosen, tuple(nodes), tuple(links), router)
 
 
 Wire = tuple[int, int, int, int]

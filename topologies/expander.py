@@ -51,20 +51,6 @@ def expander(
     """
     at_least("expander", 3, degree=degree)
     at_least("expander", 0, seed=seed)
-    _check_graph(servers, degree, kind)
-    check_size("expander", servers * degree // 2, servers=servers, degree=degree)
-    near = _connected(servers, degree, kind, Random(seed))
-    port = [{other: i for i, other in enumerate(sorted(others))} for others in near]
-    links = [Link(a, port[a][b], b, port[b][a], rate_bps, delay_s) for a in range(servers) for b in port[a] if a < b]
-    chosen = {"kind": (kind, "jellyfish"), "seed": (seed, 0), "routing": (routing, "shortest")}
-    params: dict[str, object] = {"servers": servers, "degree": degree}
-    params |= {name: value for name, (value, default) in chosen.items() if value != default}
-    nodes = tuple(Node(f"h{s}", "host", 0) for s in range(servers))
-    return Topology("expander", params, nodes, tuple(links), ShortestPaths(ecmp=routing == "ecmp"))
-
-
-def _check_graph(servers: int, degree: int, kind: str) -> None:
-    """Raises TopologyError where no graph of that kind has so many servers of that degree."""
     if servers <= degree:
         raise TopologyError(
             f"expander: {servers} servers cannot have {degree} neighbours each",
@@ -82,6 +68,15 @@ def _check_graph(servers: int, degree: int, kind: str) -> None:
             f"expander: {servers} servers with {degree} ports each have {servers * degree} ports, an odd number",
             fix="make servers or degree even",
         )
+    check_size("expander", servers * degree // 2, servers=servers, degree=degree)
+    near = _connected(servers, degree, kind, Random(seed))
+    port = [{other: i for i, other in enumerate(sorted(others))} for others in near]
+    links = [Link(a, port[a][b], b, port[b][a], rate_bps, delay_s) for a in range(servers) for b in port[a] if a < b]
+    chosen = {"kind": (kind, "jellyfish"), "seed": (seed, 0), "routing": (routing, "shortest")}
+    params: dict[str, object] = {"servers": servers, "degree": degree}
+    params |= {name: value for name, (value, default) in chosen.items() if value != default}
+    nodes = tuple(Node(f"h{s}", "host", 0) for s in range(servers))
+    return Topology("expander", params, nodes, tuple(links), ShortestPaths(ecmp=routing == "ecmp"))
 
 
 def _connected(servers: int, degree: int, kind: str, random: Random) -> Neighbours:

@@ -33,14 +33,13 @@ def mark(topology: Topology, which: Value) -> Topology:
 
 def replacement_order(topology: Topology, root: int = 0) -> list[int]:
     """List every switch, the one to replace first in front (Rina section IV-D), where traffic goes to host ``root``."""
-    workers = {switch: _hosts_at(topology, switch) for switch in topology.switches}
+    workers = {
+        switch: len({topology.head(link) for link in topology.ports[switch]} & set(topology.hosts))
+        for switch in topology.switches
+    }
     below = _below(topology, root)
     switches = [switch for switch in topology.switches if topology.nodes[switch].kind == "switch"]
     return sorted(switches, key=lambda switch: (-workers[switch], -below.get(switch, 0), switch))
-
-
-def _hosts_at(topology: Topology, switch: int) -> int:
-    return len({topology.head(link) for link in topology.ports[switch]} & set(topology.hosts))
 
 
 def _below(topology: Topology, root: int) -> dict[int, int]:

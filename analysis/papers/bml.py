@@ -120,7 +120,13 @@ def ps_on_bcube(runs: Runs) -> Finding:
     rows = []
     for servers, bcube, _ in SIZES:
         theory = least_gst_t_f("ps", bcube) / least_gst_t_f("bml", bcube)
-        ours = _gst_ratio(runs.get(FIGURE_5.spec)) if servers == 16 else None
+        run = runs.get(FIGURE_5.spec)
+
+        def over(ps: Trial, bml: Trial) -> Values:
+            found: Values = gst_s(ps) / gst_s(bml)
+            return found
+
+        ours = measure(run, ["PS on BCube", "BML on BCube"], over, number=evidence.GST) if servers == 16 else None
         rows.append(Row(f"PS over BML, {bcube}, {servers} servers", "x", 2.0, theory, ours))
     return Finding(
         tuple(rows),
@@ -130,14 +136,6 @@ def ps_on_bcube(runs: Runs) -> Finding:
             "only take one: of the 15 others of a server in BCube(4,2) these are 6, so it is 1.6 times; of 1,023, 62.",
         ),
     )
-
-
-def _gst_ratio(run: Run | None) -> Measured:
-    def over(ps: Trial, bml: Trial) -> Values:
-        found: Values = gst_s(ps) / gst_s(bml)
-        return found
-
-    return measure(run, ["PS on BCube", "BML on BCube"], over, number=evidence.GST)
 
 
 TENSORS, SHARES, BML = "PS, whole tensors", "PS, equal shares", "BML"

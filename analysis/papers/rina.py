@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement, Verdict
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Measured, Values, gst_s, measure, speed_up
+from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Measured, gst_s, measure, speed_up
 from testbed.analysis.papers.fitting import explained
 from testbed.analysis.papers.judging import near, rising, true, within
 from testbed.analysis.papers.rina_theory import NETWORKS, PS, RACKS, RATE_BPS, as_numbered, curve
-from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.recorded import Run
 from testbed.analysis.theory.dependency_chain import (
     EXAMPLE,
     Overheads,
@@ -152,7 +152,7 @@ def long_chain(runs: Runs) -> Finding:
             "ms",
             None,
             equation_3_ms(n, sigma),
-            measure(run, [chain_arm(n, sigma)], _gst_ms, number=GST),
+            measure(run, [chain_arm(n, sigma)], lambda trial: 1e3 * gst_s(trial), number=GST),
         )
         for sigma in SIGMAS_MS
         for n in WORKERS
@@ -181,10 +181,6 @@ GRADIENT_S = 4 * 3_274_634 * 8 / 10e9
 def equation_3_ms(workers: int, sigma_ms: int) -> float:
     """Both phases by equation 3, without any overhead O."""
     return 2e3 * scatter_reduce_s(workers, 0.0, GRADIENT_S, sigma_ms / 1e3)
-
-
-def _gst_ms(trial: Trial) -> Values:
-    return 1e3 * gst_s(trial)
 
 
 def goodness(cells: Sequence[Measured | None], places: Sequence[tuple[int, int]]) -> Measured:

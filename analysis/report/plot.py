@@ -88,11 +88,6 @@ def identity(cell: MeasuredCell, along: Axis | None, number: str) -> dict[str, A
     }
 
 
-def axis_column(along: Axis) -> str:
-    """The column of :func:`identity` that has the axis's numbers."""
-    return "batch" if along.key == "batch" else along.title
-
-
 def panels(
     name: str, groups: Sequence[Group], draw: Callable[[Group, int], Figure], what: str = ""
 ) -> tuple[Panel, ...]:
@@ -167,7 +162,7 @@ def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str
                 "name": text(label),
                 "mode": "lines+markers",
                 "rows": rows,
-                "x": column(axis_column(along)),
+                "x": column("batch" if along.key == "batch" else along.title),
                 "y": column(value),
                 "error_y": error(value),
                 "line": {"color": colour(run, label), "dash": dash(run, label), "width": 2},

@@ -103,15 +103,11 @@ class _Steps:
         path = [here]
         while self.distance[here]:
             if here not in self.fixed:
-                self.fixed[here] = self._choose(circuits, here)
+                nearer = [other for other in circuits.parallel[here] if self.distance[other] == self.distance[here] - 1]
+                self.fixed[here] = min(nearer, key=lambda other: (circuits.load_of(here, other), other))
             here = self.fixed[here]
             path.append(here)
         return path
-
-    def _choose(self, circuits: Circuits, here: int) -> int:
-        """Choose, of the servers that are nearer, the one over the less loaded circuit, the lower of two alike."""
-        nearer = [other for other in circuits.parallel[here] if self.distance[other] == self.distance[here] - 1]
-        return min(nearer, key=lambda other: (circuits.load_of(here, other), other))
 
 
 class _ByDestination:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, iteration_s, measure
+from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, gst_s, iteration_s, measure
 from testbed.analysis.papers.judging import falling, near
-from testbed.analysis.recorded import Trial
 
 DEGREES = Experiment("topoopt/figure16.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20"), GST)
 ITERATIONS = {
@@ -33,7 +32,7 @@ def degrees(runs: Runs) -> Finding:
         "x",
         most,
         most,
-        measure(run, [arm(COUNTS[0]), arm(COUNTS[-1])], _ratio, number=GST),
+        measure(run, [arm(COUNTS[0]), arm(COUNTS[-1])], lambda first, second: gst_s(first) / gst_s(second), number=GST),
     )
     whole = {
         model: [
@@ -61,7 +60,3 @@ def degrees(runs: Runs) -> Finding:
             "CANDLE is data parallel here. DLRM has the strategy and the network that a search finds for each degree.",
         ),
     )
-
-
-def _ratio(first: Trial, second: Trial) -> Values:
-    return gst_s(first) / gst_s(second)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure, speed_up
+from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, gst_s, measure, speed_up
 from testbed.analysis.papers.judging import near, within
-from testbed.analysis.recorded import Trial
 
 PERMS = Experiment(
     "topoopt/perms.yaml", ("workload.iterations=4",), ("repeats=5", "workload.iterations=40"), ITERATION_TIMES
@@ -32,7 +31,7 @@ def permuted(runs: Runs) -> Finding:
             "x",
             1.0,
             1.0,
-            measure(alone, [label, FOUND], _of_gst, number=GST),
+            measure(alone, [label, FOUND], lambda one, found: gst_s(one) / gst_s(found), number=GST),
         )
         for label in ALONE
     ]
@@ -65,7 +64,3 @@ def permuted(runs: Runs) -> Finding:
             "The AllReduce is that of BERT; DLRM's and CANDLE's share their links with MP transfers.",
         ),
     )
-
-
-def _of_gst(one: Trial, found: Trial) -> Values:
-    return gst_s(one) / gst_s(found)

@@ -161,7 +161,7 @@ def collectives(study: Study) -> Question | None:
     return Question(
         "collectives",
         "How fast were the collectives of scripts?",
-        pd.DataFrame(_columns(cell, one) for cell, one in shown),
+        pd.DataFrame({"arm": cell.label, "batch": cell.batch, **cell.point, **vars(one)} for cell, one in shown),
         (),
         (
             *_more(found),
@@ -198,10 +198,6 @@ def _largest(trial: Trial, cells: int = 1) -> Sequence[Collective]:
     """Choose the collectives that moved most bytes: fewer where a table has rows of many cells, but at least one."""
     ordered = sorted(trial.collectives, key=lambda one: -one.bytes * one.count)
     return [one for one in ordered if one.bytes][: max(1, min(MOST_SHOWN, MOST_ROWS // cells))]
-
-
-def _columns(cell: MeasuredCell, one: Collective) -> dict[str, Any]:
-    return {"arm": cell.label, "batch": cell.batch, **cell.point, **vars(one)}
 
 
 def _told(study: Study, cell: MeasuredCell, trial: Trial, one: Collective) -> dict[str, str]:

@@ -179,21 +179,16 @@ def _figure(run: Run, jobs: Jobs, table: pd.DataFrame, start: int) -> plot.Figur
 def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
     slot = _slot(job)
     waited_s = None if slot.queued_s is None else max(0.0, slot.queued_s - (slot.dark_s or 0.0))
+    judged = job.numbers.get(JCT)
+    doubt = f" ({judged.verdict})" if judged and not job.valid_in(JCT) else ""
     return {
         "Job": words.name(job),
         "Hosts": shortened(slot.hosts, words.MOST_NAMED),
         "Waited for hosts": _time(waited_s),
         "Circuits dark": _time(slot.dark_s),
         "Gap before it": _time(_gap_s(jobs, job)),
-        "JCT": _marked(job) if job.done else "failed",
+        "JCT": f"{_time(job.metrics.jct_s)}{doubt}" if job.done else "failed",
     }
-
-
-def _marked(job: Trial) -> str:
-    """Write a job's JCT, with its verdict if that is not VALID."""
-    judged = job.numbers.get(JCT)
-    doubt = f" ({judged.verdict})" if judged and not job.valid_in(JCT) else ""
-    return f"{_time(job.metrics.jct_s)}{doubt}"
 
 
 def _gap_s(jobs: Jobs, job: Trial) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -72,7 +71,7 @@ def _table(trial: Trial) -> pd.DataFrame:
 
 
 def _figure(trial: Trial, rows: list[int], highest: float) -> plot.Figure:
-    names = _servers(trial)
+    names = [plot.text(name) for name in dict.fromkeys([one.source for one in trial.pairs])]
     measured, predicted = (
         {
             "type": "heatmap",
@@ -105,11 +104,6 @@ def _figure(trial: Trial, rows: list[int], highest: float) -> plot.Figure:
         "yaxis": servers | {"autorange": "reversed", "title": {"text": "from"}},
     }
     return plot.finished([measured, predicted], layout, 110 + 18 * max(8, len(names)))
-
-
-def _servers(trial: Trial) -> Sequence[str]:
-    """List the servers in the order of their first pair, which is that of their numbers."""
-    return [plot.text(name) for name in dict.fromkeys([one.source for one in trial.pairs])]
 
 
 def _row(cell: MeasuredCell, trial: Trial) -> dict[str, str]:

@@ -71,7 +71,7 @@ class _Shown:
 
 def waiting(study: Study) -> Question | None:
     """A heat map of links by time for each of a few trials."""
-    cells = sorted(study.cells, key=_from_bound, reverse=True)
+    cells = sorted(study.cells, key=lambda cell: cell.middle("gst_ratio") or 0.0, reverse=True)
     shown = []
     for one in _seen(study, cells):
         shown.append(one)
@@ -89,19 +89,17 @@ def waiting(study: Study) -> Question | None:
         tables.append(table.assign(**known)[[*known, *table]])
         panels.append(Panel(f"queues-{i}", _caption(one), _figure(one, [start, start + len(table)], highest)))
         start += len(table)
+    of_cell = {one.cell.place: one for one in shown}
+    networks = by_network([one.cell for one in shown])
     return Question(
         "queues",
         "Where did bytes wait?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
-        (*_sentences(shown), *left),
+        (*(_worst(network, [of_cell[cell.place] for cell in of]) for network, of in networks.items()), *left),
         DEFINED,
         told=_rows(shown),
     )
-
-
-def _from_bound(cell: MeasuredCell) -> float:
-    return cell.middle("gst_ratio") or 0.0
 
 
 def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
@@ -217,13 +215,6 @@ def _end_of_iteration(end_s: float) -> dict[str, Any]:
 def _caption(one: _Shown) -> str:
     left = len(one.links) - MOST_LINKS
     return _name(one) + (f", {MOST_LINKS} of {len(one.links)} links at which bytes waited" * (left > 0))
-
-
-def _sentences(shown: list[_Shown]) -> list[str]:
-    """Say where most waited, of the trials that are shown, on each network by itself."""
-    of_cell = {one.cell.place: one for one in shown}
-    networks = by_network([one.cell for one in shown])
-    return [_worst(network, [of_cell[cell.place] for cell in cells]) for network, cells in networks.items()]
 
 
 def _worst(network: str, shown: Sequence[_Shown]) -> str:

@@ -96,23 +96,17 @@ def _figure(study: Study, shown: list[Lost], frame: pd.DataFrame) -> plot.Figure
 
 
 def _row(cell: MeasuredCell, trial: Trial, loss: Loss) -> dict[str, str]:
-    return {
-        "Arm": words.row_name(cell, JCT),
-        "Lost": f"{_role(loss)} ({loss.node})",
-        **_moments(loss),
-        "Lost updates": f"{_lost(trial, loss):,}",
-        "Distance at takeover": _distance(trial) if _took_over(trial, loss) else "",
-    }
-
-
-def _moments(loss: Loss) -> dict[str, str]:
     def text(value_s: float | None) -> str:
         return words.UNKNOWN if value_s is None else words.seconds(value_s)
 
     return {
+        "Arm": words.row_name(cell, JCT),
+        "Lost": f"{_role(loss)} ({loss.node})",
         "Hit at": text(loss.hit_s),
         "Noticed at": text(loss.noticed_s),
         "Next commit": words.UNKNOWN if loss.recovered_s is None else f"{words.seconds(loss.recovered_s)} later",
+        "Lost updates": f"{_lost(trial, loss):,}",
+        "Distance at takeover": _distance(trial) if _took_over(trial, loss) else "",
     }
 
 

@@ -131,13 +131,14 @@ def _row(cell: MeasuredCell, with_takeover: bool) -> dict[str, str]:
     trial, course = cell.typical, _course(cell)
     assert trial is not None
     assert course is not None
+    count = trial.metrics.replica_bytes
     row = {
         "Arm": words.row_name(cell, JCT),
         "Behind at most": f"{course['behind'].max():.0f} updates",
         "Behind on average": f"{rounded(float(course['behind'].mean())):.3g} updates",
         "Divergence at most": f"{course['divergence'].max():.3g}",
         "Bound": _bound_text(cell),
-        "Replica got": _got(trial),
+        "Replica got": "not known" if count is None else size_text(count),
     }
     return row | ({"When it took over": _taken_over(trial)} if with_takeover else {})
 
@@ -156,8 +157,3 @@ def _taken_over(trial: Trial) -> str:
         return "it did not"
     distance = "" if apart is None else f", weights {apart:.3g} apart"
     return f"{behind:.0f} updates behind{distance}, {lost or 0:.0f} lost"
-
-
-def _got(trial: Trial) -> str:
-    count = trial.metrics.replica_bytes
-    return "not known" if count is None else size_text(count)
