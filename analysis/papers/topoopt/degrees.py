@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, gst_s, iteration_s, measure
+from testbed.analysis.papers.evidence import GST, gst_s, iteration_s, measure
 from testbed.analysis.papers.judging import falling, near
 
 DEGREES = Experiment("topoopt/figure16.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20"), GST)
 ITERATIONS = {
-    model: Experiment(
-        f"topoopt/figure16_{model.lower()}.yaml", (), ("repeats=5", "workload.iterations=20"), ITERATION_TIMES
-    )
+    model: Experiment(f"topoopt/figure16_{model.lower()}.yaml", (), ("repeats=5", "workload.iterations=20"))
     for model in ("CANDLE", "DLRM")
 }
 COUNTS = (4, 6, 8, 10)
@@ -25,7 +23,7 @@ def arm(degree: int) -> str:
 def degrees(runs: Runs) -> Finding:
     """GST by degree, and d = 4 over d = 10, which is 2.5 if it is in proportion."""
     run = runs.get(DEGREES.spec)
-    each = [Row(f"GST, {arm(d)}", "s", None, None, measure(run, [arm(d)], gst_s, number=GST)) for d in COUNTS]
+    each = [Row(f"GST, {arm(d)}", "s", ours=measure(run, [arm(d)], gst_s, number=GST)) for d in COUNTS]
     most = COUNTS[-1] / COUNTS[0]
     over = Row(
         f"GST, {arm(COUNTS[0])} over {arm(COUNTS[-1])}",
@@ -36,13 +34,7 @@ def degrees(runs: Runs) -> Finding:
     )
     whole = {
         model: [
-            Row(
-                f"{model}: iteration, {arm(d)}",
-                "s",
-                None,
-                None,
-                measure(runs.get(experiment.spec), [arm(d)], iteration_s, number=ITERATION_TIMES),
-            )
+            Row(f"{model}: iteration, {arm(d)}", "s", ours=measure(runs.get(experiment.spec), [arm(d)], iteration_s))
             for d in COUNTS
         ]
         for model, experiment in ITERATIONS.items()
