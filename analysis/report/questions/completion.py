@@ -146,8 +146,7 @@ def _jct_seen(study: Study) -> list[str]:
     for ranking in rankings:
         if len(ranking.cells) > 1:
             contests.setdefault(ranking.network, []).append(ranking)
-    told = [_contests(network, of) for network, of in contests.items()]
-    more = [f"{len(told) - words.MOST_NAMED} more networks are in the table of all arms."]
+    told = [[_contests(network, of)] for network, of in contests.items()]
     where = "settings on a network" if any(one.network for one in rankings) else "settings"
     left = [
         f"At {count} of {len(rankings)} {where}, {what}."
@@ -158,12 +157,7 @@ def _jct_seen(study: Study) -> list[str]:
         )
         if count
     ]
-    return [
-        *told[: words.MOST_NAMED],
-        *(more if len(told) > words.MOST_NAMED else []),
-        *left,
-        *_failed(study),
-    ]
+    return [*words.of_networks(told, "the table of all arms"), *left, *_failed(study)]
 
 
 def _failed(study: Study) -> list[str]:
@@ -430,9 +424,8 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     if _speed_told(study, compared):
         sentences = []
     elif len(by_label) > words.MOST_NAMED:
-        sentences = [_largest(study, network, cells) for network, cells in by_network(compared).items()]
-        more = len(sentences) - words.MOST_NAMED
-        sentences = [*sentences[: words.MOST_NAMED], *([f"{more} more networks are in the CSV."] if more > 0 else [])]
+        networks = by_network(compared).items()
+        sentences = words.of_networks([[_largest(study, network, cells)] for network, cells in networks])
     else:
         sentences = [_speeds(study, label, found_in) for label, found_in in by_label.items()]
     for what, is_so in (

@@ -184,10 +184,10 @@ def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
     return {
         "Job": words.name(job),
         "Hosts": shortened(slot.hosts, words.MOST_NAMED),
-        "Waited for hosts": _time(waited_s),
-        "Circuits dark": _time(slot.dark_s),
-        "Gap before it": _time(_gap_s(jobs, job)),
-        "JCT": f"{_time(job.metrics.jct_s)}{doubt}" if job.done else "failed",
+        "Waited for hosts": words.seconds(waited_s),
+        "Circuits dark": words.seconds(slot.dark_s),
+        "Gap before it": words.seconds(_gap_s(jobs, job)),
+        "JCT": f"{words.seconds(job.metrics.jct_s)}{doubt}" if job.done else "failed",
     }
 
 
@@ -197,7 +197,3 @@ def _gap_s(jobs: Jobs, job: Trial) -> float | None:
     before, ran = [_ran(one) for one in jobs if _slot(one).job in _slot(job).after], _ran(job)
     ends_s = [one[1] for one in before if one is not None]
     return None if ran is None or not before or len(ends_s) < len(before) else ran[0] - max(ends_s)
-
-
-def _time(seconds: float | None) -> str:
-    return words.UNKNOWN if seconds is None else words.seconds(seconds)

@@ -87,7 +87,7 @@ def accuracy(study: Study) -> Question | None:
         frame,
         plot.panels("accuracy", groups, lambda group, start: _time_figure(study, group, start, frame, span)),
         (*_accuracy_seen(cells, rows), *_left_out(study), *words.about_intervals(cells, JCT)),
-        f"{GOAL_DEFINED.format(defined=good.defined, **noun)}{_about_rounds(cells)} {words.INTERVALS}",
+        f"{GOAL_DEFINED.format(defined=good.defined, **noun)}{notes(cells, 'accuracy')} {words.INTERVALS}",
         plot.legend(study.run, study.along),
         _accuracy_told(cells, rows),
     )
@@ -96,10 +96,6 @@ def accuracy(study: Study) -> Question | None:
 def quality_of(cells: Sequence[MeasuredCell]) -> Quality:
     """Return the quality that tells how good the weights of these arms are, which have one workload."""
     return next((trial.accuracy.quality for cell in cells for trial in cell.finished), quality(None))
-
-
-def _about_rounds(cells: Sequence[MeasuredCell]) -> str:
-    return notes(cells, "accuracy")
 
 
 def _reached(cells: Sequence[MeasuredCell]) -> dict[int, tuple[float, list[float]]]:
@@ -162,13 +158,15 @@ def _firsts(by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]
             if len(members) > 1:
                 times = [(time, cell.label) for time, cell, _ in found if cell in members]
                 first.setdefault(network, []).append(min(times, key=lambda one: one[0])[1])
-    sentences = [
-        f"{f'On {network}, of' if network else 'Of'} {counted(len(labels), 'setting')} with several arms "
-        f"{words.counted(labels, 'reached the goal first in')}."
-        for network, labels in first.items()
-    ]
-    more = len(sentences) - words.MOST_NAMED
-    return [*sentences[: words.MOST_NAMED], *([f"{more} more networks are in the CSV."] if more > 0 else [])]
+    return words.of_networks(
+        [
+            [
+                f"{f'On {network}, of' if network else 'Of'} {counted(len(labels), 'setting')} with several arms "
+                f"{words.counted(labels, 'reached the goal first in')}."
+            ]
+            for network, labels in first.items()
+        ]
+    )
 
 
 def _by_setting(
@@ -237,7 +235,7 @@ def loss(study: Study) -> Question | None:
         pd.concat(tables, ignore_index=True),
         tuple(panels),
         tuple(_loss_seen(study, shown)),
-        f"{LOSS_DEFINED.format(loss=quality_of(cells).loss)}{_about_rounds(cells)}{more}",
+        f"{LOSS_DEFINED.format(loss=quality_of(cells).loss)}{notes(cells, 'accuracy')}{more}",
         plot.dashes(study.run),
         tuple(map(_loss_row, shown)) if 1 < len(shown) <= words.MOST_ROWS else (),
     )

@@ -56,10 +56,10 @@ def by_iteration_and_time(study: Study) -> Question | None:
         f"How did the {good.noun} rise?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
-        room.rest(every, _label, where="the trials' JSON"),
+        room.rest(every, room.of_pair, where="the trials' JSON"),
         DEFINED.format(defined=good.defined) + more,
         plot.dashes(study.run),
-        tuple(_row(cell, curve, good) for cell, curve in room.chosen(every, _label)),
+        tuple(_row(cell, curve, good) for cell, curve in room.chosen(every, room.of_pair)),
     )
 
 
@@ -104,10 +104,6 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int], axis: str, go
         "hovertemplate": f"%{{customdata[0]}}<br>%{{customdata[1]:.4g}} mini-batches, %{{customdata[2]:.4g}} s: "
         f"{good.noun} %{{y:{good.form}}}<extra></extra>",
     }
-
-
-def _label(one: tuple[MeasuredCell, pd.DataFrame]) -> str:
-    return one[0].label
 
 
 def _row(cell: MeasuredCell, curve: pd.DataFrame, good: Quality) -> dict[str, str]:

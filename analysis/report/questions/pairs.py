@@ -116,15 +116,11 @@ def _row(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
         "Sent in an iteration": words.amount(measured / count),
         "Measured / predicted": words.ratio(measured / predicted) if predicted else words.UNKNOWN,
         "Outputs and their gradients": words.amount(messages / count),
-        "Iteration": _seconds(known.iteration_median_s),
-        "Predicted": _seconds(known.iteration_predicted_s),
+        "Iteration": words.seconds(known.iteration_median_s),
+        "Predicted": words.seconds(known.iteration_predicted_s),
         "Predicted / measured": words.ratio((known.iteration_predicted_s or 0) / (known.iteration_median_s or 1))
         if beside
         else words.UNKNOWN,
-        "MP wait, forward": _seconds(known.mp_wait_forward_s),
-        "MP wait, backward": _seconds(known.mp_wait_backward_s),
+        "MP wait, forward": words.seconds(known.mp_wait_forward_s),
+        "MP wait, backward": words.seconds(known.mp_wait_backward_s),
     }
-
-
-def _seconds(value: float | None) -> str:
-    return words.UNKNOWN if value is None else words.seconds(value)

@@ -66,15 +66,11 @@ def behind(study: Study) -> Question | None:
         "How far was the replica behind?",
         pd.concat(tables, ignore_index=True),
         panels,
-        room.rest(cells, _label, where="results.csv"),
+        room.rest(cells, where="results.csv"),
         DEFINED,
         tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
-        tuple(_row(cell, takes_over) for cell in room.chosen(cells, _label)),
+        tuple(_row(cell, takes_over) for cell in room.chosen(cells)),
     )
-
-
-def _label(cell: MeasuredCell) -> str:
-    return cell.label
 
 
 def _course(cell: MeasuredCell) -> pd.DataFrame | None:

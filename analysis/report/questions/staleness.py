@@ -123,14 +123,8 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     """Medians, and which arm has the most stale update, by network."""
     told, _ = believed(cells, JCT)
-    networks = by_network(told)
-    sentences = [one for network, of in [*networks.items()][: words.MOST_NAMED] for one in _seen_on(network, of)]
-    more = len(networks) - words.MOST_NAMED
-    return [
-        *sentences,
-        *([f"{more} more networks are in the CSV."] if more > 0 else []),
-        *words.not_told(cells, JCT),
-    ]
+    sentences = [_seen_on(network, of) for network, of in by_network(told).items()]
+    return words.of_networks(sentences) + words.not_told(cells, JCT)
 
 
 def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:

@@ -218,14 +218,8 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     """Say how near the medians are to their bounds, and which cell spreads most; of each network by itself."""
     told, _ = believed(cells, GST)
-    networks = by_network(told)
-    sentences = [one for network, of in [*networks.items()][: words.MOST_NAMED] for one in _seen_on(network, of)]
-    more = len(networks) - words.MOST_NAMED
-    return [
-        *sentences,
-        *([f"{more} more networks are in the table of all arms."] if more > 0 else []),
-        *words.not_told(cells, GST),
-    ]
+    sentences = [_seen_on(network, of) for network, of in by_network(told).items()]
+    return words.of_networks(sentences, "the table of all arms") + words.not_told(cells, GST)
 
 
 def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:

@@ -52,7 +52,7 @@ def iterations(study: Study) -> Question | None:
     every = [(cell, trial) for cell, trial in known_of if trial.samples is not None]
     if not every:
         return None
-    shown = room.chosen(every, _label, MOST_PANELS)
+    shown = room.chosen(every, room.of_pair, MOST_PANELS)
     tables, panels, start = [], [], 0
     for i, (cell, trial) in enumerate(shown):
         table, events = _course(trial), _events_table(trial)
@@ -70,21 +70,17 @@ def iterations(study: Study) -> Question | None:
     first = [name for name in frame if name not in _COURSE]
     more = f" Drawn are {len(shown)} of {len(every)}." if len(every) > len(shown) else ""
     lines = (Key("iteration, in its arm's colour", "", ""), Key("its GST", "", "4 3"), Key("perturbation", EVENT))
-    told = [_effects(cell, trial) for cell, trial in room.chosen(every, _label)] if len(every) > 1 else []
+    told = [_effects(cell, trial) for cell, trial in room.chosen(every, room.of_pair)] if len(every) > 1 else []
     return Question(
         "events",
         "What did the perturbations do?",
         frame[[*first, *_COURSE]],
         tuple(panels),
-        room.rest(every, _label, where="the trials' JSON") if told else (_effect(*shown[0]),),
+        room.rest(every, room.of_pair, where="the trials' JSON") if told else (_effect(*shown[0]),),
         EVENTS_DEFINED + notes([cell for cell, _ in every], "timeline") + more,
         (*plot.legend(study.run, None), *lines),
         tuple(told),
     )
-
-
-def _label(one: tuple[MeasuredCell, Trial]) -> str:
-    return one[0].label
 
 
 _COURSE = ("iteration", "time_s", "iteration_s", "gst_s", "event")

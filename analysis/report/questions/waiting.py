@@ -91,14 +91,9 @@ def _seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list
     """Say in which cell of each network workers waited longest."""
     row_of = {cell.place: row for cell, row in zip(cells, rows, strict=True)}
     told, _ = believed(cells, WAITING)
-    networks = by_network(told)
-    sentences = [_longest(network, [(cell, row_of[cell.place]) for cell in of]) for network, of in networks.items()]
-    more = len(networks) - words.MOST_NAMED
-    return [
-        *sentences[: words.MOST_NAMED],
-        *([f"{more} more networks are in the CSV."] if more > 0 else []),
-        *words.not_told(cells, WAITING),
-    ]
+    networks = by_network(told).items()
+    sentences = [[_longest(network, [(cell, row_of[cell.place]) for cell in of])] for network, of in networks]
+    return words.of_networks(sentences) + words.not_told(cells, WAITING)
 
 
 def _longest(network: str, waited: Sequence[tuple[MeasuredCell, dict[str, Any]]]) -> str:
