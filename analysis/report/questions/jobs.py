@@ -42,18 +42,17 @@ def in_turn(study: Study) -> Question | None:
     trials = _typical(study.run)
     if not trials:
         return None
-    tables, panels, start = [], [], 0
-    for i, jobs in enumerate(trials[:MOST_PANELS]):
-        drawn = jobs[:MOST_JOBS]
-        table = _table(drawn)
-        tables.append(table)
-        panels.append(Panel(f"jobs-{i}", words.name(study.run.whole(jobs[0])), _figure(study.run, drawn, table, start)))
-        start += len(table)
+    drawn = [jobs[:MOST_JOBS] for jobs in trials[:MOST_PANELS]]
+    frame, spans = plot.stacked([_table(jobs) for jobs in drawn])
+    panels = [
+        Panel(f"jobs-{i}", words.name(study.run.whole(jobs[0])), _figure(study.run, jobs, frame, rows))
+        for i, (jobs, rows) in enumerate(zip(drawn, spans, strict=True))
+    ]
     told = [_row(jobs, job) for jobs in trials[:MOST_PANELS] for job in jobs[:MOST_JOBS]]
     return Question(
         "jobs",
         "When did jobs run, and what did they wait for?",
-        pd.concat(tables, ignore_index=True),
+        frame,
         tuple(panels),
         (),
         DEFINED + _left_out(trials, len(told)),
@@ -144,13 +143,13 @@ def _table(jobs: Jobs) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _figure(run: Run, jobs: Jobs, table: pd.DataFrame, start: int) -> plot.Figure:
-    own = [plot.colour(run, job.label) for job in jobs]
+def _figure(run: Run, jobs: Jobs, frame: pd.DataFrame, rows: tuple[int, int]) -> plot.Figure:
+    table, own = frame.iloc[slice(*rows)], [plot.colour(run, job.label) for job in jobs]
     end_s = _end_s(jobs)
     trace: plot.Trace = {
         "type": "bar",
         "orientation": "h",
-        "rows": [start, start + len(table)],
+        "rows": list(rows),
         "base": column("start_s"),
         "x": column("end_s", minus="start_s"),
         "y": column("row"),

@@ -22,7 +22,7 @@ from testbed.analysis.report.cells import (
     notes,
 )
 from testbed.analysis.report.cells import cells as every_cell
-from testbed.analysis.report.question import Panel, Question, column
+from testbed.analysis.report.question import Panel, Question
 from testbed.base.listing import counted, shortened
 
 SAME_LOSS = 1e-3
@@ -45,10 +45,10 @@ LOSS_DEFINED = (
 )
 
 
-def loss_curve(trial: Trial) -> pd.DataFrame | None:
+def loss_curve(trial: Trial | None) -> pd.DataFrame | None:
     """Return, by iteration, ``time_s``, when the last worker ended it, and ``loss``, the mean over the workers; None
     where there is no loss, as in profiles."""
-    if trial.samples is None or trial.samples.empty:
+    if trial is None or trial.samples is None or trial.samples.empty:
         return None
     samples = metrics.rounds(trial.samples)
     samples = samples.assign(loss=pd.to_numeric(samples["loss"], errors="coerce"))
@@ -208,7 +208,9 @@ def _left_out(study: Study) -> list[str]:
 
 def loss(study: Study) -> Question | None:
     """Loss over time: a panel for each of the first settings, with a line an arm."""
-    shown = [[(cell, curve) for cell in cells if (curve := _typical(cell)) is not None] for cells in study.settings]
+    shown = [
+        [(cell, curve) for cell in cells if (curve := loss_curve(cell.typical)) is not None] for cells in study.settings
+    ]
     shown = [curves for curves in shown if curves]
     if not shown:
         return None
@@ -220,7 +222,14 @@ def loss(study: Study) -> Question | None:
             table = thinned(curve)
             known = {key: value for key, value in plot.identity(cell, None, JCT).items() if key != "trials"}
             tables.append(table.reset_index().assign(**known)[[*known, "iteration", "time_s", "loss"]])
-            traces.append(_line(study, cell, (start, start + len(table))))
+            traces.append(
+                plot.curve(
+                    *(study.run, cell.label, (start, start + len(table)), "time_s", "loss"),
+                    customdata={"columns": ["arm", "iteration"]},
+                    hovertemplate="%{customdata[0]}<br>iteration %{customdata[1]}, %{x:.4g} s: loss %{y:.4f}"
+                    "<extra></extra>",
+                )
+            )
             start += len(table)
         figure = plot.lines_figure(
             traces, "time since the trial's start (s)", "training loss (cross-entropy)", x_from_0=True, y_from_0=False
@@ -241,30 +250,11 @@ def loss(study: Study) -> Question | None:
     )
 
 
-def _typical(cell: MeasuredCell) -> pd.DataFrame | None:
-    return None if cell.typical is None else loss_curve(cell.typical)
-
-
 def thinned(curve: pd.DataFrame) -> pd.DataFrame:
     """Thin a curve to at most :data:`MOST_POINTS` rows, the first and the last among them."""
     if len(curve) <= MOST_POINTS:
         return curve
     return curve.iloc[[round(i * (len(curve) - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)]]
-
-
-def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace:
-    look = {"color": plot.colour(study.run, cell.label), "dash": plot.dash(study.run, cell.label), "width": 2}
-    return {
-        "type": "scatter",
-        "name": plot.text(cell.label),
-        "mode": "lines",
-        "rows": list(rows),
-        "x": column("time_s"),
-        "y": column("loss"),
-        "line": look,
-        "customdata": {"columns": ["arm", "iteration"]},
-        "hovertemplate": "%{customdata[0]}<br>iteration %{customdata[1]}, %{x:.4g} s: loss %{y:.4f}<extra></extra>",
-    }
 
 
 def _loss_seen(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:

@@ -37,17 +37,14 @@ def exchanged(study: Study) -> Question | None:
         return None
     trials = [trial for _, trial in found.values()]
     shown = [trial for trial in trials if trial.world <= MOST_SERVERS][:MOST_PANELS]
-    tables, panels, start = [], [], 0
-    highest = max((float(_table(trial)["bytes"].max()) for trial in shown), default=0.0)
-    for i, trial in enumerate(shown):
-        table = _table(trial)
-        tables.append(table)
-        figure = _figure(trial, [start, start + len(table)], highest)
-        panels.append(Panel(f"pairs-{i}", f"{words.name(trial)}: measured, and predicted", figure))
-        start += len(table)
+    frame, spans = plot.stacked([_table(trial) for trial in shown or trials])
+    highest = float(frame["bytes"].max())
+    panels = [
+        Panel(f"pairs-{i}", f"{words.name(trial)}: measured, and predicted", _figure(trial, list(rows), highest))
+        for i, (trial, rows) in enumerate(zip(shown, spans, strict=False))  # without any, the table has all
+    ]
     left = len(trials) - len(shown)
     more = f" Drawn are {len(shown)} of {len(trials)} arms." if left else ""
-    frame = pd.concat(tables or [_table(trial) for trial in trials], ignore_index=True)
     asked = "What did servers send each other, and was it what the strategy predicts?"
     return Question(
         "pairs", asked, frame, tuple(panels), (), DEFINED + more, told=tuple(_row(*one) for one in found.values())

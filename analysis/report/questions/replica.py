@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 
 import pandas as pd
 
@@ -11,7 +10,7 @@ from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
-from testbed.analysis.report.question import Question, column, rounded
+from testbed.analysis.report.question import Question, rounded
 from testbed.base.units import size_text
 
 DEFINED = (
@@ -44,8 +43,8 @@ def behind(study: Study) -> Question | None:
     cells = [cell for group in groups for cell in group.cells]
     tables = [_table(study, cell) for cell in cells]
     takes_over = any(cell.typical is not None and cell.typical.metrics.takeover_behind is not None for cell in cells)
-    ends = [0, *accumulate(map(len, tables))]
-    spans = {id(cell): (ends[i], ends[i + 1]) for i, cell in enumerate(cells)}
+    frame, rows = plot.stacked(tables)
+    spans = {id(cell): span for cell, span in zip(cells, rows, strict=True)}
 
     def curves(group: Group, drawn: Drawn) -> plot.Figure:
         traces = [_line(study, cell, spans[id(cell)], drawn) for cell in group.cells]
@@ -64,7 +63,7 @@ def behind(study: Study) -> Question | None:
     return Question(
         "replica",
         "How far was the replica behind?",
-        pd.concat(tables, ignore_index=True),
+        frame,
         panels,
         room.rest(cells, where="results.csv"),
         DEFINED,
@@ -104,23 +103,12 @@ def _bound(study: Study, cell: MeasuredCell, drawn: Drawn) -> plot.Trace:
 
 
 def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int], drawn: Drawn) -> plot.Trace:
-    return {
-        "type": "scatter",
-        "name": plot.text(cell.label),
-        "mode": "lines",
-        "rows": list(rows),
-        "x": column("time_s"),
-        "y": column(drawn.column),
-        "line": {
-            "color": plot.colour(study.run, cell.label),
-            "dash": plot.dash(study.run, cell.label),
-            "width": 2,
-            "shape": "hv",
-        },
-        "customdata": {"columns": ["arm", "behind", "divergence"]},
-        "hovertemplate": "%{customdata[0]}<br>%{customdata[1]} updates behind, divergence at most "
+    return plot.curve(
+        *(study.run, cell.label, rows, "time_s", drawn.column, "hv"),
+        customdata={"columns": ["arm", "behind", "divergence"]},
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]} updates behind, divergence at most "
         "%{customdata[2]:.3g}<extra></extra>",
-    }
+    )
 
 
 def _row(cell: MeasuredCell, with_takeover: bool) -> dict[str, str]:
