@@ -16,6 +16,7 @@ from testbed.base.errors import TopologyError
 from testbed.topologies.model import Link, Node, Topology
 from testbed.topologies.parameters import at_least, check_size
 from testbed.topologies.shortest import ShortestPaths
+from testbed.topologies.steps import steps_from
 
 Neighbours = list[set[int]]
 """The servers to which each server is linked."""
@@ -83,19 +84,9 @@ def _connected(servers: int, degree: int, kind: str, random: Random) -> Neighbou
     """Draw graphs until one is connected, and return it; from degree 3 on, most are."""
     draw = _jellyfish if kind == "jellyfish" else _xpander
     near = draw(servers, degree, random)
-    while not _is_connected(near):
+    while len(steps_from([0], near.__getitem__)) < servers:
         near = draw(servers, degree, random)
     return near
-
-
-def _is_connected(near: Neighbours) -> bool:
-    reached = {0}
-    todo = [0]
-    while todo:
-        new = near[todo.pop()] - reached
-        reached |= new
-        todo += new
-    return len(reached) == len(near)
 
 
 def _jellyfish(servers: int, degree: int, random: Random) -> Neighbours:

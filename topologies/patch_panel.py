@@ -13,7 +13,6 @@ Two servers may also be given several routes, each to another NIC of the other, 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +24,7 @@ from testbed.topologies.circuits import matchings, paths_and_ways
 from testbed.topologies.model import Link, Node, Path, Topology
 from testbed.topologies.panels import RECONFIGURATION_S, Panels, Routing
 from testbed.topologies.parameters import at_least, check_size
+from testbed.topologies.steps import steps_from
 from testbed.topologies.topoopt.coin_change import coins_of, first_coins
 
 Technology = Literal["patch_panel", "mems_3d", "mems_2d", "rotornet", "silicon_photonics", "tunable_lasers"]
@@ -275,14 +275,7 @@ def _by_coins(neighbours: Sequence[Sequence[tuple[int, int]]], first_coin: Seque
 def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:
     """Return each server's link to leave by: the lowest interface's link that leads nearer to ``dst``. Servers without
     a way there are left out."""
-    distance = {dst: 0}
-    todo = deque([dst])
-    while todo:
-        here = todo.popleft()
-        for _, other in neighbours[here]:
-            if other not in distance:
-                distance[other] = distance[here] + 1
-                todo.append(other)
+    distance = steps_from([dst], lambda here: [other for _, other in neighbours[here]])
     return {
         server: next(link for link, other in neighbours[server] if distance[other] < far)
         for server, far in distance.items()

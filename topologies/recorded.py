@@ -5,11 +5,12 @@ Reading a run must not run code, so a network from a user's own file is not buil
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.steps import steps_from
 
 
 def from_links(called: str, ends: Sequence[tuple[str, str]], rate_bps: int) -> Topology:
@@ -37,14 +38,7 @@ def from_links(called: str, ends: Sequence[tuple[str, str]], rate_bps: int) -> T
 
 def _levels(around: Mapping[str, Sequence[str]]) -> dict[str, int]:
     fewest = min(map(len, around.values()), default=0)
-    level = {name: 0 for name, others in around.items() if len(others) == fewest}
-    left = deque(level)
-    while left:
-        name = left.popleft()
-        for other in around[name]:
-            if other not in level:
-                level[other] = level[name] + 1
-                left.append(other)
+    level = steps_from((name for name, others in around.items() if len(others) == fewest), around.__getitem__)
     return level | {name: 1 for name in around if name not in level}  # not joined to any host
 
 
