@@ -104,7 +104,13 @@ def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
     if is_in_file(call.name):
         function = load_function(call.name, TopologyError)
         if mininet_topo.is_topo(function):
-            return _from_mininet(call, function, rate_bps, delay_s)
+            parameters = mininet_topo.parameters_of_topo(call.name, function)
+            given = bind(call.name, parameters, call.arguments, TopologyError)
+            with users_code(f"{call.name} failed", TopologyError, fix="mend the class"):
+                made = function(**given)
+                network = mininet_topo.read(call.name, made, rate_bps, delay_s)
+            check(call.name, network)
+            return replace(network, params=dict(call.arguments))
         arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, TopologyError)
         with users_code(f"{call.name} failed", TopologyError, fix="mend the function"):
             topology = function(rate_bps, delay_s, **arguments)
@@ -123,16 +129,6 @@ def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
         )
     family = known[call.name]
     return family.builder(rate_bps, delay_s, **bind(call.name, family.parameters, call.arguments, TopologyError))
-
-
-def _from_mininet(call: Call, topo: Callable[..., object], rate_bps: int, delay_s: float) -> Topology:
-    parameters = mininet_topo.parameters_of_topo(call.name, topo)
-    arguments = bind(call.name, parameters, call.arguments, TopologyError)
-    with users_code(f"{call.name} failed", TopologyError, fix="mend the class"):
-        made = topo(**arguments)
-        topology = mininet_topo.read(call.name, made, rate_bps, delay_s)
-    check(call.name, topology)
-    return replace(topology, params=dict(call.arguments))
 
 
 def _parameters_in_file(name: str, function: Callable[..., object]) -> tuple[Parameter, ...]:

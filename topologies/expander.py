@@ -70,7 +70,11 @@ def expander(
             fix="make servers or degree even",
         )
     check_size("expander", servers * degree // 2, servers=servers, degree=degree)
-    near = _connected(servers, degree, kind, Random(seed))
+    random = Random(seed)
+    draw = _jellyfish if kind == "jellyfish" else _xpander
+    near = draw(servers, degree, random)
+    while len(steps_from([0], near.__getitem__)) < servers:  # from degree 3 on, most graphs are connected
+        near = draw(servers, degree, random)
     port = [{other: i for i, other in enumerate(sorted(others))} for others in near]
     links = [Link(a, port[a][b], b, port[b][a], rate_bps, delay_s) for a in range(servers) for b in port[a] if a < b]
     chosen = {"kind": (kind, "jellyfish"), "seed": (seed, 0), "routing": (routing, "shortest")}
@@ -78,15 +82,6 @@ def expander(
     params |= {name: value for name, (value, default) in chosen.items() if value != default}
     nodes = tuple(Node(f"h{s}", "host", 0) for s in range(servers))
     return Topology("expander", params, nodes, tuple(links), ShortestPaths(ecmp=routing == "ecmp"))
-
-
-def _connected(servers: int, degree: int, kind: str, random: Random) -> Neighbours:
-    """Draw graphs until one is connected, and return it; from degree 3 on, most are."""
-    draw = _jellyfish if kind == "jellyfish" else _xpander
-    near = draw(servers, degree, random)
-    while len(steps_from([0], near.__getitem__)) < servers:
-        near = draw(servers, degree, random)
-    return near
 
 
 def _jellyfish(servers: int, degree: int, random: Random) -> Neighbours:

@@ -257,19 +257,14 @@ class _Circuits:
         if self._first_coins is None:
             circuits = [(here, other) for here, links in enumerate(neighbours) for _, other in links]
             self._first_coins = first_coins(len(neighbours), coins_of(len(neighbours), circuits))
-        return _by_coins(neighbours, self._first_coins, dst)
-
-
-def _by_coins(neighbours: Sequence[Sequence[tuple[int, int]]], first_coin: Sequence[int], dst: int) -> dict[int, int]:
-    """Return each server's link to leave by: the lowest interface's link to ``dst`` itself, else to the server that the
-    first coin leads to."""
-    found = {}
-    for server, links in enumerate(neighbours):
-        coin = first_coin[(dst - server) % len(neighbours)]
-        wanted = dst if any(other == dst for _, other in links) else (server + coin) % len(neighbours)
-        if wanted != server:
-            found[server] = next(link for link, other in links if other == wanted)
-    return found
+        found = {}
+        for server, joined in enumerate(neighbours):
+            # To the destination itself if a circuit leads there, else to the server that the first coin leads to.
+            coin = self._first_coins[(dst - server) % len(neighbours)]
+            wanted = dst if any(other == dst for _, other in joined) else (server + coin) % len(neighbours)
+            if wanted != server:
+                found[server] = next(link for link, other in joined if other == wanted)
+        return found
 
 
 def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:

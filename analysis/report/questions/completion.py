@@ -298,6 +298,16 @@ def speed_up(study: Study) -> Question | None:
                 figure = _speed_figure(study, group, start, rows, kind, title)
                 panels.append(Panel(f"speed-{kind}-{i}", f"{group.title}: {title}", figure))
         start += len(group.cells)
+    every = {cell.place: cell for cell in every_cell(study.run)}
+    causes: dict[str, list[str]] = {}
+    for cell in every.values():
+        place = study.run.reference_of(*cell.place)
+        if place is None or place == cell.place or (cell.finished and _speed(study, cell)):
+            continue
+        first = every.get(place)
+        number = faster_by(first, cell) if first and first.finished and cell.finished else ratios.JCT
+        causes.setdefault(headline.cause(first, cell, number), []).append(words.in_cell(cell))
+    told = [f"{shortened(names, words.MOST_NAMED)} ({cause})" for cause, names in causes.items()]
     return Question(
         "speed-up",
         f"How much faster than {'' if study.run.has_jobs else 'the first arm, '}{words.against(study.run)}?",
@@ -306,7 +316,7 @@ def speed_up(study: Study) -> Question | None:
         (
             *_speed_seen(study, [cell for cell in compared if _is_as_valid(study, cell)]),
             *_speed_doubts(study, compared),
-            *_without_speed(study),
+            *([f"No speed-up of {'; '.join(told)}."] if told else []),
             *words.about_intervals(compared, ratios.JCT),
         ),
         f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
@@ -350,21 +360,6 @@ def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
         for what, cells in told
         if cells
     ]
-
-
-def _without_speed(study: Study) -> list[str]:
-    """Say which cells have no speed-up at all, and why."""
-    every = {cell.place: cell for cell in every_cell(study.run)}
-    causes: dict[str, list[str]] = {}
-    for cell in every.values():
-        place = study.run.reference_of(*cell.place)
-        if place is None or place == cell.place or (cell.finished and _speed(study, cell)):
-            continue
-        first = every.get(place)
-        number = faster_by(first, cell) if first and first.finished and cell.finished else ratios.JCT
-        causes.setdefault(headline.cause(first, cell, number), []).append(words.in_cell(cell))
-    told = [f"{shortened(names, words.MOST_NAMED)} ({cause})" for cause, names in causes.items()]
-    return [f"No speed-up of {'; '.join(told)}."] if told else []
 
 
 def _by(study: Study, cell: MeasuredCell) -> str:

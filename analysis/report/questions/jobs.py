@@ -180,19 +180,15 @@ def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
     waited_s = None if slot.queued_s is None else max(0.0, slot.queued_s - (slot.dark_s or 0.0))
     judged = job.numbers.get(JCT)
     doubt = f" ({judged.verdict})" if judged and not job.valid_in(JCT) else ""
+    before, ran = [_ran(one) for one in jobs if _slot(one).job in _slot(job).after], _ran(job)
+    ends_s = [one[1] for one in before if one is not None]
     return {
         "Job": words.name(job),
         "Hosts": shortened(slot.hosts, words.MOST_NAMED),
         "Waited for hosts": words.seconds(waited_s),
         "Circuits dark": words.seconds(slot.dark_s),
-        "Gap before it": words.seconds(_gap_s(jobs, job)),
+        "Gap before it": words.seconds(
+            None if ran is None or not before or len(ends_s) < len(before) else ran[0] - max(ends_s)
+        ),
         "JCT": f"{words.seconds(job.metrics.jct_s)}{doubt}" if job.done else "failed",
     }
-
-
-def _gap_s(jobs: Jobs, job: Trial) -> float | None:
-    """Return for how long (s) no iteration ran on a job's hosts before its first; None if none did before, or that is
-    not known."""
-    before, ran = [_ran(one) for one in jobs if _slot(one).job in _slot(job).after], _ran(job)
-    ends_s = [one[1] for one in before if one is not None]
-    return None if ran is None or not before or len(ends_s) < len(before) else ran[0] - max(ends_s)

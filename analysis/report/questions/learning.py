@@ -262,20 +262,14 @@ def _loss_seen(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.Dat
 
     Without computing time there are no steps either, and too few iterations do not help: then nothing was reached.
     """
-    without = _without_loss(study, shown)
+    known = {cell.place for curves in shown for cell, _ in curves}
+    lacking = [words.in_cell(cell) for cell in every_cell(study.run) if cell.place not in known]
+    without = [f"Without losses: {shortened(lacking, words.MOST_NAMED)}."] if lacking else []
     if len(shown) == 1:
         return [_fallen(shown[0], "every arm" if not without else "the arms that have losses"), *without]
     same = sum(_same_losses([curve["loss"] for _, curve in curves]) == SAME for curves in shown)
     which = "Every arm" if not without else "The arms that have losses"
     return [*([f"{which} had the same losses in {same} of {len(shown)} settings."] if same else []), *without]
-
-
-def _without_loss(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:
-    """The sentence that names the cells which have no losses, if any has some."""
-    known = {cell.place for curves in shown for cell, _ in curves}
-    without = [cell for cell in every_cell(study.run) if cell.place not in known]
-    names = shortened([words.in_cell(cell) for cell in without], words.MOST_NAMED)
-    return [f"Without losses: {names}."] if without else []
 
 
 def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, str]:

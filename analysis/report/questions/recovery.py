@@ -39,12 +39,15 @@ def from_losses(study: Study) -> Question | None:
     others = [one for one in found if not any(one is other for other in shown)]
     frame = pd.DataFrame(_columns(study, *one) for one in (*shown, *others))
     more = f" Drawn are {len(shown)} of {len(found)} losses." if others else ""
+    cells = [cell for cell in study.cells if _times(cell)]
+    told, _ = believed(cells, JCT)
+    sentences = [[_longest(network, of)] for network, of in by_network(told).items()]
     return Question(
         "recovery",
         "How did trials go on after losses?",
         frame,
         (Panel("recovery", "From the hit to the next commit", _figure(study, shown, frame)),),
-        (*room.rest(found, room.of_pair), *_seen(study)),
+        (*room.rest(found, room.of_pair), *words.of_networks(sentences), *words.not_told(cells, JCT)),
         DEFINED + more,
         (Key("hit, not noticed yet", UNNOTICED), *plot.legend(study.run, None)),
         tuple(_row(*one) for one in shown),
@@ -115,14 +118,6 @@ def _distance(trial: Trial) -> str:
     limits = {"at most {:.2g} by eq. 11 and roundings": most, "bound {:.3g}": metrics.divergence_allowed}
     told = [text.format(limit) for text, limit in limits.items() if limit is not None]
     return "; ".join([f"{found.takeover_apart:.3g}", *told])
-
-
-def _seen(study: Study) -> list[str]:
-    """The longest time of all repeats, of each network by itself."""
-    cells = [cell for cell in study.cells if _times(cell)]
-    told, _ = believed(cells, JCT)
-    sentences = [[_longest(network, of)] for network, of in by_network(told).items()]
-    return words.of_networks(sentences) + words.not_told(cells, JCT)
 
 
 def _times(cell: MeasuredCell) -> list[tuple[float, Loss]]:

@@ -31,12 +31,14 @@ def distribution(study: Study) -> Question | None:
     frame, panels, how = _along(study, groups, cells) if study.along else _curves(study, groups, cells)
     warmup = max(trial.warmup for cell in cells for trial in cell.counted(JCT))
     left_out = f" Each worker's updates during the warm-up ({warmup}) are left out." if warmup else ""
+    told, _ = believed(cells, JCT)
+    sentences = [_seen_on(network, of) for network, of in by_network(told).items()]
     return Question(
         "staleness",
         "How stale were updates?",
         frame,
         panels,
-        tuple(_seen(cells)),
+        tuple(words.of_networks(sentences) + words.not_told(cells, JCT)),
         f"{DEFINED} {how}{left_out}",
         tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
     )
@@ -112,13 +114,6 @@ def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace
         hovertemplate="%{customdata[0]} (%{customdata[1]})<br>%{y:.1%} of the updates missed at most %{x}"
         "<extra></extra>",
     )
-
-
-def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
-    """Medians, and which arm has the most stale update, by network."""
-    told, _ = believed(cells, JCT)
-    sentences = [_seen_on(network, of) for network, of in by_network(told).items()]
-    return words.of_networks(sentences) + words.not_told(cells, JCT)
 
 
 def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:
