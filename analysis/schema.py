@@ -25,12 +25,10 @@ from testbed.files.shape import (
     count_to,
 )
 
-
-def _are_names(value: list[object]) -> bool:
-    return all(isinstance(one, str) for one in value)
-
-
-_NAMES = Kind("list of names", lambda value: isinstance(value, dict) or (isinstance(value, list) and _are_names(value)))
+_NAMES = Kind(
+    "list of names",
+    lambda value: isinstance(value, dict) or (isinstance(value, list) and all(isinstance(one, str) for one in value)),
+)
 _PAIR = Kind(
     "pair of whole numbers", lambda value: isinstance(value, list) and [type(one) for one in value] == [int, int]
 )

@@ -82,12 +82,20 @@ def plan(topology: Topology) -> Addresses:
     free = 0
     for switch in topology.switches:
         if mode[switch] == "bridge":
-            far_ends = [_far_end(topology, directed) for directed in topology.ports[switch]]
-            free = _give_subnet(given, far_ends, free)
+            far_ends = [
+                (topology.head(directed), topology.port_at_tail(directed ^ 1)) for directed in topology.ports[switch]
+            ]
+            host_bits = (len(far_ends) + 1).bit_length()  # the network's and the broadcast address are not for hosts
+            base = -(-free >> host_bits) << host_bits
+            for place, end in enumerate(far_ends, start=1):
+                given[end] = _dotted(base + place), 32 - host_bits
+            free = base + (1 << host_bits)
     free = max(free, 2)  # 10.0.0.0 may be a host's address, but reads like a network's
     for link in topology.links:
         if mode.get(link.a) != "bridge" and mode.get(link.b) != "bridge":
-            free = _give_pair(given, (link.a, link.a_port), (link.b, link.b_port), free)
+            start = free + free % 2
+            given[link.a, link.a_port], given[link.b, link.b_port] = (_dotted(start), 31), (_dotted(start + 1), 31)
+            free = start + 2
     if free > _ROOM:
         raise TopologyError(
             f"{topology.expression} needs {free:,} addresses; 10.0.0.0/8 has {_ROOM:,}", fix="make it smaller"
@@ -105,25 +113,6 @@ def is_bridge(topology: Topology, switch: int) -> bool:
         return False
     heads = [topology.head(directed) for directed in topology.ports[switch]]
     return all(head < topology.host_count for head in heads) and len(set(heads)) == len(heads)
-
-
-def _far_end(topology: Topology, directed: int) -> Port:
-    return topology.head(directed), topology.port_at_tail(directed ^ 1)
-
-
-def _give_subnet(given: dict[Port, tuple[str, int]], ports: list[Port], free: int) -> int:
-    """Number the ports from 1 in the smallest aligned subnet at or after ``free``; return the first free offset."""
-    host_bits = (len(ports) + 1).bit_length()  # the network's and the broadcast address are not for hosts
-    start = -(-free >> host_bits) << host_bits
-    for place, port in enumerate(ports, start=1):
-        given[port] = _dotted(start + place), 32 - host_bits
-    return start + (1 << host_bits)
-
-
-def _give_pair(given: dict[Port, tuple[str, int]], a: Port, b: Port, free: int) -> int:
-    start = free + free % 2
-    given[a], given[b] = (_dotted(start), 31), (_dotted(start + 1), 31)
-    return start + 2
 
 
 def _dotted(offset: int) -> str:

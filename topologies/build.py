@@ -102,7 +102,25 @@ def build(expression: str, *, rate_bps: int, delay_s: float = 0.0) -> Topology:
 
 def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
     if is_in_file(call.name):
-        return _build_from_file(call, rate_bps, delay_s)
+        function = load_function(call.name, TopologyError)
+        if mininet_topo.is_topo(function):
+            parameters = mininet_topo.parameters_of_topo(call.name, function)
+            given = bind(call.name, parameters, call.arguments, TopologyError)
+            with users_code(f"{call.name} failed", TopologyError, fix="mend the class"):
+                made = function(**given)
+                network = mininet_topo.read(call.name, made, rate_bps, delay_s)
+            check(call.name, network)
+            return replace(network, params=dict(call.arguments))
+        arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, TopologyError)
+        with users_code(f"{call.name} failed", TopologyError, fix="mend the function"):
+            topology = function(rate_bps, delay_s, **arguments)
+        if not isinstance(topology, Topology):
+            raise TopologyError(
+                f"{call.name} returned {type(topology).__name__}, not a Topology",
+                fix="end the function with: return testbed.topologies.model.Topology(...)",
+            )
+        check(call.name, topology)
+        return replace(topology, family=call.name, params=dict(call.arguments))
     known = families()
     if call.name not in known:
         raise TopologyError(
@@ -111,34 +129,6 @@ def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
         )
     family = known[call.name]
     return family.builder(rate_bps, delay_s, **bind(call.name, family.parameters, call.arguments, TopologyError))
-
-
-def _build_from_file(call: Call, rate_bps: int, delay_s: float) -> Topology:
-    """Build a topology by a user's own builder: ``def my_net(rate_bps, delay_s, racks=2) -> Topology``, or a Mininet
-    ``Topo`` class."""
-    function = load_function(call.name, TopologyError)
-    if mininet_topo.is_topo(function):
-        return _from_mininet(call, function, rate_bps, delay_s)
-    arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, TopologyError)
-    with users_code(f"{call.name} failed", TopologyError, fix="mend the function"):
-        topology = function(rate_bps, delay_s, **arguments)
-    if not isinstance(topology, Topology):
-        raise TopologyError(
-            f"{call.name} returned {type(topology).__name__}, not a Topology",
-            fix="end the function with: return testbed.topologies.model.Topology(...)",
-        )
-    check(call.name, topology)
-    return replace(topology, family=call.name, params=dict(call.arguments))
-
-
-def _from_mininet(call: Call, topo: Callable[..., object], rate_bps: int, delay_s: float) -> Topology:
-    parameters = mininet_topo.parameters_of_topo(call.name, topo)
-    arguments = bind(call.name, parameters, call.arguments, TopologyError)
-    with users_code(f"{call.name} failed", TopologyError, fix="mend the class"):
-        made = topo(**arguments)
-        topology = mininet_topo.read(call.name, made, rate_bps, delay_s)
-    check(call.name, topology)
-    return replace(topology, params=dict(call.arguments))
 
 
 def _parameters_in_file(name: str, function: Callable[..., object]) -> tuple[Parameter, ...]:

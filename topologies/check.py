@@ -17,12 +17,6 @@ def check(name: str, topology: Topology) -> None:
     Raises:
         TopologyError: a rule is broken; ``name`` says whose topology it is.
     """
-    _check_nodes(name, topology)
-    _check_links(name, topology)
-    _check_ports(name, topology)
-
-
-def _check_nodes(name: str, topology: Topology) -> None:
     kinds = [node.kind for node in topology.nodes]
     if "host" not in kinds:
         raise TopologyError(f"{name} has no host", fix='give it nodes of kind "host"')
@@ -36,9 +30,6 @@ def _check_nodes(name: str, topology: Topology) -> None:
                 f"{name} has a node named {node!r}",
                 fix="use a letter, then up to 14 letters, digits, dots, dashes or underscores",
             )
-
-
-def _check_links(name: str, topology: Topology) -> None:
     for number, link in enumerate(topology.links):
         where = f"{name}: link {number}"
         for end in (link.a, link.b):
@@ -51,6 +42,7 @@ def _check_links(name: str, topology: Topology) -> None:
                 f"{where} has {link.rate_bps} bit/s and {link.delay_s} s of delay",
                 fix="give it a rate above 0 and a delay of 0 or more",
             )
+    _check_ports(name, topology)
 
 
 def _check_ports(name: str, topology: Topology) -> None:

@@ -101,7 +101,13 @@ def _orders(servers: int, rings: object) -> list[Sequence[int]]:
     strides: dict[int, int] = {}
     for ring in _items("rings", rings, _RINGS):
         if isinstance(ring, tuple):
-            orders.append(_order(servers, ring))
+            order = [server for server in ring if type(server) is int and 0 <= server < servers]
+            if len(set(order)) < len(ring) or len(order) < 2:
+                raise TopologyError(
+                    f"patch_panel: ring {as_text(ring)} does not name two or more of the {servers} servers once each",
+                    fix=f"order servers of 0 to {servers - 1}; a ring may leave some out",
+                )
+            orders.append(order)
             continue
         if type(ring) is not int or math.gcd(ring, servers) != 1:
             raise TopologyError(
@@ -123,16 +129,6 @@ def _coprime(servers: int) -> str:
     """Return the strides up to half of the servers: the others are the same rings the other way round."""
     strides = [str(p) for p in range(1, max(2, servers // 2 + 1)) if math.gcd(p, servers) == 1]
     return shortened(strides, 8)
-
-
-def _order(servers: int, ring: tuple[object, ...]) -> Sequence[int]:
-    order = [server for server in ring if type(server) is int and 0 <= server < servers]
-    if len(set(order)) < len(ring) or len(order) < 2:
-        raise TopologyError(
-            f"patch_panel: ring {as_text(ring)} does not name two or more of the {servers} servers once each",
-            fix=f"order servers of 0 to {servers - 1}; a ring may leave some out",
-        )
-    return order
 
 
 def _matching(servers: int, number: int, panel: object) -> Pairs:

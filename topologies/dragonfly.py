@@ -53,22 +53,6 @@ def dragonfly(
     at_least("dragonfly", 0, p=p)
     hosts_each = p or h
     check_size("dragonfly", g * a * (hosts_each + (a - 1) // 2 + h), a=a, g=g, h=h, p=hosts_each)
-    _check_wiring(a, g, h)
-    hosts = g * a * hosts_each
-    nodes = [Node(f"h{host}", "host", 0, rack=host // hosts_each) for host in range(hosts)]
-    nodes += [Node(f"r{group}.{i}", "switch", 1, rack=group * a + i) for group in range(g) for i in range(a)]
-    links = [Link(host, 0, hosts + host // hosts_each, host % hosts_each, rate_bps, delay_s) for host in range(hosts)]
-    wires = [*_local(a, g, hosts_each), *_global(a, g, h, hosts_each)]
-    links += [Link(hosts + x, x_port, hosts + y, y_port, rate_bps, delay_s) for x, x_port, y, y_port in wires]
-    chosen: dict[str, object] = {"p": p} if p else {}
-    if routing != "minimal":
-        chosen["routing"] = routing
-    router: Router = ShortestPaths(ecmp=True) if routing == "ecmp" else _Minimal(a, hosts_each, hosts, links)
-    return Topology("dragonfly", {"a": a, "g": g, "h": h} | chosen, tuple(nodes), tuple(links), router)
-
-
-def _check_wiring(a: int, g: int, h: int) -> None:
-    """Raises TopologyError where groups cannot all be linked, or a global port finds no partner."""
     if g > a * h + 1:
         raise TopologyError(
             f"dragonfly: {g} groups cannot each have a link to every other: a group of a={a} routers with h={h} global "
@@ -80,28 +64,38 @@ def _check_wiring(a: int, g: int, h: int) -> None:
             f"dragonfly: {g} groups of {a} routers with {h} global links each have {g * a * h} ends, an odd number",
             fix="make a, g or h even",
         )
+    hosts = g * a * hosts_each
+    nodes = [Node(f"h{host}", "host", 0, rack=host // hosts_each) for host in range(hosts)]
+    nodes += [Node(f"r{group}.{i}", "switch", 1, rack=group * a + i) for group in range(g) for i in range(a)]
+    links = [Link(host, 0, hosts + host // hosts_each, host % hosts_each, rate_bps, delay_s) for host in range(hosts)]
+    wires = [  # each router of a group to each other
+        (group * a + i, hosts_each + j - 1, group * a + j, hosts_each + i)
+        for group in range(g)
+        for i in range(a)
+        for j in range(i + 1, a)
+    ]
+    wires += _global(a, g, h, hosts_each)
+    links += [Link(hosts + x, x_port, hosts + y, y_port, rate_bps, delay_s) for x, x_port, y, y_port in wires]
+    chosen: dict[str, object] = {"p": p} if p else {}
+    if routing != "minimal":
+        chosen["routing"] = routing
+    router: Router = ShortestPaths(ecmp=True) if routing == "ecmp" else _Minimal(a, hosts_each, hosts, links)
+    return Topology("dragonfly", {"a": a, "g": g, "h": h} | chosen, tuple(nodes), tuple(links), router)
 
 
 Wire = tuple[int, int, int, int]
 """A link between routers: router, its port, router, its port."""
 
 
-def _local(a: int, g: int, first_port: int) -> list[Wire]:
-    """Wire each router of a group to each other: router i reaches router j on port ``first_port`` + j, less 1 beyond
-    i."""
-    return [
-        (group * a + i, first_port + j - 1, group * a + j, first_port + i)
-        for group in range(g)
-        for i in range(a)
-        for j in range(i + 1, a)
-    ]
-
-
 def _global(a: int, g: int, h: int, hosts_each: int) -> list[Wire]:
     """Wire groups: the n-th port of a group that leads d groups back is joined with the n-th there that leads g - d
     back."""
     slots: dict[int, list[int]] = {}
-    for slot, distance in enumerate(_groups_back(a * h, g)):
+    rounds, rest = divmod(a * h, g - 1)  # as many ports lead d groups back as lead d on
+    half = rest // 2
+    middle = [g // 2] if rest % 2 else []  # g is even then, as was checked: that far back is that far on
+    last = [*range(1, half + 1), *middle, *range(g - half, g)]
+    for slot, distance in enumerate([*range(1, g)] * rounds + last):
         slots.setdefault(distance, []).append(slot)
     wires = []
     for group in range(g):
@@ -113,15 +107,6 @@ def _global(a: int, g: int, h: int, hosts_each: int) -> list[Wire]:
                     (x, x_port), (y, y_port) = ends
                     wires.append((x, hosts_each + a - 1 + x_port, y, hosts_each + a - 1 + y_port))
     return sorted(wires)
-
-
-def _groups_back(ports: int, g: int) -> list[int]:
-    """Return how many groups back each of a group's global ports leads; as many lead d back as lead d on."""
-    rounds, rest = divmod(ports, g - 1)
-    half = rest // 2
-    middle = [g // 2] if rest % 2 else []  # g is even then, see _check_wiring: that far back is that far on
-    last = [*range(1, half + 1), *middle, *range(g - half, g)]
-    return [*range(1, g)] * rounds + last
 
 
 class _Minimal:

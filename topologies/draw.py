@@ -46,7 +46,8 @@ def layout(topology: Topology) -> dict[int, tuple[float, float]]:
     for i, node in enumerate(topology.nodes):
         rows[node.level].append(i)
     order = sorted(rows, reverse=True)
-    host_centric = _is_host_centric(topology)
+    levels = {topology.nodes[topology.head(d)].level for h in topology.hosts for d in topology.ports[h]} - {0}
+    host_centric = len(levels) > 1
     if host_centric:
         order[-2:] = reversed(order[-2:])
     places: dict[int, tuple[float, float]] = {}
@@ -56,11 +57,6 @@ def layout(topology: Topology) -> dict[int, tuple[float, float]]:
         across = _by_rack(topology, rows[level]) if level == 0 else _evenly(rows[level], aside)
         places |= {i: (x, (row + 0.5) / len(order)) for i, x in across.items()}
     return places
-
-
-def _is_host_centric(topology: Topology) -> bool:
-    levels = {topology.nodes[topology.head(d)].level for h in topology.hosts for d in topology.ports[h]} - {0}
-    return len(levels) > 1
 
 
 def _evenly(nodes: list[int], aside: float = 0.0) -> dict[int, float]:

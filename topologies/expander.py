@@ -16,6 +16,7 @@ from testbed.base.errors import TopologyError
 from testbed.topologies.model import Link, Node, Topology
 from testbed.topologies.parameters import at_least, check_size
 from testbed.topologies.shortest import ShortestPaths
+from testbed.topologies.steps import steps_from
 
 Neighbours = list[set[int]]
 """The servers to which each server is linked."""
@@ -51,20 +52,6 @@ def expander(
     """
     at_least("expander", 3, degree=degree)
     at_least("expander", 0, seed=seed)
-    _check_graph(servers, degree, kind)
-    check_size("expander", servers * degree // 2, servers=servers, degree=degree)
-    near = _connected(servers, degree, kind, Random(seed))
-    port = [{other: i for i, other in enumerate(sorted(others))} for others in near]
-    links = [Link(a, port[a][b], b, port[b][a], rate_bps, delay_s) for a in range(servers) for b in port[a] if a < b]
-    chosen = {"kind": (kind, "jellyfish"), "seed": (seed, 0), "routing": (routing, "shortest")}
-    params: dict[str, object] = {"servers": servers, "degree": degree}
-    params |= {name: value for name, (value, default) in chosen.items() if value != default}
-    nodes = tuple(Node(f"h{s}", "host", 0) for s in range(servers))
-    return Topology("expander", params, nodes, tuple(links), ShortestPaths(ecmp=routing == "ecmp"))
-
-
-def _check_graph(servers: int, degree: int, kind: str) -> None:
-    """Raises TopologyError where no graph of that kind has so many servers of that degree."""
     if servers <= degree:
         raise TopologyError(
             f"expander: {servers} servers cannot have {degree} neighbours each",
@@ -82,25 +69,19 @@ def _check_graph(servers: int, degree: int, kind: str) -> None:
             f"expander: {servers} servers with {degree} ports each have {servers * degree} ports, an odd number",
             fix="make servers or degree even",
         )
-
-
-def _connected(servers: int, degree: int, kind: str, random: Random) -> Neighbours:
-    """Draw graphs until one is connected, and return it; from degree 3 on, most are."""
+    check_size("expander", servers * degree // 2, servers=servers, degree=degree)
+    random = Random(seed)
     draw = _jellyfish if kind == "jellyfish" else _xpander
     near = draw(servers, degree, random)
-    while not _is_connected(near):
+    while len(steps_from([0], near.__getitem__)) < servers:  # from degree 3 on, most graphs are connected
         near = draw(servers, degree, random)
-    return near
-
-
-def _is_connected(near: Neighbours) -> bool:
-    reached = {0}
-    todo = [0]
-    while todo:
-        new = near[todo.pop()] - reached
-        reached |= new
-        todo += new
-    return len(reached) == len(near)
+    port = [{other: i for i, other in enumerate(sorted(others))} for others in near]
+    links = [Link(a, port[a][b], b, port[b][a], rate_bps, delay_s) for a in range(servers) for b in port[a] if a < b]
+    chosen = {"kind": (kind, "jellyfish"), "seed": (seed, 0), "routing": (routing, "shortest")}
+    params: dict[str, object] = {"servers": servers, "degree": degree}
+    params |= {name: value for name, (value, default) in chosen.items() if value != default}
+    nodes = tuple(Node(f"h{s}", "host", 0) for s in range(servers))
+    return Topology("expander", params, nodes, tuple(links), ShortestPaths(ecmp=routing == "ecmp"))
 
 
 def _jellyfish(servers: int, degree: int, random: Random) -> Neighbours:

@@ -55,7 +55,12 @@ def fat_tree(
     chosen = {"routing": (routing, "two_level"), "oversubscription": (oversubscription, 1)}
     params: dict[str, object] = {"k": k} | {name: value for name, (value, usual) in chosen.items() if value != usual}
     router = partial(_ROUTERS[routing], k // 2, up)
-    whole = Topology("fat_tree", params, _nodes(k, up), _links(k, up, rate_bps, delay_s), router)
+    half = k // 2
+    nodes = [Node(f"h{h}", "host", 0, rack=h // half) for h in range(k * half * half)]
+    nodes += [Node(f"e{p}.{e}", "switch", 1, rack=p * half + e) for p in range(k) for e in range(half)]
+    nodes += [Node(f"a{p}.{a}", "switch", 2) for p in range(k) for a in range(up)]
+    nodes += [Node(f"c{c}", "switch", 3) for c in range(up * half)]
+    whole = Topology("fat_tree", params, tuple(nodes), _links(k, up, rate_bps, delay_s), router)
     return whole if hosts in (None, whole.host_count) else _first(whole, k // 2, hosts)
 
 
@@ -120,15 +125,6 @@ def _uplinks(k: int, oversubscription: int) -> int:
             fix=f"give oversubscription a divisor of k/2: {divisors}",
         )
     return half // oversubscription
-
-
-def _nodes(k: int, up: int) -> tuple[Node, ...]:
-    half = k // 2
-    nodes = [Node(f"h{h}", "host", 0, rack=h // half) for h in range(k * half * half)]
-    nodes += [Node(f"e{p}.{e}", "switch", 1, rack=p * half + e) for p in range(k) for e in range(half)]
-    nodes += [Node(f"a{p}.{a}", "switch", 2) for p in range(k) for a in range(up)]
-    nodes += [Node(f"c{c}", "switch", 3) for c in range(up * half)]
-    return tuple(nodes)
 
 
 def _links(k: int, up: int, rate_bps: int, delay_s: float) -> tuple[Link, ...]:

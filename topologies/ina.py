@@ -33,23 +33,16 @@ def mark(topology: Topology, which: Value) -> Topology:
 
 def replacement_order(topology: Topology, root: int = 0) -> list[int]:
     """List every switch, the one to replace first in front (Rina section IV-D), where traffic goes to host ``root``."""
-    workers = {switch: _hosts_at(topology, switch) for switch in topology.switches}
-    below = _below(topology, root)
+    workers = {
+        switch: len({topology.head(link) for link in topology.ports[switch]} & set(topology.hosts))
+        for switch in topology.switches
+    }
+    below: dict[int, int] = {}
+    for host in topology.hosts:
+        for passed in topology.paths(host, root)[0].links[1:]:
+            below[topology.tail(passed)] = below.get(topology.tail(passed), 0) + 1
     switches = [switch for switch in topology.switches if topology.nodes[switch].kind == "switch"]
     return sorted(switches, key=lambda switch: (-workers[switch], -below.get(switch, 0), switch))
-
-
-def _hosts_at(topology: Topology, switch: int) -> int:
-    return len({topology.head(link) for link in topology.ports[switch]} & set(topology.hosts))
-
-
-def _below(topology: Topology, root: int) -> dict[int, int]:
-    """Count for each switch the workers whose (first) path to the root passes it."""
-    count: dict[int, int] = {}
-    for host in topology.hosts:
-        for link in topology.paths(host, root)[0].links[1:]:
-            count[topology.tail(link)] = count.get(topology.tail(link), 0) + 1
-    return count
 
 
 def _chosen(topology: Topology, which: Value) -> Iterable[int]:

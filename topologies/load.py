@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from pathlib import Path
-from types import ModuleType
 
 from testbed.base import old_names
 from testbed.base.errors import SpecError
@@ -68,7 +67,18 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
         raise error(f"there is no file {path_text!r} (looked in {Path.cwd()})", fix="correct the path before the colon")
     if size_bytes > LARGEST_BYTES:
         raise error(f"{path_text} has {size_bytes:,} bytes", fix="name a Python file of at most 1 MiB")
-    module = _run(path, path_text, error)
+    module_name = f"user file {path.resolve()}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise error(f"{path_text} is not a Python file", fix="name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses and pickle look their module up here
+    try:
+        with users_code(f"{path_text} fails to run", error, fix="mend the file"):
+            spec.loader.exec_module(module)
+    except error:
+        del sys.modules[module_name]
+        raise
     function = getattr(module, function_name, None)
     if not callable(function):
         own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
@@ -108,19 +118,3 @@ def users_code(problem: str, error: type[SpecError], fix: str) -> Iterator[None]
         package = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
         missing = f"correct the import, or install the package: {install_of(package)}" if package else fix
         raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=missing) from cause
-
-
-def _run(path: Path, shown: str, error: type[SpecError]) -> ModuleType:
-    module_name = f"user file {path.resolve()}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise error(f"{shown} is not a Python file", fix="name a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses and pickle look their module up here
-    try:
-        with users_code(f"{shown} fails to run", error, fix="mend the file"):
-            spec.loader.exec_module(module)
-    except error:
-        del sys.modules[module_name]
-        raise
-    return module

@@ -13,7 +13,6 @@ Two servers may also be given several routes, each to another NIC of the other, 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +24,7 @@ from testbed.topologies.circuits import matchings, paths_and_ways
 from testbed.topologies.model import Link, Node, Path, Topology
 from testbed.topologies.panels import RECONFIGURATION_S, Panels, Routing
 from testbed.topologies.parameters import at_least, check_size
+from testbed.topologies.steps import steps_from
 from testbed.topologies.topoopt.coin_change import coins_of, first_coins
 
 Technology = Literal["patch_panel", "mems_3d", "mems_2d", "rotornet", "silicon_photonics", "tunable_lasers"]
@@ -257,32 +257,20 @@ class _Circuits:
         if self._first_coins is None:
             circuits = [(here, other) for here, links in enumerate(neighbours) for _, other in links]
             self._first_coins = first_coins(len(neighbours), coins_of(len(neighbours), circuits))
-        return _by_coins(neighbours, self._first_coins, dst)
-
-
-def _by_coins(neighbours: Sequence[Sequence[tuple[int, int]]], first_coin: Sequence[int], dst: int) -> dict[int, int]:
-    """Return each server's link to leave by: the lowest interface's link to ``dst`` itself, else to the server that the
-    first coin leads to."""
-    found = {}
-    for server, links in enumerate(neighbours):
-        coin = first_coin[(dst - server) % len(neighbours)]
-        wanted = dst if any(other == dst for _, other in links) else (server + coin) % len(neighbours)
-        if wanted != server:
-            found[server] = next(link for link, other in links if other == wanted)
-    return found
+        found = {}
+        for server, joined in enumerate(neighbours):
+            # To the destination itself if a circuit leads there, else to the server that the first coin leads to.
+            coin = self._first_coins[(dst - server) % len(neighbours)]
+            wanted = dst if any(other == dst for _, other in joined) else (server + coin) % len(neighbours)
+            if wanted != server:
+                found[server] = next(link for link, other in joined if other == wanted)
+        return found
 
 
 def _shortest(neighbours: Sequence[Sequence[tuple[int, int]]], dst: int) -> dict[int, int]:
     """Return each server's link to leave by: the lowest interface's link that leads nearer to ``dst``. Servers without
     a way there are left out."""
-    distance = {dst: 0}
-    todo = deque([dst])
-    while todo:
-        here = todo.popleft()
-        for _, other in neighbours[here]:
-            if other not in distance:
-                distance[other] = distance[here] + 1
-                todo.append(other)
+    distance = steps_from([dst], lambda here: [other for _, other in neighbours[here]])
     return {
         server: next(link for link, other in neighbours[server] if distance[other] < far)
         for server, far in distance.items()

@@ -94,7 +94,15 @@ def bill(topology: Topology, prices: Prices = TOPOOPT) -> tuple[Item, ...]:
             counts[f"transceiver {gbps}", each.transceiver] += parallel
         counts["cable", prices.cable] += parallel * _sides(topology, link.a, link.b)
     if topology.panels is not None:
-        counts.update(_optics(topology, prices))
+        assert topology.panels is not None
+        panels = topology.panels
+        passive = topology.params.get("technology", "patch_panel") == "patch_panel"
+        ports = (
+            ("patch panel port", prices.panel_port) if passive else ("circuit switch port", prices.circuit_switch_port)
+        )
+        interfaces, sides = panels.servers * panels.degree, len(panels.sides)
+        switches = {("1x2 switch", prices.look_ahead_switch): interfaces} if sides > 1 else {}
+        counts.update({ports: interfaces * sides, **switches})
     order = ("NIC", "switch port", "transceiver", "cable")
     found = [Item(name, count, price) for (name, price), count in counts.items()]
     return tuple(sorted(found, key=lambda item: (_place(item.name, order), item.price)))
@@ -117,17 +125,6 @@ def _sides(topology: Topology, *ends: int) -> int:
     """Count the cables of a link: two where it leads to a panel with look-ahead, one to each side's panel."""
     has_panel = any(topology.nodes[end].kind == "panel" for end in ends)
     return len(topology.panels.sides) if topology.panels and has_panel else 1
-
-
-def _optics(topology: Topology, prices: Prices) -> dict[tuple[str, float], int]:
-    """Count ports of panels, or of circuit switches, whose technology they are; and the 1x2 switches of look-ahead."""
-    assert topology.panels is not None
-    panels = topology.panels
-    passive = topology.params.get("technology", "patch_panel") == "patch_panel"
-    ports = ("patch panel port", prices.panel_port) if passive else ("circuit switch port", prices.circuit_switch_port)
-    interfaces, sides = panels.servers * panels.degree, len(panels.sides)
-    switches = {("1x2 switch", prices.look_ahead_switch): interfaces} if sides > 1 else {}
-    return {ports: interfaces * sides, **switches}
 
 
 def total(items: tuple[Item, ...]) -> float:

@@ -5,11 +5,12 @@ Reading a run must not run code, so a network from a user's own file is not buil
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.model import Link, Node, Path, Topology
+from testbed.topologies.steps import steps_from
 
 
 def from_links(called: str, ends: Sequence[tuple[str, str]], rate_bps: int) -> Topology:
@@ -22,7 +23,9 @@ def from_links(called: str, ends: Sequence[tuple[str, str]], rate_bps: int) -> T
     for a, b in ends:
         around[a].append(b)
         around[b].append(a)
-    level = _levels(around)
+    fewest = min(map(len, around.values()), default=0)
+    level = steps_from((name for name, others in around.items() if len(others) == fewest), around.__getitem__)
+    level |= {name: 1 for name in around if name not in level}  # not joined to any host
     nodes = sorted(around, key=lambda name: level[name] > 0)  # a stable sort: hosts first, as recorded
     number = {name: i for i, name in enumerate(nodes)}
     ports: dict[str, int] = defaultdict(int)
@@ -33,19 +36,6 @@ def from_links(called: str, ends: Sequence[tuple[str, str]], rate_bps: int) -> T
         ports[b] += 1
     kinds = (Node(name, "switch" if level[name] else "host", level[name]) for name in nodes)
     return Topology(called, {}, tuple(kinds), tuple(links), _no_route)
-
-
-def _levels(around: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    fewest = min(map(len, around.values()), default=0)
-    level = {name: 0 for name, others in around.items() if len(others) == fewest}
-    left = deque(level)
-    while left:
-        name = left.popleft()
-        for other in around[name]:
-            if other not in level:
-                level[other] = level[name] + 1
-                left.append(other)
-    return level | {name: 1 for name in around if name not in level}  # not joined to any host
 
 
 def _no_route(topology: Topology, src: int, dst: int) -> tuple[Path, ...]:

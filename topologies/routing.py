@@ -89,7 +89,12 @@ class _Table:
         for node, hops in next_hops.items():
             towards: set[Hop] = {(port, None if via == address else via) for port, via in hops}
             if self.hops.setdefault((node, address), towards) != towards:
-                self._refuse(node, dst)
+                names = self.topology.nodes
+                raise TopologyError(
+                    f"{self.topology.expression}: at {names[node].name} the way to {names[dst].name} depends on where "
+                    "traffic comes from",
+                    fix="let the router choose each next hop by node and destination only",
+                )
 
     def routes(self) -> list[Route]:
         """List the routes, without those that a connected subnet already gives."""
@@ -132,11 +137,3 @@ class _Table:
                     f"{path.weight:g}, but would carry {share * whole:g}",
                     fix="split traffic evenly at each node, over hops that some path takes",
                 )
-
-    def _refuse(self, node: int, dst: int) -> None:
-        names = self.topology.nodes
-        raise TopologyError(
-            f"{self.topology.expression}: at {names[node].name} the way to {names[dst].name} depends on where traffic "
-            "comes from",
-            fix="let the router choose each next hop by node and destination only",
-        )

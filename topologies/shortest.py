@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.addressing import is_bridge
 from testbed.topologies.model import Path, Topology
+from testbed.topologies.steps import steps_from
 
 
 class ShortestPaths:
@@ -21,10 +21,12 @@ class ShortestPaths:
     def __init__(self, *, ecmp: bool = False) -> None:
         self.ecmp = ecmp
         self._distances: dict[int, list[int]] = {}
+        """Links from each node to a destination; -1 where there is no way."""
 
     def __call__(self, topology: Topology, src: int, dst: int) -> tuple[Path, ...]:
         if dst not in self._distances:
-            self._distances[dst] = _distances(topology, dst)
+            found = steps_from([dst], lambda node: map(topology.head, topology.ports[node]))
+            self._distances[dst] = [found.get(node, -1) for node in range(len(topology.nodes))]
         distance = self._distances[dst]
         if distance[src] < 0:
             names = topology.nodes
@@ -54,18 +56,3 @@ class ShortestPaths:
                 yield from ((link, *hop) for hop in self._hops(topology, distance, head))
             else:
                 yield (link,)
-
-
-def _distances(topology: Topology, dst: int) -> list[int]:
-    """Count the links from each node to ``dst``; -1 where there is no way."""
-    distance = [-1] * len(topology.nodes)
-    distance[dst] = 0
-    todo = deque([dst])
-    while todo:
-        node = todo.popleft()
-        for link in topology.ports[node]:
-            neighbour = topology.head(link)
-            if distance[neighbour] < 0:
-                distance[neighbour] = distance[node] + 1
-                todo.append(neighbour)
-    return distance

@@ -36,7 +36,15 @@ def spine_leaf(
     counts = {"racks": racks, "hosts_per_rack": hosts_per_rack, "spines": spines}
     at_least("spine_leaf", 1, **counts)
     check_size("spine_leaf", racks * (hosts_per_rack + spines), **counts)
-    uplink_bps = _uplink_bps(rate_bps, hosts_per_rack, spines, oversubscription)
+    if oversubscription <= 0:
+        raise TopologyError(
+            f"spine_leaf: oversubscription is {oversubscription}", fix="give oversubscription a number above 0"
+        )
+    uplink_bps = round(rate_bps * hosts_per_rack / (spines * oversubscription))
+    if uplink_bps < 1:
+        raise TopologyError(
+            f"spine_leaf: oversubscription {oversubscription} leaves an uplink less than 1 bit/s", fix="make it smaller"
+        )
     hosts = racks * hosts_per_rack
     nodes = [Node(f"h{h}", "host", 0, rack=h // hosts_per_rack) for h in range(hosts)]
     nodes += [Node(f"leaf{r}", "switch", 1, rack=r) for r in range(racks)]
@@ -51,19 +59,6 @@ def spine_leaf(
     params = counts | {name: value for name, (value, default) in chosen.items() if value != default}
     router = partial(_by_destination if routing == "by_destination" else _ecmp, hosts_per_rack, spines)
     return Topology("spine_leaf", params, tuple(nodes), tuple(links), router)
-
-
-def _uplink_bps(rate_bps: int, hosts_per_rack: int, spines: int, oversubscription: float) -> int:
-    if oversubscription <= 0:
-        raise TopologyError(
-            f"spine_leaf: oversubscription is {oversubscription}", fix="give oversubscription a number above 0"
-        )
-    uplink_bps = round(rate_bps * hosts_per_rack / (spines * oversubscription))
-    if uplink_bps < 1:
-        raise TopologyError(
-            f"spine_leaf: oversubscription {oversubscription} leaves an uplink less than 1 bit/s", fix="make it smaller"
-        )
-    return uplink_bps
 
 
 def _by_destination(hosts_per_rack: int, spines: int, topology: Topology, src: int, dst: int) -> tuple[Path, ...]:

@@ -88,7 +88,8 @@ def _figure(number: int, one: Series) -> Figure:
     for change in one.changes:
         at = change.position - 0.5
         figure.add_vline(x=at, line={"color": CHANGE, "width": 1, "dash": "dot"})
-    return Figure(f"series-{number}", title(one), _json(figure, one), _seen(one))
+    runs = counted(len(one.points), "run")
+    return Figure(f"series-{number}", title(one), _json(figure, one), f"{runs}: {'; '.join(told(one))}.")
 
 
 def _hover(metric: str, point: Point) -> str:
@@ -100,11 +101,6 @@ def _hover(metric: str, point: Point) -> str:
         *point.changed,
     ]
     return "<br>".join(html.escape(line) for line in lines)
-
-
-def _seen(one: Series) -> str:
-    runs = counted(len(one.points), "run")
-    return f"{runs}: {'; '.join(told(one))}."
 
 
 def _json(figure: go.Figure, one: Series) -> Markup:

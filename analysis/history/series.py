@@ -81,7 +81,7 @@ def collect(folder: Path) -> tuple[list[Side], list[str]]:
     if not found and not unread:
         raise OutputError(f"{folder}: holds neither a run nor a baseline", fix="testbed run SPEC writes into runs/")
     found = [side for side in found if side.trials]
-    found.sort(key=lambda side: (_started(side), side.name))
+    found.sort(key=lambda side: (min(trial.started for trial in side.trials), side.name))
     measured = {
         (side.experiment, frozenset((one.id, one.started) for one in side.trials)): side for side in found[::-1]
     }
@@ -98,18 +98,14 @@ def series(sides: list[Side], metric: str) -> list[Series]:
         for cell in dict.fromkeys(cell for side in members for cell in side.cells):
             points = tuple(_points(members, cell, metric))
             if points:
-                found.append(_series(experiment, cell, metric, points))
+                values = [point.value for point in points]
+                cuts = change_points(values)
+                edges = [0, *cuts, len(values)]
+                medians = [float(np.median(values[a:b])) for a, b in pairwise(edges)]
+                changes = tuple(Change(cut, medians[i + 1] / medians[i]) for i, cut in enumerate(cuts))
+                levels = [level for level, (a, b) in zip(medians, pairwise(edges), strict=True) for _ in range(b - a)]
+                found.append(Series(experiment, cell, metric, points, changes, tuple(levels)))
     return found
-
-
-def _series(experiment: str, cell: Cell, metric: str, points: tuple[Point, ...]) -> Series:
-    values = [point.value for point in points]
-    cuts = change_points(values)
-    edges = [0, *cuts, len(values)]
-    medians = [float(np.median(values[a:b])) for a, b in pairwise(edges)]
-    changes = tuple(Change(cut, medians[i + 1] / medians[i]) for i, cut in enumerate(cuts))
-    levels = [level for level, (a, b) in zip(medians, pairwise(edges), strict=True) for _ in range(b - a)]
-    return Series(experiment, cell, metric, points, changes, tuple(levels))
 
 
 def _points(sides: list[Side], cell: Cell, metric: str) -> Iterator[Point]:
@@ -133,10 +129,6 @@ def _changed(before: Side, side: Side, cell: Cell) -> Iterator[str]:
     arms = [(cell.label, cell.label)]
     for one in (*differences(before, side, arms), *schemes(before, side, arms)):
         yield f"{one.name}: {one.base}, now {one.new}"
-
-
-def _started(side: Side) -> str:
-    return min(trial.started for trial in side.trials)
 
 
 def _sources(folder: Path) -> Iterator[Path]:

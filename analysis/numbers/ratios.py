@@ -89,12 +89,8 @@ def speed_by(base: Sequence[Numbers], new: Sequence[Numbers]) -> str:
     """The number that says which of two cells is faster: JCT if the cells are alike, or commands, which do not say what
     they train; else samples per second."""
     known = all(THROUGHPUT in one.of for one in (*base, *new))
-    return JCT if are_alike(base, new) or not known else THROUGHPUT
-
-
-def are_alike(base: Sequence[Numbers], new: Sequence[Numbers]) -> bool:
-    """Whether all had the same numbers of workers, so that they trained as many samples."""
-    return len({one.workers for one in (*base, *new)}) <= 1
+    are_alike = len({trial.workers for trial in (*base, *new)}) <= 1  # so that they trained as many samples
+    return JCT if are_alike or not known else THROUGHPUT
 
 
 def did_alike(base: Sequence[Numbers], new: Sequence[Numbers]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -22,14 +21,7 @@ SIZES = ((16, "bcube(n=4,k=2)", "fat_tree(k=4)"), (1024, "bcube(n=32,k=2)", "fat
 @cache
 def least_gst_t_f(scheme: str, expression: str, sizes: tuple[int, ...] = ()) -> float:
     """:func:`gst_t_f` of a network by its expression; remembered, since a thousand servers take a second."""
-    return gst_t_f(scheme, network(expression), sizes)
-
-
-def gst_t_f(scheme: str, topology: Topology, sizes: Sequence[int] = ()) -> float:
-    """The least GST of a scheme, in T_F: the time that a link takes to carry the gradient once.
-
-    ``sizes`` are those of the gradient's tensors, for a scheme that places tensors.
-    """
+    topology = network(expression)
     least_s = cost(build(scheme, topology, sizes), topology, GRADIENT_BYTES).bound_s()
     return least_s * RATE_BPS / topology.links[0].rate_bps
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from testbed.analysis.numbers.statistics import Interval
-from testbed.analysis.papers.evidence import Measured
+from testbed.analysis.papers.evidence import ITERATION_TIMES, Measured
 from testbed.analysis.recorded import Run
 
 Stated: TypeAlias = float | tuple[float, float] | None
@@ -43,8 +43,8 @@ class Row:
 
     name: str
     unit: str
-    paper: Stated
-    theory: float | None
+    paper: Stated = None
+    theory: float | None = None
     ours: Measured | None = None
 
     @property
@@ -103,7 +103,7 @@ class Experiment:
     spec: str
     quick: tuple[str, ...] | None
     full: tuple[str, ...]
-    number: str
+    number: str = ITERATION_TIMES
 
     def settings(self, full: bool) -> tuple[str, ...] | None:
         """The changes of a mode; None where it has no such experiment."""

@@ -60,7 +60,7 @@ def measure(
     values: Callable[..., Values],
     batch: int | None = None,
     *,
-    number: str,
+    number: str = ITERATION_TIMES,
     signed: bool = False,
 ) -> Measured:
     """``values`` of the trials of ``arms`` with the same repeat, from all repeats in which each is VALID in ``number``.
@@ -79,7 +79,9 @@ def measure(
     return Measured(tuple(samples), of, found.valid, found.asked, found.doubts, signed=signed)
 
 
-def measure_means(run: Run | None, arms: Sequence[str], values: Callable[[Trial], Values], *, number: str) -> Measured:
+def measure_means(
+    run: Run | None, arms: Sequence[str], values: Callable[[Trial], Values], *, number: str = ITERATION_TIMES
+) -> Measured:
     """The mean of ``values`` in trials of an arm, or, of two arms, the mean in the second over that in the first.
 
     For numbers whose sum counts and whose median says little, such as iterations that are short or long by chance.

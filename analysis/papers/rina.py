@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated, Statement, Verdict
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Measured, Values, gst_s, measure, speed_up
+from testbed.analysis.papers.evidence import GST, Measured, gst_s, measure, speed_up
 from testbed.analysis.papers.fitting import explained
 from testbed.analysis.papers.judging import near, rising, true, within
 from testbed.analysis.papers.rina_theory import NETWORKS, PS, RACKS, RATE_BPS, as_numbered, curve
-from testbed.analysis.recorded import Run, Trial
+from testbed.analysis.recorded import Run
 from testbed.analysis.theory.dependency_chain import (
     EXAMPLE,
     Overheads,
@@ -107,9 +107,9 @@ def replaced(runs: Runs) -> Finding:
         for part in (0.0, 0.5, 0.75, 1.0):
             count = int(part * len(order) + 1e-9)
             name = f"{net.family}, {count} of {len(order)} replaced"
-            rows.append(Row(f"Rina, {name}", "B0", None, rina[count]))
-            rows.append(Row(f"ATP, {name}", "B0", None, atp[count]))
-            rows.append(Row(f"ATP by number, {name}", "B0", None, numbered[count]))
+            rows.append(Row(f"Rina, {name}", "B0", theory=rina[count]))
+            rows.append(Row(f"ATP, {name}", "B0", theory=atp[count]))
+            rows.append(Row(f"ATP by number, {name}", "B0", theory=numbered[count]))
         grows = all(later > earlier for earlier, later in pairwise(rina[: tors + 1]))
         jump = all(share <= 1 / 2 for each in (atp, numbered) for share in each[:-1])
         low = all(share < 1 / 3 for share in numbered[: int(0.75 * len(numbered))])
@@ -150,14 +150,13 @@ def long_chain(runs: Runs) -> Finding:
         (n, sigma): Row(
             f"GST, {n} workers, sigma {sigma} ms",
             "ms",
-            None,
-            equation_3_ms(n, sigma),
-            measure(run, [chain_arm(n, sigma)], _gst_ms, number=GST),
+            theory=equation_3_ms(n, sigma),
+            ours=measure(run, [chain_arm(n, sigma)], lambda trial: 1e3 * gst_s(trial), number=GST),
         )
         for sigma in SIGMAS_MS
         for n in WORKERS
     }
-    fit = Row("R^2 of equation 3's form", "", 1.0, None, goodness([row.ours for row in cells.values()], list(cells)))
+    fit = Row("R^2 of equation 3's form", "", 1.0, ours=goodness([row.ours for row in cells.values()], list(cells)))
     checks = [
         rising(f"sigma {sigma} ms: GST grows with the workers", [cells[n, sigma] for n in WORKERS])
         for sigma in SIGMAS_MS
@@ -183,10 +182,6 @@ def equation_3_ms(workers: int, sigma_ms: int) -> float:
     return 2e3 * scatter_reduce_s(workers, 0.0, GRADIENT_S, sigma_ms / 1e3)
 
 
-def _gst_ms(trial: Trial) -> Values:
-    return 1e3 * gst_s(trial)
-
-
 def goodness(cells: Sequence[Measured | None], places: Sequence[tuple[int, int]]) -> Measured:
     """R^2 of the fit to the mean GST of each cell, with its interval.
 
@@ -207,20 +202,14 @@ ABOUT = 0.2
 ADVANTAGE = 1.5
 """Section I's "50 % throughput advantage at an equivalent cost"."""
 FULL = ("repeats=5", "workload.iterations=12")
-VGG16 = Experiment("rina/figure12_vgg16.yaml", ("workload.iterations=6",), FULL, ITERATION_TIMES)
-RESNET50 = Experiment("rina/figure12_resnet50.yaml", ("workload.iterations=8",), FULL, ITERATION_TIMES)
-FIGURE_10 = Experiment("rina/figure10.yaml", (), FULL, ITERATION_TIMES)
+VGG16 = Experiment("rina/figure12_vgg16.yaml", ("workload.iterations=6",), FULL)
+RESNET50 = Experiment("rina/figure12_resnet50.yaml", ("workload.iterations=8",), FULL)
+FIGURE_10 = Experiment("rina/figure10.yaml", (), FULL)
 
 
 def ratio(run: Run | None, above: str, below: str, paper: Stated, name: str, theory: float | None = None) -> Row:
     """Throughput of arm ``above`` over that of ``below``, measured."""
-    return Row(
-        f"{name}: {above} over {below}",
-        "x",
-        paper,
-        theory,
-        measure(run, [below, above], speed_up, number=ITERATION_TIMES),
-    )
+    return Row(f"{name}: {above} over {below}", "x", paper, theory, measure(run, [below, above], speed_up))
 
 
 def testbed(runs: Runs) -> Finding:
@@ -312,7 +301,7 @@ def dragonfly() -> tuple[list[Row], list[Statement]]:
         "ATP 100 %": every,
         "Rina 100 %": rina(order, EXAMPLE),
     }
-    rows = [Row(f"dragonfly: {name}", "B0", None, share) for name, share in shares.items()]
+    rows = [Row(f"dragonfly: {name}", "B0", theory=share) for name, share in shares.items()]
     return rows, [
         for_overheads("dragonfly: Rina is above PS", lambda o: rina(order, o) > ps),
         for_overheads("dragonfly: Rina is above RAR", lambda o: rina(order, o) > rina((), o)),
@@ -375,8 +364,7 @@ PAPER = Paper(
             "Rina's throughput rises with each switch that is replaced; ATP's only when nearly all are.",
             "section VI-C, figure 11; section III-C, figure 5",
             replaced,
-            (),
-            ("Overheads O / k and sigma / k of 0.01 are ours. The curves' shape is the same for any above 0.",),
+            assumes=("Overheads O / k and sigma / k of 0.01 are ours. The curves' shape is the same for any above 0.",),
         ),
         Claim(
             "rina.fig12",

@@ -20,7 +20,7 @@ Difference = tuple[str, tuple[str, ...]]
 
 def of_specs(runs: Sequence[Run]) -> tuple[Difference, ...]:
     """Settings in which the specs differ; arms that have the same label by what they differ in, others as a whole."""
-    arms = [_arms(run) for run in runs]
+    arms = [{str(arm.get("label")): arm for arm in run.resolved.get("arms") or ()} for run in runs]
     several = {label for label in set().union(*arms) if sum(label in one for one in arms) > 1}
     return _different([_settings(run, own, several) for run, own in zip(runs, arms, strict=True)])
 
@@ -29,10 +29,6 @@ def of_environments(runs: Sequence[Run]) -> tuple[Difference, ...]:
     """List how machines, kernels and packages differ."""
     known = [{key: value for key, value in run.environment.items() if key not in ENVIRONMENT_ASIDE} for run in runs]
     return _different([dict(flat(one)) for one in known])
-
-
-def _arms(run: Run) -> dict[str, Mapping[str, Any]]:
-    return {str(arm.get("label")): arm for arm in run.resolved.get("arms") or ()}
 
 
 def _settings(run: Run, arms: Mapping[str, Mapping[str, Any]], several: Collection[str]) -> dict[str, str]:

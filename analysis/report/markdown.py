@@ -16,7 +16,19 @@ _LEADING = re.compile(r"^(\d*)(?:([.)])(?=\s|$)|([-+])(?=[\s-]|$))")
 
 def render(run: Run) -> str:
     """The text; whatever comes from the run is escaped."""
-    parts = [f"# {escape(run.name)}", *_doubts(run), f"**{escape(headline.finding(run))}** {escape(words.counts(run))}"]
+    troubles = tables.troubles(run)
+    unstruck = words.unstruck(run)
+    lead = [words.doubts(run), headline.unreliable(run), f"Warning: {unstruck}" if unstruck else ""]
+    doubts = [f"> **{escape(line)}**" for line in lead if line]
+    parts = ["\n>\n".join(doubts)] if doubts else []
+    for title, found in (
+        ("Trials that failed or are not VALID", troubles),
+        ("Trials that were measured again", tables.again(run)),
+    ):
+        if found:
+            listed = [f"{name}: {verdict}. {'; '.join(reasons)}".strip() for name, verdict, reasons in found]
+            parts.append(f"## {title}\n\n{_list(listed)}")
+    parts = [f"# {escape(run.name)}", *parts, f"**{escape(headline.finding(run))}** {escape(words.counts(run))}"]
     parts += [escape(told) for told in (headline.unlike(run), words.scale(run)) if told]
     parts += _differences(run)
     parts.append(_table(tables.summary(run)))
@@ -34,22 +46,6 @@ def render(run: Run) -> str:
 def escape(text: str) -> str:
     """Text in which nothing is markup, on one line."""
     return _LEADING.sub(r"\1\\\2\3", _SPECIAL.sub(r"\\\1", " ".join(text.split())))
-
-
-def _doubts(run: Run) -> list[str]:
-    troubles = tables.troubles(run)
-    unstruck = words.unstruck(run)
-    lead = [words.doubts(run), headline.unreliable(run), f"Warning: {unstruck}" if unstruck else ""]
-    said = [f"> **{escape(line)}**" for line in lead if line]
-    parts = ["\n>\n".join(said)] if said else []
-    for title, found in (
-        ("Trials that failed or are not VALID", troubles),
-        ("Trials that were measured again", tables.again(run)),
-    ):
-        if found:
-            listed = [f"{name}: {verdict}. {'; '.join(reasons)}".strip() for name, verdict, reasons in found]
-            parts.append(f"## {title}\n\n{_list(listed)}")
-    return parts
 
 
 def _differences(run: Run) -> list[str]:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any
 
+import pandas as pd
+
 from testbed.analysis.recorded import Run
 from testbed.analysis.report import words
 from testbed.analysis.report.cells import Axis, Group, MeasuredCell
@@ -86,11 +88,6 @@ def identity(cell: MeasuredCell, along: Axis | None, number: str) -> dict[str, A
         "trials": len(cell.counted(number)),
         "verdict": cell.verdict_in(number),
     }
-
-
-def axis_column(along: Axis) -> str:
-    """The column of :func:`identity` that has the axis's numbers."""
-    return "batch" if along.key == "batch" else along.title
 
 
 def panels(
@@ -167,7 +164,7 @@ def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str
                 "name": text(label),
                 "mode": "lines+markers",
                 "rows": rows,
-                "x": column(axis_column(along)),
+                "x": column("batch" if along.key == "batch" else along.title),
                 "y": column(value),
                 "error_y": error(value),
                 "line": {"color": colour(run, label), "dash": dash(run, label), "width": 2},
@@ -177,6 +174,25 @@ def lines(run: Run, group: Group, first: int, along: Axis, value: str, what: str
             }
         )
     return traces
+
+
+def curve(run: Run, label: str, rows: Sequence[int], x: str, y: str, shape: str = "", **more: Any) -> Trace:
+    """An arm's line over two columns, without intervals; ``more`` has its tooltip and marks."""
+    line = {"color": colour(run, label), "dash": dash(run, label), "width": 2} | ({"shape": shape} if shape else {})
+    trace = {
+        "type": "scatter",
+        "name": text(label),
+        "mode": "lines",
+        "rows": list(rows),
+        "x": column(x),
+        "y": column(y),
+    }
+    return trace | {"line": line} | more
+
+
+def stacked(tables: Sequence[pd.DataFrame]) -> tuple[pd.DataFrame, list[tuple[int, int]]]:
+    """One table of all, and of each with which row it begins, and which comes after its last."""
+    return pd.concat(tables, ignore_index=True), list(pairwise(accumulate(map(len, tables), initial=0)))
 
 
 def theory_lines(run: Run, group: Group, first: int, along: Axis, value: str, number: str) -> list[Trace]:

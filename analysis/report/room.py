@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from testbed.base.listing import counted
 
 MOST_ROWS = 24
 """The most rows of a table with a row for each arm at each setting."""
 T = TypeVar("T")
+_LABEL = attrgetter("label")
 
 
-def chosen(every: Sequence[T], label_of: Callable[[T], str], most: int = MOST_ROWS) -> list[T]:
+def of_pair(pair: tuple[Any, ...]) -> str:
+    """The label of what is told with a cell: the cell is the first of them."""
+    return str(pair[0].label)
+
+
+def chosen(every: Sequence[T], label_of: Callable[[T], str] = _LABEL, most: int = MOST_ROWS) -> list[T]:
     """Choose as many as there is room for, in their order: the first of each arm, then the second of each, and so
     on."""
     seen: Counter[str] = Counter()
@@ -25,7 +32,7 @@ def chosen(every: Sequence[T], label_of: Callable[[T], str], most: int = MOST_RO
 
 
 def rest(
-    every: Sequence[T], label_of: Callable[[T], str], most: int = MOST_ROWS, where: str = "the CSV"
+    every: Sequence[T], label_of: Callable[[T], str] = _LABEL, most: int = MOST_ROWS, where: str = "the CSV"
 ) -> tuple[str, ...]:
     """The sentence that says how many rows, and which arms, the table is without, and where they are; none where it has
     all."""

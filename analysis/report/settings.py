@@ -80,18 +80,13 @@ def labs(run: Run) -> tuple[tuple[str, Pairs], ...]:
     alike: dict[Pairs, list[str]] = {}
     for trial, lab in (run.environment.get("lab") or {}).items():
         if lab:
-            alike.setdefault(_lab(lab), []).append(trial)
+            rest = {key: value for key, value in lab.items() if key != "sysctls"}
+            nodes = {
+                name: ", ".join(f"{value} (at {count})" for value, count in values.items())
+                for name, values in (lab.get("sysctls") or {}).items()
+            }
+            alike.setdefault((*flat(rest), *flat(nodes)), []).append(trial)
     return tuple((shortened(trials, MOST_NAMES), pairs) for pairs, trials in alike.items())
-
-
-def _lab(lab: Mapping[str, Any]) -> Pairs:
-    """List a lab's settings; a sysctl is given as each value and at how many nodes it is."""
-    rest = {key: value for key, value in lab.items() if key != "sysctls"}
-    nodes = {
-        name: ", ".join(f"{value} (at {count})" for value, count in values.items())
-        for name, values in (lab.get("sysctls") or {}).items()
-    }
-    return (*flat(rest), *flat(nodes))
 
 
 def flat(value: Mapping[str, Any], prefix: str = "", nothing: str = "not known") -> Iterator[tuple[str, str]]:

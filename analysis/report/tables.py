@@ -159,7 +159,8 @@ def _attempts(made: int, trials: int = 1) -> Value:
 
 def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
     jct, gst, each, setup = (
-        _Time(_values(found.values(), name)) for name in ("jct_s", "gst_median_s", "iteration_median_s", "setup_s")
+        _Time(cell.middle(name) for cell in found.values())
+        for name in ("jct_s", "gst_median_s", "iteration_median_s", "setup_s")
     )
 
     def speed_up(cell: MeasuredCell) -> Value:
@@ -187,10 +188,6 @@ def _results(run: Run, found: Mapping[Place, MeasuredCell]) -> list[_Column]:
         *(_quality(title, one) for title, one in (("Test accuracy", ACCURACY), ("Likelihood", LIKELIHOOD))),
         _Column("Weights", _weights),
     ]
-
-
-def _values(found: Iterable[MeasuredCell], name: str) -> Iterable[float | None]:
-    return (cell.middle(name) for cell in found)
 
 
 def _middle(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
@@ -387,20 +384,16 @@ def _trial(trial: Trial, jct: _Time, gst: _Time) -> tuple[Value, ...]:
     m = trial.metrics
     errors = _errors({name: one.error for name in (GST, JCT) if (one := trial.numbers.get(name))})
     state = "good" if trial.valid else "mixed" if any(map(trial.valid_in, trial.numbers)) else "bad"
+    value = Value(gst.text(m.gst_p95_s), m.gst_p95_s)
+    is_marked = trial.valid_in(GST) and not trial.valid_in(GST_P95)
     return (
         Value(gst.text(m.gst_median_s), m.gst_median_s),
         Value(jct.text(m.jct_s), m.jct_s),
         Value(_verdict(trial), _RANK[state], errors, state),
         Value(NONE if m.gst_ratio is None else f"{m.gst_ratio:.3f}", m.gst_ratio),
-        _p95(trial, Value(gst.text(m.gst_p95_s), m.gst_p95_s)),
+        replace(value, note=repeats.doubt([trial], GST_P95), state="bad") if is_marked else value,
         _attempts(trial.attempts),
     )
-
-
-def _p95(trial: Trial, value: Value) -> Value:
-    """GST p95, marked if GST itself is VALID and its p95 is not."""
-    is_marked = trial.valid_in(GST) and not trial.valid_in(GST_P95)
-    return replace(value, note=repeats.doubt([trial], GST_P95), state="bad") if is_marked else value
 
 
 def _verdict(trial: Trial) -> str:

@@ -220,6 +220,13 @@ def not_told(cells: Sequence[MeasuredCell], number: str, what: str = "Not counte
     return [] if not told or told[0].valid_in(number) else [f"None of this is VALID in {CALLED[number]}."]
 
 
+def of_networks(told: Sequence[Sequence[str]], where: str = "the CSV") -> list[str]:
+    """What is told of the first networks, and how many more there are, and where."""
+    more = len(told) - MOST_NAMED
+    sentences = [sentence for sentences in told[:MOST_NAMED] for sentence in sentences]
+    return [*sentences, *([f"{more} more networks are in {where}."] if more > 0 else [])]
+
+
 def counted(labels: Sequence[str], did: str) -> str:
     """Say which label did it how often, the most often first: ``A finished first in 3 and B in 1``."""
     often = Counter(labels).most_common()
@@ -269,9 +276,9 @@ def about_intervals(cells: Sequence[MeasuredCell], number: str) -> list[str]:
     return [f"{listed(map(in_cell, alone))} {verbs[0]} measured once and {verbs[1]} no interval."]
 
 
-def seconds(value: float) -> str:
-    """A measured time with its unit, to stay on one line."""
-    return unbroken(time_text(value, measured=True))
+def seconds(value: float | None) -> str:
+    """A measured time with its unit, to stay on one line; a dash where it is not known."""
+    return UNKNOWN if value is None else unbroken(time_text(value, measured=True))
 
 
 def amount(count: float) -> str:

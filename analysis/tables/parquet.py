@@ -14,7 +14,6 @@ from testbed.files.foreign import UnfitError, opened
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from pyarrow.parquet import FileMetaData
 
 MOST_COLUMNS = 100
 UNPACKED, FREE_BYTES = 16, 2**20
@@ -41,12 +40,20 @@ def numbers(path: Path, below: Path, needed: Sequence[str], free_bytes: int = FR
         try:
             size_bytes = _checked_size(file)
             found = pq.ParquetFile(file, thrift_string_size_limit=2**24, thrift_container_size_limit=2**20)
-            _check(found.metadata, found.schema_arrow, min(UNPACKED * size_bytes, 8 * MOST_VALUES) + free_bytes)
+            about, schema = found.metadata, found.schema_arrow  # checked before anything is unpacked
+            most_bytes = min(UNPACKED * size_bytes, 8 * MOST_VALUES) + free_bytes
+            if about.num_columns > MOST_COLUMNS or 8 * about.num_rows * about.num_columns > most_bytes:
+                raise UnfitError(
+                    f"has {about.num_rows:,} rows of {about.num_columns:,} columns, more than a file of its size should"
+                )
+            if len(set(schema.names)) < len(schema.names):
+                raise UnfitError("damaged, two of its columns have one name")
+            # Of a group as a whole: pyarrow ends the process where it is asked for a damaged chunk's own account.
+            if sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups)) > most_bytes:
+                raise UnfitError(f"unpacks to more than {most_bytes:,} bytes")
             # Without what pandas and others may have written about it, which would decide what is made of it.
             table = (
-                found.read(_names(found.schema_arrow), use_threads=False)
-                .replace_schema_metadata(None)
-                .to_pandas(use_threads=False)
+                found.read(_names(schema), use_threads=False).replace_schema_metadata(None).to_pandas(use_threads=False)
             )
         except UnfitError:
             raise
@@ -125,20 +132,3 @@ def _checked_size(file: BinaryIO) -> int:
     if end[4:] != b"PAR1" or int.from_bytes(end[:4], "little") > LONGEST_FOOTER_BYTES:
         raise UnfitError("damaged, not Parquet (it does not end like that)")
     return size_bytes
-
-
-def _check(about: FileMetaData, schema: pa.Schema, most_bytes: int) -> None:
-    """Check what a file says of itself, before anything is unpacked.
-
-    Raises:
-        UnfitError: it has more than a table of samples has.
-    """
-    if about.num_columns > MOST_COLUMNS or 8 * about.num_rows * about.num_columns > most_bytes:
-        raise UnfitError(
-            f"has {about.num_rows:,} rows of {about.num_columns:,} columns, more than a file of its size should"
-        )
-    if len(set(schema.names)) < len(schema.names):
-        raise UnfitError("damaged, two of its columns have one name")
-    # Of a group as a whole: pyarrow ends the process where it is asked for a damaged chunk's own account.
-    if sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups)) > most_bytes:
-        raise UnfitError(f"unpacks to more than {most_bytes:,} bytes")

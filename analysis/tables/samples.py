@@ -27,25 +27,17 @@ def read(path: Path, below: Path) -> pd.DataFrame:
         OSError: it cannot be opened.
     """
     ordered = parquet.numbers(path, below, COLUMNS).sort_values(["iteration", "rank"], ignore_index=True)
-    _check_values(ordered)
-    return ordered
-
-
-def _check_values(table: pd.DataFrame) -> None:
-    """
-    Raises:
-        UnfitError: values cannot be those of a trial; names the column.
-    """
     import numpy as np
 
     for name in ("rank", "iteration"):
-        if table[name].dtype.kind not in "iu" or (table[name] < 0).any():
+        if ordered[name].dtype.kind not in "iu" or (ordered[name] < 0).any():
             raise UnfitError(f"damaged, {name} has something else than whole numbers from 0 on")
     for name in MOMENTS:
-        if not (table[name].abs() < 1e12).all():  # also false for NaN
+        if not (ordered[name].abs() < 1e12).all():  # also false for NaN
             raise UnfitError(f"damaged, {name} has something else than times")
-    ranks, iterations = table["rank"].to_numpy(), table["iteration"].to_numpy()
+    ranks, iterations = ordered["rank"].to_numpy(), ordered["iteration"].to_numpy()
     if ((ranks[1:] == ranks[:-1]) & (iterations[1:] == iterations[:-1])).any():
         raise UnfitError("damaged, a worker has an iteration twice")
-    if len(np.unique(ranks)) * len(np.unique(iterations)) > parquet.UNPACKED * len(table) + parquet.FREE_BYTES:
-        raise UnfitError(f"damaged, {len(table):,} samples are of too many workers and iterations")
+    if len(np.unique(ranks)) * len(np.unique(iterations)) > parquet.UNPACKED * len(ordered) + parquet.FREE_BYTES:
+        raise UnfitError(f"damaged, {len(ordered):,} samples are of too many workers and iterations")
+    return ordered

@@ -54,7 +54,14 @@ def occupation(
     out = tree_to(topology, ps, workers)
     sending = set(topology.hosts if workers is None else workers)
     flows = {node: int(node in sending) for node in out}
-    for node in _leaves_first(topology, ps, out):
+
+    def hops(node: int) -> int:
+        count = 0
+        while node != ps:
+            node, count = topology.head(out[node]), count + 1
+        return count
+
+    for node in sorted(out, key=hops, reverse=True):
         if node in ina:
             flows[node] = 1
         above = topology.head(out[node])
@@ -111,15 +118,3 @@ def to_replace(topology: Topology, ps: int) -> list[int]:
     """
     tree = tree_to(topology, ps)
     return [switch for switch in replacement_order(topology, ps) if switch in tree]
-
-
-def _leaves_first(topology: Topology, ps: int, out: dict[int, int]) -> list[int]:
-    """The tree's nodes but the PS, each after all that send to it."""
-
-    def hops(node: int) -> int:
-        count = 0
-        while node != ps:
-            node, count = topology.head(out[node]), count + 1
-        return count
-
-    return sorted(out, key=hops, reverse=True)

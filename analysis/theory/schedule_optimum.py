@@ -126,7 +126,8 @@ class _Program:
         self.most: list[float] = []
         self.rows = _Rows()
         for update in self.updates:
-            self._one_hop(update)
+            self.rows.add({self._hop(update, hop): 1.0 for hop in self.hops}, 1, 1)
+            self.rows.add({self._committed(update, t): 1.0 for t in range(self.slots.count)}, 1, 1)
         for aggregator in self.aggregators:
             self._sum(aggregator)
         for update, hop in product(self.updates, self.hops):
@@ -181,12 +182,6 @@ class _Program:
     def _commit(self, update: Update) -> dict[int, float]:
         """The moment of an update's commit in seconds."""
         return {self._committed(update, t): (t + 1) * self.slots.length_s for t in range(self.slots.count)}
-
-    # Constraints
-
-    def _one_hop(self, update: Update) -> None:
-        self.rows.add({self._hop(update, hop): 1.0 for hop in self.hops}, 1, 1)
-        self.rows.add({self._committed(update, t): 1.0 for t in range(self.slots.count)}, 1, 1)
 
     def _sum(self, aggregator: int) -> None:
         """A sum is sent after all of it is there, and is at the server when all of it was sent."""

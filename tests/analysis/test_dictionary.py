@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from testbed.analysis import dictionary
+from tests.record_faults import faults
 
 
 def test_a_made_up_run_has_only_what_is_defined(quickstart: Path) -> None:
     for path in sorted((quickstart / "trials").glob("*.json")):
-        assert dictionary.faults(json.loads(path.read_text())) == []
+        assert faults(json.loads(path.read_text())) == []
     for path in sorted((quickstart / "samples").glob("*.parquet")):
         assert set(pd.read_parquet(path)) <= set(dictionary.SAMPLES)
 
@@ -30,11 +31,11 @@ def test_a_made_up_run_has_only_what_is_defined(quickstart: Path) -> None:
     ],
 )
 def test_what_is_not_defined_is_found(record: object, fault: str) -> None:
-    assert dictionary.faults(record) == [fault]
+    assert faults(record) == [fault]
 
 
 def test_what_is_not_known_may_be_null() -> None:
-    assert dictionary.faults({"metrics": None, "error": None, "point": {"links.rate": 5}, "links": []}) == []
+    assert faults({"metrics": None, "error": None, "point": {"links.rate": 5}, "links": []}) == []
 
 
 @pytest.mark.parametrize("file", dictionary.FILES)

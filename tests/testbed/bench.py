@@ -33,13 +33,14 @@ from testbed.spec import read
 from testbed.trial import job_files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from tests.record_faults import faults
 
 
 def fits_schema(outcome: Outcome) -> None:
     """What we write is what we read again, from the files of strangers, too."""
     record, lab = json.loads(json.dumps([outcome.record, outcome.lab]))
     check(record, RECORD)
-    assert dictionary.faults(record) == []
+    assert faults(record) == []
     if outcome.samples is not None:
         assert {re.sub(r"_[1-9][0-9]*$", "_*", name) for name in outcome.samples} <= set(dictionary.SAMPLES)
     check({"lab": {record["id"]: lab}}, ENVIRONMENT)

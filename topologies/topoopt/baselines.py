@@ -45,7 +45,9 @@ class Baseline:
 
 def oneshot_dollars(degree: int, rate_bps: int, prices: Prices = TOPOOPT) -> float:
     """Return TopoOpt's own cost by server: 2d patch panels, and a 1x2 switch at each interface (section 5.2)."""
-    return _each(_build(f"patch_panel(servers=2,degree={degree},circuits=[[0-1]],look_ahead=true)", rate_bps), prices)
+    return _each(
+        build(f"patch_panel(servers=2,degree={degree},circuits=[[0-1]],look_ahead=true)", rate_bps=rate_bps), prices
+    )
 
 
 def fat_tree_dollars(rate_bps: int, prices: Prices = TOPOOPT) -> float:
@@ -92,7 +94,7 @@ def _sip_ml(servers: int, degree: int, rate_bps: int) -> Baseline:
     move them."""
     expression = f"patch_panel(servers={servers},degree={degree})"
     try:
-        _build(expression, rate_bps)
+        build(expression, rate_bps=rate_bps)
     except TopologyError as error:
         return Baseline("SiP-ML", "", rate_bps, None, error.problem)
     return Baseline("SiP-ML", expression, rate_bps, None, perturb=SIP_ML)
@@ -100,17 +102,13 @@ def _sip_ml(servers: int, degree: int, rate_bps: int) -> Baseline:
 
 def _priced(name: str, expression: str, rate_bps: int, prices: Prices) -> Baseline:
     try:
-        return Baseline(name, expression, rate_bps, _each(_build(expression, rate_bps), prices))
+        return Baseline(name, expression, rate_bps, _each(build(expression, rate_bps=rate_bps), prices))
     except TopologyError as error:
         return Baseline(name, "", rate_bps, None, error.problem)
 
 
 def _fat_tree(rate_bps: int) -> Topology:
-    return _build("fat_tree(k=2)", rate_bps)
-
-
-def _build(expression: str, rate_bps: int) -> Topology:
-    return build(expression, rate_bps=rate_bps)
+    return build("fat_tree(k=2)", rate_bps=rate_bps)
 
 
 def _each(topology: Topology, prices: Prices) -> float:

@@ -7,8 +7,9 @@ to pay alone, so a route's rest is the route of the server that it has reached: 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
+
+from testbed.topologies.steps import steps_from
 
 
 def coins_of(servers: int, circuits: Iterable[tuple[int, int]]) -> tuple[int, ...]:
@@ -30,17 +31,8 @@ def fewest(servers: int, coins: Sequence[int]) -> list[int]:
 
     The algorithm improves all differences in rounds; this goes on from those that were improved last.
     """
-    found = [-1] * servers
-    found[0] = 0
-    todo = deque([0])
-    while todo:
-        here = todo.popleft()
-        for coin in coins:
-            there = (here + coin) % servers
-            if found[there] < 0:
-                found[there] = found[here] + 1
-                todo.append(there)
-    return found
+    found = steps_from([0], lambda here: [(here + coin) % servers for coin in coins])
+    return [found.get(difference, -1) for difference in range(servers)]
 
 
 def first_coins(servers: int, coins: Sequence[int]) -> list[int]:

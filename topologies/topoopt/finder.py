@@ -41,7 +41,17 @@ def find(job: Demand, degree: int, how: Select = "geometric", paths: int = 1) ->
     joined = Counter(pair for panel in laid for pair in panel)
     extra = mp_circuits(job.mp_bytes, joined, dark)
     panels[whole:] = [tuple(sorted(on + more)) for on, more in zip(panels[whole:], extra, strict=True)]
-    circuits = Circuits(job.servers, panels, _allreduce_load(job, rings))
+    parts = Counter(ring.group for ring in rings)
+    load: Counter[tuple[int, int]] = Counter()
+    for ring in rings:
+        if ring.group is None:
+            continue
+        ways = 2 if len(ring.members) > 2 else 1
+        each = job.groups[ring.group].transfer_bytes // (ways * parts[ring.group])
+        for a, b in ring.pairs:
+            load[a, b] += each
+            load[b, a] += each
+    circuits = Circuits(job.servers, panels, load)
     return Found(
         job=job,
         degree=degree,
@@ -68,18 +78,3 @@ def _rings(job: Demand, degree: int, how: Select) -> list[Ring]:
             if len(lay(job.servers, [one.order for one in (*found, ring)])) <= degree:
                 found.append(ring)
     return found
-
-
-def _allreduce_load(job: Demand, rings: list[Ring]) -> Counter[tuple[int, int]]:
-    """Compute the bytes of AllReduce over each circuit: a group's rings have equal parts, both ways around."""
-    parts = Counter(ring.group for ring in rings)
-    load: Counter[tuple[int, int]] = Counter()
-    for ring in rings:
-        if ring.group is None:
-            continue
-        ways = 2 if len(ring.members) > 2 else 1
-        each = job.groups[ring.group].transfer_bytes // (ways * parts[ring.group])
-        for a, b in ring.pairs:
-            load[a, b] += each
-            load[b, a] += each
-    return load

@@ -11,13 +11,14 @@ in each; a pair that sends in one direction has one.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from testbed.base.errors import TopologyError
 from testbed.topologies.panels import Matching
+from testbed.topologies.steps import steps_from
 
 Load = Mapping[tuple[int, int], int]
 """Bytes by source and destination of a circuit, over all circuits that join the two."""
@@ -53,16 +54,8 @@ class Circuits:
     def distances(self, to: int, without: int | None = None) -> list[int]:
         """Compute for each server the number of circuits of a shortest way to the server ``to``; -1 where there is
         none. No way passes the server ``without``."""
-        found = [-1] * len(self.ports)
-        found[to] = 0
-        todo = deque([to])
-        while todo:
-            here = todo.popleft()
-            for other in self.parallel[here]:
-                if found[other] < 0 and other != without:
-                    found[other] = found[here] + 1
-                    todo.append(other)
-        return found
+        found = steps_from([to], lambda here: [other for other in self.parallel[here] if other != without])
+        return [found.get(server, -1) for server in range(len(self.ports))]
 
     def load_of(self, here: int, there: int) -> int:
         """Return the bytes of each of the circuits that join two servers, in one direction."""
@@ -103,15 +96,11 @@ class _Steps:
         path = [here]
         while self.distance[here]:
             if here not in self.fixed:
-                self.fixed[here] = self._choose(circuits, here)
+                nearer = [other for other in circuits.parallel[here] if self.distance[other] == self.distance[here] - 1]
+                self.fixed[here] = min(nearer, key=lambda other: (circuits.load_of(here, other), other))
             here = self.fixed[here]
             path.append(here)
         return path
-
-    def _choose(self, circuits: Circuits, here: int) -> int:
-        """Choose, of the servers that are nearer, the one over the less loaded circuit, the lower of two alike."""
-        nearer = [other for other in circuits.parallel[here] if self.distance[other] == self.distance[here] - 1]
-        return min(nearer, key=lambda other: (circuits.load_of(here, other), other))
 
 
 class _ByDestination:

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Stated
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure, measure_means
+from testbed.analysis.papers.evidence import Values, measure, measure_means
 from testbed.analysis.papers.judging import falling, near, within
 from testbed.analysis.papers.mlfabric.ideals import PAPERS, PLAYED, Asked, papers, played, ring_of, round_s
 from testbed.analysis.papers.mlfabric.rounds import ABOUT, RING, WORKERS, speed_up
@@ -17,7 +17,7 @@ from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
 from testbed.workloads.kinds.fabric import ideal
 from testbed.workloads.kinds.fabric.fates import Fate
 
-DELAY = Experiment("mlfabric/delay.yaml", (), ("repeats=3", "workload.iterations=100"), ITERATION_TIMES)
+DELAY = Experiment("mlfabric/delay.yaml", (), ("repeats=3", "workload.iterations=100"))
 BOUNDS = {"A-N": 30, "A-1.5N": 45, "A-2N": 60}
 """The paper's bound of each arm, with 30 workers."""
 OURS = 12
@@ -41,11 +41,7 @@ def delay(runs: Runs) -> Finding:
     run = runs.get(DELAY.spec)
     drops = {
         arm: Row(
-            f"updates not applied, {arm}",
-            "%",
-            paper,
-            ideal_drops(_bound(arm)),
-            measure_means(run, [arm], _dropped, number=ITERATION_TIMES),
+            f"updates not applied, {arm}", "%", paper, ideal_drops(_bound(arm)), measure_means(run, [arm], _dropped)
         )
         for arm, paper in zip(BOUNDS, (30.0, None, None), strict=True)
     }
@@ -54,16 +50,12 @@ def delay(runs: Runs) -> Finding:
         arm: Row(f"speed-up over a ring, {arm}", "x", paper, ideal_speed_up(_bound(arm)), speed_up(run, arm, RING))
         for arm, paper in zip(BOUNDS, stated, strict=True)
     }
-    accuracies = {
-        arm: Row(f"accuracy, {arm}", "%", None, None, measure(run, [arm], _accuracy, number=ITERATION_TIMES))
-        for arm in (RING, *BOUNDS)
-    }
+    accuracies = {arm: Row(f"accuracy, {arm}", "%", ours=measure(run, [arm], _accuracy)) for arm in (RING, *BOUNDS)}
     beside = [
         Row(
             f"updates not applied, 30 workers, {compute}-{network}",
             "%",
-            None,
-            dropped_share(papers(compute, network), PAPERS.rounds),
+            theory=dropped_share(papers(compute, network), PAPERS.rounds),
         )
         for compute, network in PLAYED
     ]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Statement, Verdict
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure
+from testbed.analysis.papers.evidence import Values, measure
 from testbed.analysis.papers.judging import true
 from testbed.analysis.recorded import Trial
 
-FAILOVER = Experiment("mlfabric/failover.yaml", (), ("repeats=50",), ITERATION_TIMES)
+FAILOVER = Experiment("mlfabric/failover.yaml", (), ("repeats=50",))
 LOST = {
     "worker": "worker",
     "daemon": "daemon",
@@ -39,18 +39,15 @@ def failover(runs: Runs) -> Finding:
     run = runs.get(FAILOVER.spec)
 
     def rows(name: str, unit: str, values: Callable[[Trial], Values], arms: Iterable[str] = LOST) -> list[Row]:
-        return [
-            Row(f"{name}, {LOST[arm]} lost", unit, None, None, measure(run, [arm], values, number=ITERATION_TIMES))
-            for arm in arms
-        ]
+        return [Row(f"{name}, {LOST[arm]} lost", unit, ours=measure(run, [arm], values)) for arm in arms]
 
     commits = rows("from notice to commit", "s", recovered_s)
     weights = rows("repeated weights that differ", "", wrong_weights)
-    lost = measure(run, ["checkpoint"], lost_updates, number=ITERATION_TIMES)
-    updates = Row("updates lost with a server that has a checkpoint", "updates", None, None, lost)
+    lost = measure(run, ["checkpoint"], lost_updates)
+    updates = Row("updates lost with a server that has a checkpoint", "updates", ours=lost)
     most = EVERY + 2 * WORKERS
-    apart = measure(run, ["server"], over_explained, number=ITERATION_TIMES)
-    over = Row("distance to the replica when the server is lost, over what is allowed", "x", None, None, apart)
+    apart = measure(run, ["server"], over_explained)
+    over = Row("distance to the replica when the server is lost, over what is allowed", "x", ours=apart)
     copies = rows("distance of the replica from the server in the end, over the weights", "", replica_error, FED)
     return Finding(
         (*commits, *weights, updates, over, *copies),

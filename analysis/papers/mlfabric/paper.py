@@ -158,8 +158,7 @@ PAPER = Paper(
             "proportion with it.",
             "section 3.1, equations 3 and 4",
             convergence,
-            (),
-            (
+            assumes=(
                 f"Delays have a mean of {MEAN_DELAY}. c of eq. 21, which the paper leaves open, is {C:g}: errors are "
                 "least with it. The claim is about their ratios, which did not choose it.",
             ),

@@ -29,16 +29,18 @@ def plan(runs: Runs) -> Finding:
     """Find how far a trial is from the same scheduler's on an ideal network."""
     run = runs.get(PLAN.spec)
     theory_s = planned_gst_s(run) if run else None
-    ours = Row("GST of an update", "s", None, theory_s, measure(run, [PLANNED], gst_s, number=evidence.GST))
+    ours = Row("GST of an update", "s", theory=theory_s, ours=measure(run, [PLANNED], gst_s, number=evidence.GST))
 
     def over(trial: Trial) -> Values:
         assert theory_s is not None  # there is a trial
         found: Values = gst_s(trial) / theory_s
         return found
 
-    ratio = Row("GST over that on an ideal network", "x", None, 1.0, measure(run, [PLANNED], over, number=evidence.GST))
-    late = Row("how late a transfer ends, of the time that it takes", "%", 0.0, None, _planned(run, _late))
-    overtaking = Row("updates and sums that overtake one", "", 0.0, None, _planned(run, _overtaking))
+    ratio = Row(
+        "GST over that on an ideal network", "x", theory=1.0, ours=measure(run, [PLANNED], over, number=evidence.GST)
+    )
+    late = Row("how late a transfer ends, of the time that it takes", "%", 0.0, ours=_planned(run, _late))
+    overtaking = Row("updates and sums that overtake one", "", 0.0, ours=_planned(run, _overtaking))
     near_plan = 100 * NEAR
     return Finding(
         (ratio, ours, late, overtaking),

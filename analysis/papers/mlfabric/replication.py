@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs, Stated
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure_means
+from testbed.analysis.papers.evidence import Values, measure_means
 from testbed.analysis.papers.judging import falling, near, near_beyond_1, rising, within
 from testbed.analysis.papers.mlfabric.ideals import Asked, play
 from testbed.analysis.papers.mlfabric.plan import PLAN, PLANNED
@@ -18,11 +18,9 @@ from testbed.analysis.recorded import Run, Trial
 from testbed.workloads.kinds.fabric import ideal
 from testbed.workloads.kinds.transfers import Purpose
 
-COPIES = Experiment(
-    "mlfabric/replication.yaml", (), ("repeats=3", "workload.iterations=60", "quiet=10 s"), ITERATION_TIMES
-)
+COPIES = Experiment("mlfabric/replication.yaml", (), ("repeats=3", "workload.iterations=60", "quiet=10 s"))
 """Checkpoints and chain replication."""
-REPLICA = Experiment("mlfabric/replica.yaml", ("workload.iterations=6",), PLAN.full, ITERATION_TIMES)
+REPLICA = Experiment("mlfabric/replica.yaml", ("workload.iterations=6",), PLAN.full)
 """A replica that shares the server's link. :data:`PLAN` has the same without a replica."""
 BOUNDS = {"N": 30, "5N": 150, "20N": 600}
 """Bounds by name, in updates; the spec has 30 workers."""
@@ -70,7 +68,7 @@ def replication(runs: Runs) -> Finding:
             "",
             MOST_SAVED if bound == "20N" else None,
             ideal_replicated(updates),
-            measure_means(replica, [f"replica, {bound}"], replicated, number=ITERATION_TIMES),
+            measure_means(replica, [f"replica, {bound}"], replicated),
         )
         for bound, updates in BOUNDS.items()
     ]
@@ -82,7 +80,7 @@ def replication(runs: Runs) -> Finding:
             "x",
             paper,
             ideal_time(BOUNDS[arm.removeprefix("replica, ")]) if arm in REPLICA_TIMES else None,
-            measure_means(run, [base, arm], rounds_s, number=ITERATION_TIMES),
+            measure_means(run, [base, arm], rounds_s),
         )
     least, most = times["replica, 20N"], times["replica, N"]
     tight, loose = ideal_replicated(BOUNDS["N"]), ideal_replicated(BOUNDS["20N"])

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from testbed.analysis import metrics
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Measured, Values, measure_means
+from testbed.analysis.papers.evidence import Measured, Values, measure_means
 from testbed.analysis.recorded import Run, Trial
 from testbed.workloads.kinds.asynchronous.measures import UpdatesMeasures
 
@@ -39,4 +39,4 @@ def applied_s(trial: Trial) -> Values:
 
 def speed_up(run: Run | None, arm: str, ring: str, times: Callable[[Trial], Values] = rounds_s) -> Measured:
     """Measure how many times as fast an arm is as the ring."""
-    return measure_means(run, [arm, ring], times, number=ITERATION_TIMES)
+    return measure_means(run, [arm, ring], times)

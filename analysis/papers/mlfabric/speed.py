@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure, measure_means
+from testbed.analysis.papers.evidence import Values, measure, measure_means
 from testbed.analysis.papers.judging import falling, near, near_beyond_1, rising, within
 from testbed.analysis.papers.mlfabric.ideals import PAPERS, Asked, ring_s, round_s
 from testbed.analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
@@ -17,12 +17,9 @@ from testbed.analysis.papers.mlfabric.rounds import ABOUT, applied_s, rounds_s, 
 from testbed.analysis.recorded import Run, Trial
 
 TABLE_2 = Experiment(
-    "mlfabric/table2.yaml",
-    ("workload.iterations=6",),
-    ("repeats=3", "workload.iterations=40", "quiet=10 s"),
-    ITERATION_TIMES,
+    "mlfabric/table2.yaml", ("workload.iterations=6",), ("repeats=3", "workload.iterations=40", "quiet=10 s")
 )
-ACCURACY = Experiment("mlfabric/table2_accuracy.yaml", None, ("repeats=3", "quiet=10 s"), ITERATION_TIMES)
+ACCURACY = Experiment("mlfabric/table2_accuracy.yaml", None, ("repeats=3", "quiet=10 s"))
 """A real training, for two of the settings. It takes three minutes a trial until it has learnt something."""
 TRAINED = (("C1", "N1"), ("C2", "N1"))
 LEARNT = 0.5
@@ -46,13 +43,7 @@ def table_2(runs: Runs) -> Finding:
     run = runs.get(TABLE_2.spec)
     cells = {place: _cell(run, place, paper) for place, paper in PAPERS_TABLE_2.items()}
     applied = [
-        Row(
-            f"the same of applied updates, {'-'.join(place)}",
-            "x",
-            None,
-            None,
-            speed_up(run, *_labels(place), applied_s),
-        )
+        Row(f"the same of applied updates, {'-'.join(place)}", "x", ours=speed_up(run, *_labels(place), applied_s))
         for place in cells
     ]
     others = [row for place, row in cells.items() if place != BEST]
@@ -116,7 +107,7 @@ def _iterations(run: Run | None) -> Iterator[Row]:
     """Yield rows of the iteration times that each speed-up is the ratio of."""
     papers_s = {("C1", "N2"): PAPERS_ITERATION_S * PAPERS_TABLE_2["C1", "N2"], BEST: PAPERS_SLOW_RING_S}
     for place in PAPERS_TABLE_2:
-        ours, ring = (measure_means(run, [label], rounds_s, number=ITERATION_TIMES) for label in _labels(place))
+        ours, ring = (measure_means(run, [label], rounds_s) for label in _labels(place))
         name, rings_s = "-".join(place), papers_s.get(place)
         arms_s = None if rings_s is None else rings_s / PAPERS_TABLE_2[place]
         yield Row(f"iteration of MLfabric-A, {name}", "s", arms_s, round_s(asked_in(place)), ours)
@@ -125,15 +116,15 @@ def _iterations(run: Run | None) -> Iterator[Row]:
 
 def _sooner(run: Run | None, place: tuple[str, str]) -> Row:
     arm, ring = _labels(place)
-    ours = measure(run, [arm, ring], partial(reached_over, TIME, LEARNT), number=ITERATION_TIMES)
+    ours = measure(run, [arm, ring], partial(reached_over, TIME, LEARNT))
     name = f"speed-up to the same accuracy, {'-'.join(place)}"
-    return Row(name, "x", PAPERS_TABLE_2[place], None, ours)
+    return Row(name, "x", PAPERS_TABLE_2[place], ours=ours)
 
 
 def _epochs(run: Run | None, place: tuple[str, str]) -> Row:
     arm, ring = _labels(place)
-    ours = measure(run, [ring, arm], partial(reached_over, ITERATIONS, LEARNT), number=ITERATION_TIMES)
-    return Row(f"mini-batches to the same accuracy over a ring's, {'-'.join(place)}", "x", None, None, ours)
+    ours = measure(run, [ring, arm], partial(reached_over, ITERATIONS, LEARNT))
+    return Row(f"mini-batches to the same accuracy over a ring's, {'-'.join(place)}", "x", ours=ours)
 
 
 def _labels(place: tuple[str, str]) -> tuple[str, str]:
@@ -151,7 +142,7 @@ def asked_in(place: tuple[str, str]) -> Asked:
     return replace(PAPERS, compute=compute, network=network)
 
 
-LAG = Experiment("mlfabric/lag.yaml", (), ("repeats=3", "workload.iterations=60"), ITERATION_TIMES)
+LAG = Experiment("mlfabric/lag.yaml", (), ("repeats=3", "workload.iterations=60"))
 LATE = {"N2": 1.076, "skewed": 1.40}
 """By network setting, how much longer an iteration takes if rates are reported after 2 s and not 0.2 s."""
 
@@ -165,7 +156,7 @@ def lag(runs: Runs) -> Finding:
             "x",
             paper,
             ideal_lag(name),
-            measure_means(run, [f"{name}, 0.2 s", f"{name}, 2 s"], rounds_s, number=ITERATION_TIMES),
+            measure_means(run, [f"{name}, 0.2 s", f"{name}, 2 s"], rounds_s),
         )
         for name, paper in LATE.items()
     }
@@ -173,9 +164,8 @@ def lag(runs: Runs) -> Finding:
         Row(
             f"the same, predicted for the changes of these trials, {name}",
             "x",
-            None,
-            ideal_lag(name),
-            measure(run, [f"{name}, 0.2 s", f"{name}, 2 s"], _predicted_over, number=ITERATION_TIMES),
+            theory=ideal_lag(name),
+            ours=measure(run, [f"{name}, 0.2 s", f"{name}, 2 s"], _predicted_over),
         )
         for name in LATE
     ]

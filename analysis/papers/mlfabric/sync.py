@@ -10,7 +10,7 @@ import numpy as np
 
 from testbed.analysis import metrics
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure_means
+from testbed.analysis.papers.evidence import GST, Values, gst_s, measure_means
 from testbed.analysis.papers.judging import falling, near, near_beyond_1, within
 from testbed.analysis.papers.mlfabric.ideals import PAPERS, play, ring_s
 from testbed.analysis.papers.mlfabric.rounds import ABOUT, rounds_s
@@ -22,8 +22,8 @@ from testbed.workloads.kinds.transfers import Purpose
 from testbed.workloads.sync.schemes.tree import tree
 
 FULL = ("repeats=3", "workload.iterations=40", "quiet=10 s")
-SMALL = Experiment("mlfabric/sync.yaml", (), FULL, ITERATION_TIMES)
-LARGE = Experiment("mlfabric/sync_resnet152.yaml", (), FULL, ITERATION_TIMES)
+SMALL = Experiment("mlfabric/sync.yaml", (), FULL)
+LARGE = Experiment("mlfabric/sync_resnet152.yaml", (), FULL)
 """ResNet-50 and ResNet-152."""
 IDLE, BUSY = "C2-N1", "C2-N2"
 """Settings: the one where MLfabric-S is faster than a ring, and the one of communication."""
@@ -49,7 +49,7 @@ def sync(runs: Runs) -> Finding:
             "%",
             paper,
             10.0 if arm == "tree" else None,
-            measure_means(small, [f"{arm}, {BUSY}"], slow_messages, number=ITERATION_TIMES),
+            measure_means(small, [f"{arm}, {BUSY}"], slow_messages),
         )
         for arm, paper in SLOW_MESSAGES.items()
     ]
@@ -58,8 +58,7 @@ def sync(runs: Runs) -> Finding:
             f"communication of MLfabric-S over a tree's, {model}, {BUSY}",
             "x",
             paper,
-            None,
-            measure_means(run, [f"tree, {BUSY}", f"S, {BUSY}"], gst_s, number=GST),
+            ours=measure_means(run, [f"tree, {BUSY}", f"S, {BUSY}"], gst_s, number=GST),
         )
         for (model, paper), run in zip(GAINS.items(), (small, large), strict=True)
     ]
@@ -95,7 +94,7 @@ def sync(runs: Runs) -> Finding:
 
 
 def _over_ring(run: Run | None, model: str, place: str, paper: float | tuple[float, float] | None) -> Row:
-    ours = measure_means(run, [f"ring, {place}", f"S, {place}"], rounds_s, number=ITERATION_TIMES)
+    ours = measure_means(run, [f"ring, {place}", f"S, {place}"], rounds_s)
     theory = ideal_over_ring(SIZES_BYTES[model], place)
     return Row(f"iterations of MLfabric-S over a ring's, {model}, {place}", "x", paper, theory, ours)
 

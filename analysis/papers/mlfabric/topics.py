@@ -8,14 +8,14 @@ from functools import partial
 import numpy as np
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import ITERATION_TIMES, measure, measure_means
+from testbed.analysis.papers.evidence import measure, measure_means
 from testbed.analysis.papers.judging import near
 from testbed.analysis.papers.mlfabric.ideals import MTU_BYTES, Asked, ring_of, round_s
 from testbed.analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
 from testbed.analysis.papers.mlfabric.rounds import RING, rounds_s
 from testbed.workloads.sync.cost import goodput
 
-LDA = Experiment("mlfabric/lda.yaml", (), ("repeats=3", "workload.iterations=150"), ITERATION_TIMES)
+LDA = Experiment("mlfabric/lda.yaml", (), ("repeats=3", "workload.iterations=150"))
 CONVERGED = {"A-30": (188, 139), "A-60": (239, 169), "async": (300, 1080)}
 """Iterations and seconds until the topic model has converged, by arm."""
 CONVERGED_RING = (145, 182)
@@ -44,9 +44,9 @@ def topics(runs: Runs) -> Finding:
     rows = []
     for at, noun in ((TIME, "time"), (ITERATIONS, "iterations")):
         for arm, paper in CONVERGED.items():
-            ours = measure(run, [RING, arm], partial(reached_over, at, -np.inf), number=ITERATION_TIMES)
+            ours = measure(run, [RING, arm], partial(reached_over, at, -np.inf))
             rows.append(
-                Row(f"{noun} to the same likelihood, {arm} over ring", "x", paper[at] / CONVERGED_RING[at], None, ours)
+                Row(f"{noun} to the same likelihood, {arm} over ring", "x", paper[at] / CONVERGED_RING[at], ours=ours)
             )
     paces = [
         Row(
@@ -54,7 +54,7 @@ def topics(runs: Runs) -> Finding:
             "x",
             paper[TIME] / paper[ITERATIONS] / (CONVERGED_RING[TIME] / CONVERGED_RING[ITERATIONS]),
             ideal_pace(arm),
-            measure_means(run, [RING, arm], rounds_s, number=ITERATION_TIMES),
+            measure_means(run, [RING, arm], rounds_s),
         )
         for arm, paper in CONVERGED.items()
     ]

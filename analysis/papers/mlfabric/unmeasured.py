@@ -21,7 +21,7 @@ def convergence(runs: Runs) -> Finding:
     del runs  # nothing is measured
     asked = problem(SEED, features=FEATURES)
     found = {one: errors(asked, Delays(MEAN_DELAY, one), STEPS, DESCENTS, SEED, C) for one in SPREADS}
-    each = [Row(f"error, epsilon {one}", "", None, None, _simulated(found[one])) for one in SPREADS]
+    each = [Row(f"error, epsilon {one}", "", ours=_simulated(found[one])) for one in SPREADS]
     over = [
         Row(
             f"error with epsilon {wide} over {narrow}",

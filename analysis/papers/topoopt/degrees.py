@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, iteration_s, measure
+from testbed.analysis.papers.evidence import GST, gst_s, iteration_s, measure
 from testbed.analysis.papers.judging import falling, near
-from testbed.analysis.recorded import Trial
 
 DEGREES = Experiment("topoopt/figure16.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20"), GST)
 ITERATIONS = {
-    model: Experiment(
-        f"topoopt/figure16_{model.lower()}.yaml", (), ("repeats=5", "workload.iterations=20"), ITERATION_TIMES
-    )
+    model: Experiment(f"topoopt/figure16_{model.lower()}.yaml", (), ("repeats=5", "workload.iterations=20"))
     for model in ("CANDLE", "DLRM")
 }
 COUNTS = (4, 6, 8, 10)
@@ -26,24 +23,18 @@ def arm(degree: int) -> str:
 def degrees(runs: Runs) -> Finding:
     """GST by degree, and d = 4 over d = 10, which is 2.5 if it is in proportion."""
     run = runs.get(DEGREES.spec)
-    each = [Row(f"GST, {arm(d)}", "s", None, None, measure(run, [arm(d)], gst_s, number=GST)) for d in COUNTS]
+    each = [Row(f"GST, {arm(d)}", "s", ours=measure(run, [arm(d)], gst_s, number=GST)) for d in COUNTS]
     most = COUNTS[-1] / COUNTS[0]
     over = Row(
         f"GST, {arm(COUNTS[0])} over {arm(COUNTS[-1])}",
         "x",
         most,
         most,
-        measure(run, [arm(COUNTS[0]), arm(COUNTS[-1])], _ratio, number=GST),
+        measure(run, [arm(COUNTS[0]), arm(COUNTS[-1])], lambda first, second: gst_s(first) / gst_s(second), number=GST),
     )
     whole = {
         model: [
-            Row(
-                f"{model}: iteration, {arm(d)}",
-                "s",
-                None,
-                None,
-                measure(runs.get(experiment.spec), [arm(d)], iteration_s, number=ITERATION_TIMES),
-            )
+            Row(f"{model}: iteration, {arm(d)}", "s", ours=measure(runs.get(experiment.spec), [arm(d)], iteration_s))
             for d in COUNTS
         ]
         for model, experiment in ITERATIONS.items()
@@ -61,7 +52,3 @@ def degrees(runs: Runs) -> Finding:
             "CANDLE is data parallel here. DLRM has the strategy and the network that a search finds for each degree.",
         ),
     )
-
-
-def _ratio(first: Trial, second: Trial) -> Values:
-    return gst_s(first) / gst_s(second)

@@ -31,11 +31,11 @@ def hops(runs: Runs) -> Finding:
         shares[servers] = near_by / (servers - 1)
         rows += [
             Row(f"others within three hops, {servers} servers", "%", (50.0, 100.0), 100 * shares[servers]),
-            Row(f"hops in the mean, {servers} servers", "hops", None, mean),
-            Row(f"most hops, {servers} servers", "hops", None, float(max(counts))),
+            Row(f"hops in the mean, {servers} servers", "hops", theory=mean),
+            Row(f"most hops, {servers} servers", "hops", theory=float(max(counts))),
         ]
     tree = Row("most hops of a fat-tree", "hops", float(FAT_TREE_HOPS), _fat_tree_hops())
-    small = Row("most hops, 128 servers with four interfaces", "hops", None, float(max(_counts(128, 2))))
+    small = Row("most hops, 128 servers with four interfaces", "hops", theory=float(max(_counts(128, 2))))
     return Finding(
         (*rows, tree, small),
         (

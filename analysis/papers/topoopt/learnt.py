@@ -7,13 +7,11 @@ import pandas as pd
 
 from testbed.analysis import metrics
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure
+from testbed.analysis.papers.evidence import Values, measure
 from testbed.analysis.papers.judging import within
 from testbed.analysis.recorded import Trial
 
-LEARNT = Experiment(
-    "topoopt/figure19.yaml", ("workload.iterations=15",), ("repeats=5", "workload.iterations=120"), ITERATION_TIMES
-)
+LEARNT = Experiment("topoopt/figure19.yaml", ("workload.iterations=15",), ("repeats=5", "workload.iterations=120"))
 TOPOOPT, IDEAL, ONE = "TopoOpt", "ideal", "one interface"
 ABOUT = 0.05
 
@@ -22,13 +20,7 @@ def learnt(runs: Runs) -> Finding:
     """Find, for each accuracy that was tested, the time that another network takes to it, over TopoOpt's."""
     run = runs.get(LEARNT.spec)
     ideal, one = (
-        Row(
-            f"time to accuracy, {other} over {TOPOOPT}",
-            "x",
-            paper,
-            None,
-            measure(run, [other, TOPOOPT], _times, number=ITERATION_TIMES),
-        )
+        Row(f"time to accuracy, {other} over {TOPOOPT}", "x", paper, ours=measure(run, [other, TOPOOPT], _times))
         for other, paper in ((IDEAL, 1.0), (ONE, None))
     )
     return Finding(

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, measure
+from testbed.analysis.papers.evidence import Values, measure
 from testbed.analysis.papers.judging import within
 from testbed.analysis.recorded import Trial
 
-LOOK_AHEAD = Experiment(
-    "topoopt/look_ahead.yaml", ("repeats=3", "workload.iterations=3"), ("repeats=5",), ITERATION_TIMES
-)
+LOOK_AHEAD = Experiment("topoopt/look_ahead.yaml", ("repeats=3", "workload.iterations=3"), ("repeats=5",))
 """A trial has one such wait, and fewer than three would have no interval to speak of. Three iterations of the first job
 take longer than patching does."""
 SECOND = {arm: f"{arm}: second" for arm in ("look-ahead", "one panel")}
@@ -30,9 +28,8 @@ def look_ahead(runs: Runs) -> Finding:
         Row(
             f"servers dark before the second job, {arm}",
             "s",
-            None,
-            theory_s,
-            measure(run, [SECOND[arm]], _dark_s, number=ITERATION_TIMES),
+            theory=theory_s,
+            ours=measure(run, [SECOND[arm]], _dark_s),
         )
         for arm, theory_s in zip(SECOND, (None, RECONFIGURATION_S), strict=True)
     )

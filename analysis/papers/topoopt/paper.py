@@ -27,8 +27,7 @@ PAPER = Paper(
             "rings carry the AllReduce, of strides 1, 3 and 7.",
             "sections 2.2 and 3.3, algorithms 2 and 3, figure 9",
             permutations,
-            (),
-            (
+            assumes=(
                 "An AllReduce transfer is what a server sends around all rings, 4 GiB; activations are Appendix B's, "
                 "32 MiB a server.",
             ),

@@ -29,12 +29,12 @@ def permutations(runs: Runs) -> Finding:
     counts = Counter((job.mp_bytes[job.mp_bytes > 0] // _MIB).tolist())
     rows = (
         Row("rings for six interfaces", "rings", float(len(FIGURE_9)), float(len(found.rings))),
-        Row("share of AllReduce in all bytes", "%", None, 100 * allreduce_share(job)),
-        Row("pairs with MP transfers of 32 MiB", "pairs", None, float(counts[32])),
-        Row("pairs with MP transfers of 64 MiB", "pairs", None, float(counts[64])),
-        Row("hops of MP transfers, weighted by bytes", "hops", None, mp_hops(found)["mean"]),
-        Row("bytes on all circuits over bytes asked for", "x", None, bandwidth_tax(found)),
-        Row(f"most hops by coins on {SERVERS} servers", "hops", None, float(max(fewest(SERVERS, coins)))),
+        Row("share of AllReduce in all bytes", "%", theory=100 * allreduce_share(job)),
+        Row("pairs with MP transfers of 32 MiB", "pairs", theory=float(counts[32])),
+        Row("pairs with MP transfers of 64 MiB", "pairs", theory=float(counts[64])),
+        Row("hops of MP transfers, weighted by bytes", "hops", theory=mp_hops(found)["mean"]),
+        Row("bytes on all circuits over bytes asked for", "x", theory=bandwidth_tax(found)),
+        Row(f"most hops by coins on {SERVERS} servers", "hops", theory=float(max(fewest(SERVERS, coins)))),
     )
     carried = sum(ring.members == tuple(range(16)) for ring in found.rings)
     return Finding(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import GST, ITERATION_TIMES, Values, gst_s, measure, speed_up
+from testbed.analysis.papers.evidence import GST, gst_s, measure, speed_up
 from testbed.analysis.papers.judging import near, within
-from testbed.analysis.recorded import Trial
 
-PERMS = Experiment(
-    "topoopt/perms.yaml", ("workload.iterations=4",), ("repeats=5", "workload.iterations=40"), ITERATION_TIMES
-)
+PERMS = Experiment("topoopt/perms.yaml", ("workload.iterations=4",), ("repeats=5", "workload.iterations=40"))
 PERMS_ALLREDUCE = Experiment("topoopt/perms_allreduce.yaml", (), ("repeats=5", "workload.iterations=40"), GST)
 PERMS_CANDLE = Experiment(
-    "topoopt/perms_candle.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20"), ITERATION_TIMES
+    "topoopt/perms_candle.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=20")
 )
 ALONE = ("p = 1", "p = 3", "p = 7")
 FOUND = "found"
@@ -32,26 +29,15 @@ def permuted(runs: Runs) -> Finding:
             "x",
             1.0,
             1.0,
-            measure(alone, [label, FOUND], _of_gst, number=GST),
+            measure(alone, [label, FOUND], lambda one, found: gst_s(one) / gst_s(found), number=GST),
         )
         for label in ALONE
     ]
-    whole = [
-        Row(
-            f"iteration, {label} over found",
-            "x",
-            None,
-            None,
-            measure(run, [label, FOUND], speed_up, number=ITERATION_TIMES),
-        )
-        for label in ALONE
-    ]
+    whole = [Row(f"iteration, {label} over found", "x", ours=measure(run, [label, FOUND], speed_up)) for label in ALONE]
     towers = Row(
         f"CANDLE: iteration, {ALONE[0]} over {FOUND}",
         "x",
-        None,
-        None,
-        measure(runs.get(PERMS_CANDLE.spec), [ALONE[0], FOUND], speed_up, number=ITERATION_TIMES),
+        ours=measure(runs.get(PERMS_CANDLE.spec), [ALONE[0], FOUND], speed_up),
     )
     return Finding(
         (*reduced, *whole, towers),
@@ -65,7 +51,3 @@ def permuted(runs: Runs) -> Finding:
             "The AllReduce is that of BERT; DLRM's and CANDLE's share their links with MP transfers.",
         ),
     )
-
-
-def _of_gst(one: Trial, found: Trial) -> Values:
-    return gst_s(one) / gst_s(found)

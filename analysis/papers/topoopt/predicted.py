@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, iteration_s, measure
+from testbed.analysis.papers.evidence import Values, iteration_s, measure
 from testbed.analysis.papers.judging import within
 from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4
 from testbed.analysis.papers.topoopt.degrees import ITERATIONS
@@ -46,16 +46,12 @@ def predicted(runs: Runs) -> Finding:
         Row(
             f"predicted over measured, {experiment.spec.removeprefix('topoopt/').removesuffix('.yaml')}: {name}",
             "x",
-            None,
-            None,
-            measure(runs.get(experiment.spec), labels, _ratios, number=ITERATION_TIMES),
+            ours=measure(runs.get(experiment.spec), labels, _ratios),
         )
         for experiment in EXPERIMENTS
         for name, labels in _arms(runs, experiment).items()
     ]
-    rows = rows or [
-        Row("predicted over measured", "x", None, None, measure(None, [""], _ratios, number=ITERATION_TIMES))
-    ]
+    rows = rows or [Row("predicted over measured", "x", ours=measure(None, [""], _ratios))]
     return Finding(
         tuple(rows),
         tuple(within(f"{row.name}: {LOW:g} to {HIGH:g}", row, LOW, HIGH) for row in rows),

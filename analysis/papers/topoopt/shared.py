@@ -7,13 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
-from testbed.analysis.papers.evidence import ITERATION_TIMES, Values, iteration_s, measure
+from testbed.analysis.papers.evidence import Values, iteration_s, measure
 from testbed.analysis.papers.judging import near, within
 from testbed.analysis.recorded import Run, Trial
 
-SHARED = Experiment(
-    "topoopt/figure14.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=12"), ITERATION_TIMES
-)
+SHARED = Experiment("topoopt/figure14.yaml", ("workload.iterations=3",), ("repeats=5", "workload.iterations=12"))
 TOPOOPT = "TopoOpt"
 JOBS = {
     "50 %": ("bert", "dlrm"),
@@ -62,13 +60,7 @@ def shared(runs: Runs) -> Finding:
 
 def _row(run: Run | None, what: str, network: str, load: str, paper: float, over: Over) -> Row:
     arms = [*labels(TOPOOPT, load), *labels(network, load)]
-    return Row(
-        f"{what}, {network} over {TOPOOPT}, {load}",
-        "x",
-        paper,
-        None,
-        measure(run, arms, over, number=ITERATION_TIMES),
-    )
+    return Row(f"{what}, {network} over {TOPOOPT}, {load}", "x", paper, ours=measure(run, arms, over))
 
 
 def _each(trials: tuple[Trial, ...]) -> tuple[Values, Values]:

@@ -40,15 +40,11 @@ def cost(study: Study) -> Question | None:
         "What did checkpoints cost?",
         pd.DataFrame(plot.identity(cell, study.along, JCT) | _columns(cell) for cell in cells),
         plot.panels("checkpoints", shown, lambda group, first: _bars(study, group, first)),
-        room.rest(cells, _label),
+        room.rest(cells),
         f"{DEFINED}{more}",
         (),
-        tuple(_row(cell) for cell in room.chosen(cells, _label)),
+        tuple(_row(cell) for cell in room.chosen(cells)),
     )
-
-
-def _label(cell: MeasuredCell) -> str:
-    return cell.label
 
 
 def _written(cell: MeasuredCell) -> Writing | None:

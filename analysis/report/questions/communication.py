@@ -53,15 +53,11 @@ def exposed(study: Study) -> Question | None:
         "How long did scripts wait for communication?",
         frame,
         plot.panels("exposed", groups, lambda group, start: _figure(study, group, start, frame)) if groups else (),
-        (*room.rest(cells, _label, where="results.csv"), *_left_out(cells)),
+        (*room.rest(cells, where="results.csv"), *_left_out(cells)),
         EXPOSED_DEFINED,
         (*plot.legend(study.run, study.along), Key("hidden", plot.COMPUTE)),
-        tuple(_row(study, cell) for cell in room.chosen(cells, _label)),
+        tuple(_row(study, cell) for cell in room.chosen(cells)),
     )
-
-
-def _label(cell: MeasuredCell) -> str:
-    return cell.label
 
 
 def _typical(cell: MeasuredCell) -> Trial | None:
@@ -105,18 +101,14 @@ def _row(study: Study, cell: MeasuredCell) -> dict[str, str]:
     values = {name: cell.middle(name) for name in (*times, "throughput_sps")}
     return {
         "Arm": words.row_name(cell, GST),
-        "Iteration": _seconds(values["iteration_median_s"]),
-        "Exposed": _seconds(values["exposed_s"]),
-        "Hidden": _seconds(values["hidden_s"]),
-        "Set-up": _seconds(values["setup_s"]),
-        "Of it, first collective": _seconds(values["connect_s"]),
+        "Iteration": words.seconds(values["iteration_median_s"]),
+        "Exposed": words.seconds(values["exposed_s"]),
+        "Hidden": words.seconds(values["hidden_s"]),
+        "Set-up": words.seconds(values["setup_s"]),
+        "Of it, first collective": words.seconds(values["connect_s"]),
         "Samples/s": words.UNKNOWN if values["throughput_sps"] is None else f"{values['throughput_sps']:.4g}",
         "Losses apart from Gloo's": _apart(study, cell),
     }
-
-
-def _seconds(value: float | None) -> str:
-    return words.UNKNOWN if value is None else words.seconds(value)
 
 
 def _apart(study: Study, cell: MeasuredCell) -> str:
@@ -161,7 +153,7 @@ def collectives(study: Study) -> Question | None:
     return Question(
         "collectives",
         "How fast were the collectives of scripts?",
-        pd.DataFrame(_columns(cell, one) for cell, one in shown),
+        pd.DataFrame({"arm": cell.label, "batch": cell.batch, **cell.point, **vars(one)} for cell, one in shown),
         (),
         (
             *_more(found),
@@ -176,7 +168,7 @@ def collectives(study: Study) -> Question | None:
 
 
 def _in_table(found: Sequence[Named]) -> Sequence[Named]:
-    return room.chosen(found, lambda one: one[0].label, MOST_CELLS)
+    return room.chosen(found, room.of_pair, MOST_CELLS)
 
 
 def _more(found: Sequence[Named]) -> Sequence[str]:
@@ -190,7 +182,7 @@ def _more(found: Sequence[Named]) -> Sequence[str]:
             "the trials' JSON."
         )
     if len(found) > MOST_CELLS:
-        told += room.rest(found, lambda one: one[0].label, MOST_CELLS)
+        told += room.rest(found, room.of_pair, MOST_CELLS)
     return told
 
 
@@ -198,10 +190,6 @@ def _largest(trial: Trial, cells: int = 1) -> Sequence[Collective]:
     """Choose the collectives that moved most bytes: fewer where a table has rows of many cells, but at least one."""
     ordered = sorted(trial.collectives, key=lambda one: -one.bytes * one.count)
     return [one for one in ordered if one.bytes][: max(1, min(MOST_SHOWN, MOST_ROWS // cells))]
-
-
-def _columns(cell: MeasuredCell, one: Collective) -> dict[str, Any]:
-    return {"arm": cell.label, "batch": cell.batch, **cell.point, **vars(one)}
 
 
 def _told(study: Study, cell: MeasuredCell, trial: Trial, one: Collective) -> dict[str, str]:

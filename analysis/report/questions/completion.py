@@ -146,8 +146,7 @@ def _jct_seen(study: Study) -> list[str]:
     for ranking in rankings:
         if len(ranking.cells) > 1:
             contests.setdefault(ranking.network, []).append(ranking)
-    told = [_contests(network, of) for network, of in contests.items()]
-    more = [f"{len(told) - words.MOST_NAMED} more networks are in the table of all arms."]
+    told = [[_contests(network, of)] for network, of in contests.items()]
     where = "settings on a network" if any(one.network for one in rankings) else "settings"
     left = [
         f"At {count} of {len(rankings)} {where}, {what}."
@@ -158,12 +157,7 @@ def _jct_seen(study: Study) -> list[str]:
         )
         if count
     ]
-    return [
-        *told[: words.MOST_NAMED],
-        *(more if len(told) > words.MOST_NAMED else []),
-        *left,
-        *_failed(study),
-    ]
+    return [*words.of_networks(told, "the table of all arms"), *left, *_failed(study)]
 
 
 def _failed(study: Study) -> list[str]:
@@ -304,6 +298,16 @@ def speed_up(study: Study) -> Question | None:
                 figure = _speed_figure(study, group, start, rows, kind, title)
                 panels.append(Panel(f"speed-{kind}-{i}", f"{group.title}: {title}", figure))
         start += len(group.cells)
+    every = {cell.place: cell for cell in every_cell(study.run)}
+    causes: dict[str, list[str]] = {}
+    for cell in every.values():
+        place = study.run.reference_of(*cell.place)
+        if place is None or place == cell.place or (cell.finished and _speed(study, cell)):
+            continue
+        first = every.get(place)
+        number = faster_by(first, cell) if first and first.finished and cell.finished else ratios.JCT
+        causes.setdefault(headline.cause(first, cell, number), []).append(words.in_cell(cell))
+    told = [f"{shortened(names, words.MOST_NAMED)} ({cause})" for cause, names in causes.items()]
     return Question(
         "speed-up",
         f"How much faster than {'' if study.run.has_jobs else 'the first arm, '}{words.against(study.run)}?",
@@ -312,7 +316,7 @@ def speed_up(study: Study) -> Question | None:
         (
             *_speed_seen(study, [cell for cell in compared if _is_as_valid(study, cell)]),
             *_speed_doubts(study, compared),
-            *_without_speed(study),
+            *([f"No speed-up of {'; '.join(told)}."] if told else []),
             *words.about_intervals(compared, ratios.JCT),
         ),
         f"{SPEED_DEFINED}{SAMPLES if unlike else ''}{APART if study.run.parts else ''} {words.INTERVALS}",
@@ -356,21 +360,6 @@ def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
         for what, cells in told
         if cells
     ]
-
-
-def _without_speed(study: Study) -> list[str]:
-    """Say which cells have no speed-up at all, and why."""
-    every = {cell.place: cell for cell in every_cell(study.run)}
-    causes: dict[str, list[str]] = {}
-    for cell in every.values():
-        place = study.run.reference_of(*cell.place)
-        if place is None or place == cell.place or (cell.finished and _speed(study, cell)):
-            continue
-        first = every.get(place)
-        number = faster_by(first, cell) if first and first.finished and cell.finished else ratios.JCT
-        causes.setdefault(headline.cause(first, cell, number), []).append(words.in_cell(cell))
-    told = [f"{shortened(names, words.MOST_NAMED)} ({cause})" for cause, names in causes.items()]
-    return [f"No speed-up of {'; '.join(told)}."] if told else []
 
 
 def _by(study: Study, cell: MeasuredCell) -> str:
@@ -430,9 +419,8 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
     if _speed_told(study, compared):
         sentences = []
     elif len(by_label) > words.MOST_NAMED:
-        sentences = [_largest(study, network, cells) for network, cells in by_network(compared).items()]
-        more = len(sentences) - words.MOST_NAMED
-        sentences = [*sentences[: words.MOST_NAMED], *([f"{more} more networks are in the CSV."] if more > 0 else [])]
+        networks = by_network(compared).items()
+        sentences = words.of_networks([[_largest(study, network, cells)] for network, cells in networks])
     else:
         sentences = [_speeds(study, label, found_in) for label, found_in in by_label.items()]
     for what, is_so in (

@@ -37,17 +37,17 @@ def path(study: Study) -> Question | None:
     if not found:
         return None
     trials = list(found.values())
-    tables, panels, start = [], [], 0
-    for i, trial in enumerate(trials[:MOST_PANELS]):
-        table = _table(trial)
-        tables.append(table)
-        panels.append(Panel(f"critical-path-{i}", words.name(trial), _figure(table, start)))
-        start += len(table)
+    tables = [_table(trial) for trial in trials[:MOST_PANELS]]
+    frame, spans = plot.stacked(tables)
+    panels = [
+        Panel(f"critical-path-{i}", words.name(trial), _figure(table, rows))
+        for i, (trial, table, rows) in enumerate(zip(trials, tables, spans, strict=False))  # some trials are not drawn
+    ]
     more = f" Drawn are {MOST_PANELS} of {len(trials)} arms." if len(trials) > MOST_PANELS else ""
     return Question(
         "critical-path",
         "What decides how long the predicted iteration takes?",
-        pd.concat(tables, ignore_index=True),
+        frame,
         tuple(panels),
         (),
         DEFINED + more,
@@ -78,14 +78,14 @@ def _sort(what: str) -> str:
     return SORTS[first][0] if first in SORTS else what
 
 
-def _figure(table: pd.DataFrame, start: int) -> plot.Figure:
+def _figure(table: pd.DataFrame, rows: tuple[int, int]) -> plot.Figure:
     shades = dict(SORTS.values())
     end_s = float(table["end_s"].max())
     places = table.drop_duplicates("row").sort_values("row")["where"].tolist()
     trace = {
         "type": "bar",
         "orientation": "h",
-        "rows": [start, start + len(table)],
+        "rows": list(rows),
         "base": column("start_s"),
         "x": column("end_s", minus="start_s"),
         "y": column("row"),

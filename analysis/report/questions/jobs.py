@@ -42,18 +42,17 @@ def in_turn(study: Study) -> Question | None:
     trials = _typical(study.run)
     if not trials:
         return None
-    tables, panels, start = [], [], 0
-    for i, jobs in enumerate(trials[:MOST_PANELS]):
-        drawn = jobs[:MOST_JOBS]
-        table = _table(drawn)
-        tables.append(table)
-        panels.append(Panel(f"jobs-{i}", words.name(study.run.whole(jobs[0])), _figure(study.run, drawn, table, start)))
-        start += len(table)
+    drawn = [jobs[:MOST_JOBS] for jobs in trials[:MOST_PANELS]]
+    frame, spans = plot.stacked([_table(jobs) for jobs in drawn])
+    panels = [
+        Panel(f"jobs-{i}", words.name(study.run.whole(jobs[0])), _figure(study.run, jobs, frame, rows))
+        for i, (jobs, rows) in enumerate(zip(drawn, spans, strict=True))
+    ]
     told = [_row(jobs, job) for jobs in trials[:MOST_PANELS] for job in jobs[:MOST_JOBS]]
     return Question(
         "jobs",
         "When did jobs run, and what did they wait for?",
-        pd.concat(tables, ignore_index=True),
+        frame,
         tuple(panels),
         (),
         DEFINED + _left_out(trials, len(told)),
@@ -144,13 +143,13 @@ def _table(jobs: Jobs) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _figure(run: Run, jobs: Jobs, table: pd.DataFrame, start: int) -> plot.Figure:
-    own = [plot.colour(run, job.label) for job in jobs]
+def _figure(run: Run, jobs: Jobs, frame: pd.DataFrame, rows: tuple[int, int]) -> plot.Figure:
+    table, own = frame.iloc[slice(*rows)], [plot.colour(run, job.label) for job in jobs]
     end_s = _end_s(jobs)
     trace: plot.Trace = {
         "type": "bar",
         "orientation": "h",
-        "rows": [start, start + len(table)],
+        "rows": list(rows),
         "base": column("start_s"),
         "x": column("end_s", minus="start_s"),
         "y": column("row"),
@@ -179,30 +178,17 @@ def _figure(run: Run, jobs: Jobs, table: pd.DataFrame, start: int) -> plot.Figur
 def _row(jobs: Jobs, job: Trial) -> dict[str, str]:
     slot = _slot(job)
     waited_s = None if slot.queued_s is None else max(0.0, slot.queued_s - (slot.dark_s or 0.0))
+    judged = job.numbers.get(JCT)
+    doubt = f" ({judged.verdict})" if judged and not job.valid_in(JCT) else ""
+    before, ran = [_ran(one) for one in jobs if _slot(one).job in _slot(job).after], _ran(job)
+    ends_s = [one[1] for one in before if one is not None]
     return {
         "Job": words.name(job),
         "Hosts": shortened(slot.hosts, words.MOST_NAMED),
-        "Waited for hosts": _time(waited_s),
-        "Circuits dark": _time(slot.dark_s),
-        "Gap before it": _time(_gap_s(jobs, job)),
-        "JCT": _marked(job) if job.done else "failed",
+        "Waited for hosts": words.seconds(waited_s),
+        "Circuits dark": words.seconds(slot.dark_s),
+        "Gap before it": words.seconds(
+            None if ran is None or not before or len(ends_s) < len(before) else ran[0] - max(ends_s)
+        ),
+        "JCT": f"{words.seconds(job.metrics.jct_s)}{doubt}" if job.done else "failed",
     }
-
-
-def _marked(job: Trial) -> str:
-    """Write a job's JCT, with its verdict if that is not VALID."""
-    judged = job.numbers.get(JCT)
-    doubt = f" ({judged.verdict})" if judged and not job.valid_in(JCT) else ""
-    return f"{_time(job.metrics.jct_s)}{doubt}"
-
-
-def _gap_s(jobs: Jobs, job: Trial) -> float | None:
-    """Return for how long (s) no iteration ran on a job's hosts before its first; None if none did before, or that is
-    not known."""
-    before, ran = [_ran(one) for one in jobs if _slot(one).job in _slot(job).after], _ran(job)
-    ends_s = [one[1] for one in before if one is not None]
-    return None if ran is None or not before or len(ends_s) < len(before) else ran[0] - max(ends_s)
-
-
-def _time(seconds: float | None) -> str:
-    return words.UNKNOWN if seconds is None else words.seconds(seconds)

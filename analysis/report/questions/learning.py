@@ -22,7 +22,7 @@ from testbed.analysis.report.cells import (
     notes,
 )
 from testbed.analysis.report.cells import cells as every_cell
-from testbed.analysis.report.question import Panel, Question, column
+from testbed.analysis.report.question import Panel, Question
 from testbed.base.listing import counted, shortened
 
 SAME_LOSS = 1e-3
@@ -45,10 +45,10 @@ LOSS_DEFINED = (
 )
 
 
-def loss_curve(trial: Trial) -> pd.DataFrame | None:
+def loss_curve(trial: Trial | None) -> pd.DataFrame | None:
     """Return, by iteration, ``time_s``, when the last worker ended it, and ``loss``, the mean over the workers; None
     where there is no loss, as in profiles."""
-    if trial.samples is None or trial.samples.empty:
+    if trial is None or trial.samples is None or trial.samples.empty:
         return None
     samples = metrics.rounds(trial.samples)
     samples = samples.assign(loss=pd.to_numeric(samples["loss"], errors="coerce"))
@@ -87,7 +87,7 @@ def accuracy(study: Study) -> Question | None:
         frame,
         plot.panels("accuracy", groups, lambda group, start: _time_figure(study, group, start, frame, span)),
         (*_accuracy_seen(cells, rows), *_left_out(study), *words.about_intervals(cells, JCT)),
-        f"{GOAL_DEFINED.format(defined=good.defined, **noun)}{_about_rounds(cells)} {words.INTERVALS}",
+        f"{GOAL_DEFINED.format(defined=good.defined, **noun)}{notes(cells, 'accuracy')} {words.INTERVALS}",
         plot.legend(study.run, study.along),
         _accuracy_told(cells, rows),
     )
@@ -96,10 +96,6 @@ def accuracy(study: Study) -> Question | None:
 def quality_of(cells: Sequence[MeasuredCell]) -> Quality:
     """Return the quality that tells how good the weights of these arms are, which have one workload."""
     return next((trial.accuracy.quality for cell in cells for trial in cell.finished), quality(None))
-
-
-def _about_rounds(cells: Sequence[MeasuredCell]) -> str:
-    return notes(cells, "accuracy")
 
 
 def _reached(cells: Sequence[MeasuredCell]) -> dict[int, tuple[float, list[float]]]:
@@ -162,13 +158,15 @@ def _firsts(by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]
             if len(members) > 1:
                 times = [(time, cell.label) for time, cell, _ in found if cell in members]
                 first.setdefault(network, []).append(min(times, key=lambda one: one[0])[1])
-    sentences = [
-        f"{f'On {network}, of' if network else 'Of'} {counted(len(labels), 'setting')} with several arms "
-        f"{words.counted(labels, 'reached the goal first in')}."
-        for network, labels in first.items()
-    ]
-    more = len(sentences) - words.MOST_NAMED
-    return [*sentences[: words.MOST_NAMED], *([f"{more} more networks are in the CSV."] if more > 0 else [])]
+    return words.of_networks(
+        [
+            [
+                f"{f'On {network}, of' if network else 'Of'} {counted(len(labels), 'setting')} with several arms "
+                f"{words.counted(labels, 'reached the goal first in')}."
+            ]
+            for network, labels in first.items()
+        ]
+    )
 
 
 def _by_setting(
@@ -210,7 +208,9 @@ def _left_out(study: Study) -> list[str]:
 
 def loss(study: Study) -> Question | None:
     """Loss over time: a panel for each of the first settings, with a line an arm."""
-    shown = [[(cell, curve) for cell in cells if (curve := _typical(cell)) is not None] for cells in study.settings]
+    shown = [
+        [(cell, curve) for cell in cells if (curve := loss_curve(cell.typical)) is not None] for cells in study.settings
+    ]
     shown = [curves for curves in shown if curves]
     if not shown:
         return None
@@ -222,7 +222,14 @@ def loss(study: Study) -> Question | None:
             table = thinned(curve)
             known = {key: value for key, value in plot.identity(cell, None, JCT).items() if key != "trials"}
             tables.append(table.reset_index().assign(**known)[[*known, "iteration", "time_s", "loss"]])
-            traces.append(_line(study, cell, (start, start + len(table))))
+            traces.append(
+                plot.curve(
+                    *(study.run, cell.label, (start, start + len(table)), "time_s", "loss"),
+                    customdata={"columns": ["arm", "iteration"]},
+                    hovertemplate="%{customdata[0]}<br>iteration %{customdata[1]}, %{x:.4g} s: loss %{y:.4f}"
+                    "<extra></extra>",
+                )
+            )
             start += len(table)
         figure = plot.lines_figure(
             traces, "time since the trial's start (s)", "training loss (cross-entropy)", x_from_0=True, y_from_0=False
@@ -237,14 +244,10 @@ def loss(study: Study) -> Question | None:
         pd.concat(tables, ignore_index=True),
         tuple(panels),
         tuple(_loss_seen(study, shown)),
-        f"{LOSS_DEFINED.format(loss=quality_of(cells).loss)}{_about_rounds(cells)}{more}",
+        f"{LOSS_DEFINED.format(loss=quality_of(cells).loss)}{notes(cells, 'accuracy')}{more}",
         plot.dashes(study.run),
         tuple(map(_loss_row, shown)) if 1 < len(shown) <= words.MOST_ROWS else (),
     )
-
-
-def _typical(cell: MeasuredCell) -> pd.DataFrame | None:
-    return None if cell.typical is None else loss_curve(cell.typical)
 
 
 def thinned(curve: pd.DataFrame) -> pd.DataFrame:
@@ -254,40 +257,19 @@ def thinned(curve: pd.DataFrame) -> pd.DataFrame:
     return curve.iloc[[round(i * (len(curve) - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)]]
 
 
-def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace:
-    look = {"color": plot.colour(study.run, cell.label), "dash": plot.dash(study.run, cell.label), "width": 2}
-    return {
-        "type": "scatter",
-        "name": plot.text(cell.label),
-        "mode": "lines",
-        "rows": list(rows),
-        "x": column("time_s"),
-        "y": column("loss"),
-        "line": look,
-        "customdata": {"columns": ["arm", "iteration"]},
-        "hovertemplate": "%{customdata[0]}<br>iteration %{customdata[1]}, %{x:.4g} s: loss %{y:.4f}<extra></extra>",
-    }
-
-
 def _loss_seen(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:
     """Say at each setting whether the arms went through the same losses, and when each reached what all reached.
 
     Without computing time there are no steps either, and too few iterations do not help: then nothing was reached.
     """
-    without = _without_loss(study, shown)
+    known = {cell.place for curves in shown for cell, _ in curves}
+    lacking = [words.in_cell(cell) for cell in every_cell(study.run) if cell.place not in known]
+    without = [f"Without losses: {shortened(lacking, words.MOST_NAMED)}."] if lacking else []
     if len(shown) == 1:
         return [_fallen(shown[0], "every arm" if not without else "the arms that have losses"), *without]
     same = sum(_same_losses([curve["loss"] for _, curve in curves]) == SAME for curves in shown)
     which = "Every arm" if not without else "The arms that have losses"
     return [*([f"{which} had the same losses in {same} of {len(shown)} settings."] if same else []), *without]
-
-
-def _without_loss(study: Study, shown: Sequence[Sequence[tuple[MeasuredCell, pd.DataFrame]]]) -> list[str]:
-    """The sentence that names the cells which have no losses, if any has some."""
-    known = {cell.place for curves in shown for cell, _ in curves}
-    without = [cell for cell in every_cell(study.run) if cell.place not in known]
-    names = shortened([words.in_cell(cell) for cell in without], words.MOST_NAMED)
-    return [f"Without losses: {names}."] if without else []
 
 
 def _loss_row(curves: Sequence[tuple[MeasuredCell, pd.DataFrame]]) -> dict[str, str]:

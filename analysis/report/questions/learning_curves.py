@@ -13,7 +13,7 @@ from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import MeasuredCell, Study
-from testbed.analysis.report.question import Panel, Question, column
+from testbed.analysis.report.question import Panel, Question
 from testbed.analysis.report.questions.learning import accuracy_curve, quality_of, thinned
 
 Curves: TypeAlias = Sequence[tuple[MeasuredCell, pd.DataFrame]]
@@ -31,7 +31,9 @@ DEFINED = (
 
 def by_iteration_and_time(study: Study) -> Question | None:
     """Two panels for each of the first settings, with a line an arm."""
-    shown = [[(cell, curve) for cell in cells if (curve := _typical(cell)) is not None] for cells in study.settings]
+    shown = [
+        [(cell, curve) for cell in cells if (curve := _curve(cell.typical)) is not None] for cells in study.settings
+    ]
     shown = [curves for curves in shown if curves]
     if not shown:
         return None
@@ -56,23 +58,18 @@ def by_iteration_and_time(study: Study) -> Question | None:
         f"How did the {good.noun} rise?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
-        room.rest(every, _label, where="the trials' JSON"),
+        room.rest(every, room.of_pair, where="the trials' JSON"),
         DEFINED.format(defined=good.defined) + more,
         plot.dashes(study.run),
-        tuple(_row(cell, curve, good) for cell, curve in room.chosen(every, _label)),
+        tuple(_row(cell, curve, good) for cell, curve in room.chosen(every, room.of_pair)),
     )
 
 
-def _typical(cell: MeasuredCell) -> pd.DataFrame | None:
-    return None if cell.typical is None else _curve(cell.typical)
-
-
-def _curve(trial: Trial) -> pd.DataFrame | None:
+def _curve(trial: Trial | None) -> pd.DataFrame | None:
     """``iteration``, ``mini_batches``, ``time_s`` and ``quality``; None where it is not known."""
-    curve = accuracy_curve(trial)
-    if curve is None:
+    curve = None if trial is None else accuracy_curve(trial)
+    if trial is None or trial.samples is None or curve is None:
         return None
-    assert trial.samples is not None  # there is a curve
     done = metrics.mini_batches(trial.samples)
     return thinned(curve.assign(mini_batches=done).rename_axis("iteration").reset_index())
 
@@ -92,22 +89,12 @@ def _titled(good: Quality) -> str:
 
 
 def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int], axis: str, good: Quality) -> plot.Trace:
-    return {
-        "type": "scatter",
-        "name": plot.text(cell.label),
-        "mode": "lines",
-        "rows": list(rows),
-        "x": column(axis),
-        "y": column("quality"),
-        "line": {"color": plot.colour(study.run, cell.label), "dash": plot.dash(study.run, cell.label), "width": 2},
-        "customdata": {"columns": ["arm", *AXES]},
-        "hovertemplate": f"%{{customdata[0]}}<br>%{{customdata[1]:.4g}} mini-batches, %{{customdata[2]:.4g}} s: "
+    return plot.curve(
+        *(study.run, cell.label, rows, axis, "quality"),
+        customdata={"columns": ["arm", *AXES]},
+        hovertemplate=f"%{{customdata[0]}}<br>%{{customdata[1]:.4g}} mini-batches, %{{customdata[2]:.4g}} s: "
         f"{good.noun} %{{y:{good.form}}}<extra></extra>",
-    }
-
-
-def _label(one: tuple[MeasuredCell, pd.DataFrame]) -> str:
-    return one[0].label
+    )
 
 
 def _row(cell: MeasuredCell, curve: pd.DataFrame, good: Quality) -> dict[str, str]:

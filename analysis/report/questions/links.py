@@ -48,10 +48,19 @@ def bytes_per_link(study: Study) -> Question | None:
     panels = [_panel(i, trial, highest, said=not told) for i, trial in enumerate(shown)]
     left = len(found) - len(shown)
     more = f" Drawn are the first {len(shown)} of {len(found)}." if left else ""
+    rows: list[dict[str, Any]] = []
+    for trial in shown:
+        known = {"arm": trial.label, "topology": trial.topology, "scheme": trial.scheme, "batch": trial.batch}
+        rows += [
+            known
+            | {"from": link.source, "to": link.target, "rate_bps": link.rate_bps, "bytes": link.bytes}
+            | {"theory_bytes": link.theory_bytes, "drops": link.drops}
+            for link in trial.links
+        ]
     return Question(
         "links",
         "Which links carried how much?",
-        _table(shown),
+        pd.DataFrame(rows).astype({"bytes": "Int64", "drops": "Int64", "theory_bytes": float}),
         tuple(panels),
         room.rest(every, _label, where="the trials' JSON"),
         DEFINED + more,
@@ -73,19 +82,6 @@ def _fitting(trials: Sequence[Trial]) -> list[Trial]:
             break
         shown.append(trial)
     return shown
-
-
-def _table(shown: Sequence[Trial]) -> pd.DataFrame:
-    rows: list[dict[str, Any]] = []
-    for trial in shown:
-        known = {"arm": trial.label, "topology": trial.topology, "scheme": trial.scheme, "batch": trial.batch}
-        rows += [
-            known
-            | {"from": link.source, "to": link.target, "rate_bps": link.rate_bps, "bytes": link.bytes}
-            | {"theory_bytes": link.theory_bytes, "drops": link.drops}
-            for link in trial.links
-        ]
-    return pd.DataFrame(rows).astype({"bytes": "Int64", "drops": "Int64", "theory_bytes": float})
 
 
 def _panel(i: int, trial: Trial, highest: int, *, said: bool) -> Panel:

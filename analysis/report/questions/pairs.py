@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -38,17 +37,14 @@ def exchanged(study: Study) -> Question | None:
         return None
     trials = [trial for _, trial in found.values()]
     shown = [trial for trial in trials if trial.world <= MOST_SERVERS][:MOST_PANELS]
-    tables, panels, start = [], [], 0
-    highest = max((float(_table(trial)["bytes"].max()) for trial in shown), default=0.0)
-    for i, trial in enumerate(shown):
-        table = _table(trial)
-        tables.append(table)
-        figure = _figure(trial, [start, start + len(table)], highest)
-        panels.append(Panel(f"pairs-{i}", f"{words.name(trial)}: measured, and predicted", figure))
-        start += len(table)
+    frame, spans = plot.stacked([_table(trial) for trial in shown or trials])
+    highest = float(frame["bytes"].max())
+    panels = [
+        Panel(f"pairs-{i}", f"{words.name(trial)}: measured, and predicted", _figure(trial, list(rows), highest))
+        for i, (trial, rows) in enumerate(zip(shown, spans, strict=False))  # without any, the table has all
+    ]
     left = len(trials) - len(shown)
     more = f" Drawn are {len(shown)} of {len(trials)} arms." if left else ""
-    frame = pd.concat(tables or [_table(trial) for trial in trials], ignore_index=True)
     asked = "What did servers send each other, and was it what the strategy predicts?"
     return Question(
         "pairs", asked, frame, tuple(panels), (), DEFINED + more, told=tuple(_row(*one) for one in found.values())
@@ -72,7 +68,7 @@ def _table(trial: Trial) -> pd.DataFrame:
 
 
 def _figure(trial: Trial, rows: list[int], highest: float) -> plot.Figure:
-    names = _servers(trial)
+    names = [plot.text(name) for name in dict.fromkeys([one.source for one in trial.pairs])]
     measured, predicted = (
         {
             "type": "heatmap",
@@ -107,11 +103,6 @@ def _figure(trial: Trial, rows: list[int], highest: float) -> plot.Figure:
     return plot.finished([measured, predicted], layout, 110 + 18 * max(8, len(names)))
 
 
-def _servers(trial: Trial) -> Sequence[str]:
-    """List the servers in the order of their first pair, which is that of their numbers."""
-    return [plot.text(name) for name in dict.fromkeys([one.source for one in trial.pairs])]
-
-
 def _row(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
     known, count = trial.metrics, trial.iterations
     measured, predicted = (sum(getattr(one, name) for one in trial.pairs) for name in ("bytes", "theory_bytes"))
@@ -122,15 +113,11 @@ def _row(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
         "Sent in an iteration": words.amount(measured / count),
         "Measured / predicted": words.ratio(measured / predicted) if predicted else words.UNKNOWN,
         "Outputs and their gradients": words.amount(messages / count),
-        "Iteration": _seconds(known.iteration_median_s),
-        "Predicted": _seconds(known.iteration_predicted_s),
+        "Iteration": words.seconds(known.iteration_median_s),
+        "Predicted": words.seconds(known.iteration_predicted_s),
         "Predicted / measured": words.ratio((known.iteration_predicted_s or 0) / (known.iteration_median_s or 1))
         if beside
         else words.UNKNOWN,
-        "MP wait, forward": _seconds(known.mp_wait_forward_s),
-        "MP wait, backward": _seconds(known.mp_wait_backward_s),
+        "MP wait, forward": words.seconds(known.mp_wait_forward_s),
+        "MP wait, backward": words.seconds(known.mp_wait_backward_s),
     }
-
-
-def _seconds(value: float | None) -> str:
-    return words.UNKNOWN if value is None else words.seconds(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -71,37 +72,29 @@ class _Shown:
 
 def waiting(study: Study) -> Question | None:
     """A heat map of links by time for each of a few trials."""
-    cells = sorted(study.cells, key=_from_bound, reverse=True)
-    shown = []
-    for one in _seen(study, cells):
-        shown.append(one)
-        if len(shown) == MOST_PANELS:
-            break
+    cells = sorted(study.cells, key=lambda cell: cell.middle("gst_ratio") or 0.0, reverse=True)
+    shown = list(islice(_seen(study, cells), MOST_PANELS))
     if not shown:
         return None
     others = sum(_has_queues(cell) for cell in study.apart(cells)) - len(shown)
     left = [f"Not shown: {counted(others, 'more trial')}; queues/ has the tables of all."] if others > 0 else []
-    tables, panels, start = [], [], 0
     highest = max(link.ms(link.most_bytes) for one in shown for link in one.links[:MOST_LINKS])
-    for i, one in enumerate(shown):
-        table = _grid(one)
-        known: dict[str, Any] = {"arm": one.trial.label, **one.cell.point, "repeat": one.trial.repeat + 1}
-        tables.append(table.assign(**known)[[*known, *table]])
-        panels.append(Panel(f"queues-{i}", _caption(one), _figure(one, [start, start + len(table)], highest)))
-        start += len(table)
+    frame, spans = plot.stacked([_grid(one) for one in shown])
+    panels = [
+        Panel(f"queues-{i}", _caption(one), _figure(one, list(rows), highest))
+        for i, (one, rows) in enumerate(zip(shown, spans, strict=True))
+    ]
+    of_cell = {one.cell.place: one for one in shown}
+    networks = by_network([one.cell for one in shown])
     return Question(
         "queues",
         "Where did bytes wait?",
-        pd.concat(tables, ignore_index=True),
+        frame,
         tuple(panels),
-        (*_sentences(shown), *left),
+        (*(_worst(network, [of_cell[cell.place] for cell in of]) for network, of in networks.items()), *left),
         DEFINED,
         told=_rows(shown),
     )
-
-
-def _from_bound(cell: MeasuredCell) -> float:
-    return cell.middle("gst_ratio") or 0.0
 
 
 def _seen(study: Study, cells: list[MeasuredCell]) -> Iterator[_Shown]:
@@ -160,7 +153,8 @@ def _grid(one: _Shown) -> pd.DataFrame:
     shown = most > 0
     shown[0] = True
     at, of = np.nonzero(shown)
-    return pd.DataFrame(
+    known: dict[str, Any] = {"arm": one.trial.label, **one.cell.point, "repeat": one.trial.repeat + 1}
+    grid = pd.DataFrame(
         {
             "link": [links[i].name for i in at],
             "time_s": (of + 0.5) * width_s,
@@ -168,6 +162,7 @@ def _grid(one: _Shown) -> pd.DataFrame:
             "most_ms": [links[i].ms(count) for i, count in zip(at, most[at, of], strict=True)],
         }
     )
+    return grid.assign(**known)[[*known, *grid]]
 
 
 def _figure(one: _Shown, rows: list[int], highest: float) -> plot.Figure:
@@ -217,13 +212,6 @@ def _end_of_iteration(end_s: float) -> dict[str, Any]:
 def _caption(one: _Shown) -> str:
     left = len(one.links) - MOST_LINKS
     return _name(one) + (f", {MOST_LINKS} of {len(one.links)} links at which bytes waited" * (left > 0))
-
-
-def _sentences(shown: list[_Shown]) -> list[str]:
-    """Say where most waited, of the trials that are shown, on each network by itself."""
-    of_cell = {one.cell.place: one for one in shown}
-    networks = by_network([one.cell for one in shown])
-    return [_worst(network, [of_cell[cell.place] for cell in cells]) for network, cells in networks.items()]
 
 
 def _worst(network: str, shown: Sequence[_Shown]) -> str:

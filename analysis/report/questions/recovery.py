@@ -35,16 +35,19 @@ def from_losses(study: Study) -> Question | None:
     ]
     if not found:
         return None
-    shown = room.chosen(found, lambda one: one[0].label)
+    shown = room.chosen(found, room.of_pair)
     others = [one for one in found if not any(one is other for other in shown)]
     frame = pd.DataFrame(_columns(study, *one) for one in (*shown, *others))
     more = f" Drawn are {len(shown)} of {len(found)} losses." if others else ""
+    cells = [cell for cell in study.cells if _times(cell)]
+    told, _ = believed(cells, JCT)
+    sentences = [[_longest(network, of)] for network, of in by_network(told).items()]
     return Question(
         "recovery",
         "How did trials go on after losses?",
         frame,
         (Panel("recovery", "From the hit to the next commit", _figure(study, shown, frame)),),
-        (*room.rest(found, lambda one: one[0].label), *_seen(study)),
+        (*room.rest(found, room.of_pair), *words.of_networks(sentences), *words.not_told(cells, JCT)),
         DEFINED + more,
         (Key("hit, not noticed yet", UNNOTICED), *plot.legend(study.run, None)),
         tuple(_row(*one) for one in shown),
@@ -99,20 +102,11 @@ def _row(cell: MeasuredCell, trial: Trial, loss: Loss) -> dict[str, str]:
     return {
         "Arm": words.row_name(cell, JCT),
         "Lost": f"{_role(loss)} ({loss.node})",
-        **_moments(loss),
+        "Hit at": words.seconds(loss.hit_s),
+        "Noticed at": words.seconds(loss.noticed_s),
+        "Next commit": words.UNKNOWN if loss.recovered_s is None else f"{words.seconds(loss.recovered_s)} later",
         "Lost updates": f"{_lost(trial, loss):,}",
         "Distance at takeover": _distance(trial) if _took_over(trial, loss) else "",
-    }
-
-
-def _moments(loss: Loss) -> dict[str, str]:
-    def text(value_s: float | None) -> str:
-        return words.UNKNOWN if value_s is None else words.seconds(value_s)
-
-    return {
-        "Hit at": text(loss.hit_s),
-        "Noticed at": text(loss.noticed_s),
-        "Next commit": words.UNKNOWN if loss.recovered_s is None else f"{words.seconds(loss.recovered_s)} later",
     }
 
 
@@ -124,19 +118,6 @@ def _distance(trial: Trial) -> str:
     limits = {"at most {:.2g} by eq. 11 and roundings": most, "bound {:.3g}": metrics.divergence_allowed}
     told = [text.format(limit) for text, limit in limits.items() if limit is not None]
     return "; ".join([f"{found.takeover_apart:.3g}", *told])
-
-
-def _seen(study: Study) -> list[str]:
-    """The longest time of all repeats, of each network by itself."""
-    cells = [cell for cell in study.cells if _times(cell)]
-    told, _ = believed(cells, JCT)
-    sentences = [_longest(network, of) for network, of in by_network(told).items()]
-    more = len(sentences) - words.MOST_NAMED
-    return [
-        *sentences[: words.MOST_NAMED],
-        *([f"{more} more networks are in the CSV."] if more > 0 else []),
-        *words.not_told(cells, JCT),
-    ]
 
 
 def _times(cell: MeasuredCell) -> list[tuple[float, Loss]]:

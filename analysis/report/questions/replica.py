@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 
 import pandas as pd
 
@@ -11,7 +10,7 @@ from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, room, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study
-from testbed.analysis.report.question import Question, column, rounded
+from testbed.analysis.report.question import Question, rounded
 from testbed.base.units import size_text
 
 DEFINED = (
@@ -44,8 +43,8 @@ def behind(study: Study) -> Question | None:
     cells = [cell for group in groups for cell in group.cells]
     tables = [_table(study, cell) for cell in cells]
     takes_over = any(cell.typical is not None and cell.typical.metrics.takeover_behind is not None for cell in cells)
-    ends = [0, *accumulate(map(len, tables))]
-    spans = {id(cell): (ends[i], ends[i + 1]) for i, cell in enumerate(cells)}
+    frame, rows = plot.stacked(tables)
+    spans = {id(cell): span for cell, span in zip(cells, rows, strict=True)}
 
     def curves(group: Group, drawn: Drawn) -> plot.Figure:
         traces = [_line(study, cell, spans[id(cell)], drawn) for cell in group.cells]
@@ -64,17 +63,13 @@ def behind(study: Study) -> Question | None:
     return Question(
         "replica",
         "How far was the replica behind?",
-        pd.concat(tables, ignore_index=True),
+        frame,
         panels,
-        room.rest(cells, _label, where="results.csv"),
+        room.rest(cells, where="results.csv"),
         DEFINED,
         tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
-        tuple(_row(cell, takes_over) for cell in room.chosen(cells, _label)),
+        tuple(_row(cell, takes_over) for cell in room.chosen(cells)),
     )
-
-
-def _label(cell: MeasuredCell) -> str:
-    return cell.label
 
 
 def _course(cell: MeasuredCell) -> pd.DataFrame | None:
@@ -108,36 +103,26 @@ def _bound(study: Study, cell: MeasuredCell, drawn: Drawn) -> plot.Trace:
 
 
 def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int], drawn: Drawn) -> plot.Trace:
-    return {
-        "type": "scatter",
-        "name": plot.text(cell.label),
-        "mode": "lines",
-        "rows": list(rows),
-        "x": column("time_s"),
-        "y": column(drawn.column),
-        "line": {
-            "color": plot.colour(study.run, cell.label),
-            "dash": plot.dash(study.run, cell.label),
-            "width": 2,
-            "shape": "hv",
-        },
-        "customdata": {"columns": ["arm", "behind", "divergence"]},
-        "hovertemplate": "%{customdata[0]}<br>%{customdata[1]} updates behind, divergence at most "
+    return plot.curve(
+        *(study.run, cell.label, rows, "time_s", drawn.column, "hv"),
+        customdata={"columns": ["arm", "behind", "divergence"]},
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]} updates behind, divergence at most "
         "%{customdata[2]:.3g}<extra></extra>",
-    }
+    )
 
 
 def _row(cell: MeasuredCell, with_takeover: bool) -> dict[str, str]:
     trial, course = cell.typical, _course(cell)
     assert trial is not None
     assert course is not None
+    count = trial.metrics.replica_bytes
     row = {
         "Arm": words.row_name(cell, JCT),
         "Behind at most": f"{course['behind'].max():.0f} updates",
         "Behind on average": f"{rounded(float(course['behind'].mean())):.3g} updates",
         "Divergence at most": f"{course['divergence'].max():.3g}",
         "Bound": _bound_text(cell),
-        "Replica got": _got(trial),
+        "Replica got": "not known" if count is None else size_text(count),
     }
     return row | ({"When it took over": _taken_over(trial)} if with_takeover else {})
 
@@ -156,8 +141,3 @@ def _taken_over(trial: Trial) -> str:
         return "it did not"
     distance = "" if apart is None else f", weights {apart:.3g} apart"
     return f"{behind:.0f} updates behind{distance}, {lost or 0:.0f} lost"
-
-
-def _got(trial: Trial) -> str:
-    count = trial.metrics.replica_bytes
-    return "not known" if count is None else size_text(count)

@@ -125,9 +125,8 @@ def _seen(bound: str, group: Group) -> list[str]:
         ]
         ratio = (most.middle(BYTES) or 0.0) / (fewest.middle(BYTES) or 1.0)
         on = f"On {network}, the" if network else "The"
-        told.append(f"{on} replica got from {got[0]} to {got[1]}: {ratio:.3g} times as many.")
-    more = [f"{len(told) - words.MOST_NAMED} more networks are in the CSV."] if len(told) > words.MOST_NAMED else []
-    return [*told[: words.MOST_NAMED], *more, *words.not_told(group.cells, JCT)]
+        told.append([f"{on} replica got from {got[0]} to {got[1]}: {ratio:.3g} times as many."])
+    return words.of_networks(told) + words.not_told(group.cells, JCT)
 
 
 def _text(bound: str, cell: MeasuredCell) -> str:

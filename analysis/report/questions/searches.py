@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import Any
 
 import pandas as pd
 
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Study
-from testbed.analysis.report.question import Panel, Question, column
+from testbed.analysis.report.question import Panel, Question
 
 DEFINED = (
     "A step of the search gives an operator other hosts and predicts an iteration. The line is the best so far: with "
@@ -30,24 +29,17 @@ def convergence(study: Study) -> Question | None:
     }
     if run.parts or not searched:
         return None
-    tables = [_table(label, course) for label, course in searched.items()]
-    ends = [0, *accumulate(map(len, tables))]
+    frame, spans = plot.stacked([_table(label, course) for label, course in searched.items()])
     traces = [
-        {
-            "type": "scatter",
-            "name": plot.text(label),
-            "mode": "lines+markers",
-            "rows": [ends[i], ends[i + 1]],
-            "x": column("step"),
-            "y": column("iteration_s"),
-            "line": {"color": plot.colour(run, label), "dash": plot.dash(run, label), "width": 2, "shape": "hv"},
-            "marker": {"size": 5, "color": plot.colour(run, label)},
-            "customdata": {"columns": ["arm"]},
-            "hovertemplate": "%{customdata[0]}, step %{x}<br>%{y:.4g} s<extra></extra>",
-        }
-        for i, label in enumerate(searched)
+        plot.curve(
+            *(run, label, rows, "step", "iteration_s", "hv"),
+            mode="lines+markers",
+            marker={"size": 5, "color": plot.colour(run, label)},
+            customdata={"columns": ["arm"]},
+            hovertemplate="%{customdata[0]}, step %{x}<br>%{y:.4g} s<extra></extra>",
+        )
+        for label, rows in zip(searched, spans, strict=True)
     ]
-    frame = pd.concat(tables, ignore_index=True)
     figure = plot.lines_figure(traces, "step of the search", "best predicted iteration (s)", x_from_0=True)
     figure = plot.timed(figure, "y", float(frame["iteration_s"].max()))
     return Question(

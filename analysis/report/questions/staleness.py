@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import TypeAlias
 
 import pandas as pd
@@ -11,7 +10,7 @@ import pandas as pd
 from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network
-from testbed.analysis.report.question import Panel, Question, column
+from testbed.analysis.report.question import Panel, Question
 
 Counts: TypeAlias = "pd.Series[int]"
 
@@ -32,12 +31,14 @@ def distribution(study: Study) -> Question | None:
     frame, panels, how = _along(study, groups, cells) if study.along else _curves(study, groups, cells)
     warmup = max(trial.warmup for cell in cells for trial in cell.counted(JCT))
     left_out = f" Each worker's updates during the warm-up ({warmup}) are left out." if warmup else ""
+    told, _ = believed(cells, JCT)
+    sentences = [_seen_on(network, of) for network, of in by_network(told).items()]
     return Question(
         "staleness",
         "How stale were updates?",
         frame,
         panels,
-        tuple(_seen(cells)),
+        tuple(words.of_networks(sentences) + words.not_told(cells, JCT)),
         f"{DEFINED} {how}{left_out}",
         tuple(key for key in plot.dashes(study.run) if key.label in {cell.label for cell in cells}),
     )
@@ -82,8 +83,8 @@ def _curves(
 ) -> tuple[pd.DataFrame, tuple[Panel, ...], str]:
     """A curve an arm: which share of its updates was at most so stale."""
     tables = [_curve(study, cell) for cell in cells]
-    ends = [0, *accumulate(map(len, tables))]
-    spans = {id(cell): (ends[i], ends[i + 1]) for i, cell in enumerate(cells)}
+    frame, rows = plot.stacked(tables)
+    spans = {id(cell): span for cell, span in zip(cells, rows, strict=True)}
 
     def curves(group: Group, _: int) -> plot.Figure:
         traces = [_line(study, cell, spans[id(cell)]) for cell in group.cells]
@@ -92,7 +93,7 @@ def _curves(
         figure["layout"]["yaxis"] |= {"tickformat": ".0%"}
         return figure
 
-    return pd.concat(tables, ignore_index=True), plot.panels("staleness", groups, curves), CURVES
+    return frame, plot.panels("staleness", groups, curves), CURVES
 
 
 def _curve(study: Study, cell: MeasuredCell) -> pd.DataFrame:
@@ -104,33 +105,15 @@ def _curve(study: Study, cell: MeasuredCell) -> pd.DataFrame:
 
 
 def _line(study: Study, cell: MeasuredCell, rows: tuple[int, int]) -> plot.Trace:
-    shade, dash = plot.colour(study.run, cell.label), plot.dash(study.run, cell.label)
-    return {
-        "type": "scatter",
-        "name": plot.text(cell.label),
-        "mode": "lines+markers",
-        "rows": list(rows),
-        "x": column("staleness"),
-        "y": column("share_at_most"),
-        "line": {"color": shade, "dash": dash, "width": 2, "shape": "hv"},
-        "marker": {"size": 6, "color": shade, "symbol": "circle" if cell.valid_in(JCT) else "x"},
-        "customdata": {"columns": ["arm", "verdict"]},
-        "hovertemplate": "%{customdata[0]} (%{customdata[1]})<br>%{y:.1%} of the updates missed at most %{x}"
+    symbol = "circle" if cell.valid_in(JCT) else "x"
+    return plot.curve(
+        *(study.run, cell.label, rows, "staleness", "share_at_most", "hv"),
+        mode="lines+markers",
+        marker={"size": 6, "color": plot.colour(study.run, cell.label), "symbol": symbol},
+        customdata={"columns": ["arm", "verdict"]},
+        hovertemplate="%{customdata[0]} (%{customdata[1]})<br>%{y:.1%} of the updates missed at most %{x}"
         "<extra></extra>",
-    }
-
-
-def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
-    """Medians, and which arm has the most stale update, by network."""
-    told, _ = believed(cells, JCT)
-    networks = by_network(told)
-    sentences = [one for network, of in [*networks.items()][: words.MOST_NAMED] for one in _seen_on(network, of)]
-    more = len(networks) - words.MOST_NAMED
-    return [
-        *sentences,
-        *([f"{more} more networks are in the CSV."] if more > 0 else []),
-        *words.not_told(cells, JCT),
-    ]
+    )
 
 
 def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:

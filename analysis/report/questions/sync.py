@@ -113,12 +113,10 @@ def _spread(
     """A box an arm; with points, unless there are too many."""
     total = sum(len(trial.gst_s) for cell in cells for trial in cell.counted(GST) if trial.gst_s is not None)
     make = _iterations if total <= MOST_POINTS else _quantiles
-    tables = [make(study, cell) for cell in cells]
-    frame = pd.concat(tables, ignore_index=True)
-    ends = [0, *pd.Series([len(table) for table in tables]).cumsum().tolist()]
+    frame, spans = plot.stacked([make(study, cell) for cell in cells])
     panels, first = [], 0
     for i, group in enumerate(groups):
-        rows = [(ends[first + y], ends[first + y + 1]) for y in range(len(group.cells))]
+        rows = spans[first : first + len(group.cells)]
         part = frame.iloc[rows[0][0] : rows[-1][1]]
         figure = plot.timed(_boxes(study, group, rows, part, "gst_s"), "x", frame["gst_s"].max())
         panels.append(Panel(f"gst-{i}", f"{group.title}: time", figure))
@@ -218,14 +216,8 @@ def _box(rows: tuple[int, int], y: int, name: str, shade: str, points: bool) -> 
 def _seen(cells: Sequence[MeasuredCell]) -> list[str]:
     """Say how near the medians are to their bounds, and which cell spreads most; of each network by itself."""
     told, _ = believed(cells, GST)
-    networks = by_network(told)
-    sentences = [one for network, of in [*networks.items()][: words.MOST_NAMED] for one in _seen_on(network, of)]
-    more = len(networks) - words.MOST_NAMED
-    return [
-        *sentences,
-        *([f"{more} more networks are in the table of all arms."] if more > 0 else []),
-        *words.not_told(cells, GST),
-    ]
+    sentences = [_seen_on(network, of) for network, of in by_network(told).items()]
+    return words.of_networks(sentences, "the table of all arms") + words.not_told(cells, GST)
 
 
 def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:

@@ -52,10 +52,11 @@ def iterations(study: Study) -> Question | None:
     every = [(cell, trial) for cell, trial in known_of if trial.samples is not None]
     if not every:
         return None
-    shown = room.chosen(every, _label, MOST_PANELS)
+    shown = room.chosen(every, room.of_pair, MOST_PANELS)
     tables, panels, start = [], [], 0
     for i, (cell, trial) in enumerate(shown):
-        table, events = _course(trial), _events_table(trial)
+        happened = [{"time_s": time_s, "event": what} for time_s, what in _happened(trial)]
+        table, events = _course(trial), pd.DataFrame(happened, columns=list(_COURSE)).astype({"event": object})
         rows = [start, start + len(table), start + len(table) + len(events)]
         start = rows[2]
         known = {
@@ -70,21 +71,17 @@ def iterations(study: Study) -> Question | None:
     first = [name for name in frame if name not in _COURSE]
     more = f" Drawn are {len(shown)} of {len(every)}." if len(every) > len(shown) else ""
     lines = (Key("iteration, in its arm's colour", "", ""), Key("its GST", "", "4 3"), Key("perturbation", EVENT))
-    told = [_effects(cell, trial) for cell, trial in room.chosen(every, _label)] if len(every) > 1 else []
+    told = [_effects(cell, trial) for cell, trial in room.chosen(every, room.of_pair)] if len(every) > 1 else []
     return Question(
         "events",
         "What did the perturbations do?",
         frame[[*first, *_COURSE]],
         tuple(panels),
-        room.rest(every, _label, where="the trials' JSON") if told else (_effect(*shown[0]),),
+        room.rest(every, room.of_pair, where="the trials' JSON") if told else (_effect(*shown[0]),),
         EVENTS_DEFINED + notes([cell for cell, _ in every], "timeline") + more,
         (*plot.legend(study.run, None), *lines),
         tuple(told),
     )
-
-
-def _label(one: tuple[MeasuredCell, Trial]) -> str:
-    return one[0].label
 
 
 _COURSE = ("iteration", "time_s", "iteration_s", "gst_s", "event")
@@ -113,11 +110,6 @@ def _course(trial: Trial) -> pd.DataFrame:
     took = ends.diff().fillna(ends - origin)
     table = pd.DataFrame({"time_s": ends - origin, "iteration_s": took, "gst_s": gst_s})
     return table.reset_index().assign(event="")
-
-
-def _events_table(trial: Trial) -> pd.DataFrame:
-    rows = [{"time_s": time_s, "event": what} for time_s, what in _happened(trial)]
-    return pd.DataFrame(rows, columns=list(_COURSE)).astype({"event": object})
 
 
 def _course_figure(table: pd.DataFrame, events: pd.DataFrame, rows: Sequence[int], shade: str) -> plot.Figure:
@@ -217,12 +209,23 @@ def gantt(study: Study) -> Question | None:
     labels = dict.fromkeys(cell.label for cell, _ in shown[:MOST_PANELS])
     here = " Each arm is drawn at the first setting at which it has a trial." if len(study.settings) > 1 else ""
     marks = (Key("perturbation", EVENT),) if any(_happened(trial) for _, trial in shown) else ()
+    shares = []
+    for cell, trial in shown:
+        samples, waited = trial.samples, trial.waits_s
+        assert samples is not None
+        assert waited is not None
+        judged = samples[samples["iteration"] >= trial.warmup]
+        shares.append((float(waited.sum().sum() / (judged["end_s"] - judged["start_s"]).sum()), cell))
+    is_alike = len({cell.setting for cell, _ in shown}) == 1
+    at = f" at {words.setting(shown[0][0])}" if is_alike else " at the first setting of each arm"
+    where = at if len(study.settings) > 1 else ""
+    told = words.each(shares, "{:.1%}".format, WAITING)
     return Question(
         "gantt",
         "What did each worker do at which time?",
         pd.concat(tables, ignore_index=True),
         tuple(panels),
-        (_shares(study, shown),),
+        (f"Share of workers' time spent waiting for others' gradients{where}: {told}.",),
         f"{GANTT_DEFINED}{notes([cell for cell, _ in shown], 'workers')}{here}{more}",
         (
             *(Key(name, shade) for name, _, _, shade in PHASES if shade),
@@ -325,19 +328,3 @@ def _happenings(events: Sequence[tuple[float, str]], y: float) -> plot.Trace:
         "marker": {"symbol": "triangle-down", "size": 10, "color": EVENT},
         "hovertemplate": "%{x:.2f} s<br>%{text}<extra></extra>",
     }
-
-
-def _shares(study: Study, shown: Sequence[tuple[MeasuredCell, Trial]]) -> str:
-    """Say how much of a worker's time is waiting for others' gradients, over the whole trial."""
-    shares = []
-    for cell, trial in shown:
-        samples, waited = trial.samples, trial.waits_s
-        assert samples is not None
-        assert waited is not None
-        judged = samples[samples["iteration"] >= trial.warmup]
-        shares.append((float(waited.sum().sum() / (judged["end_s"] - judged["start_s"]).sum()), cell))
-    is_alike = len({cell.setting for cell, _ in shown}) == 1
-    at = f" at {words.setting(shown[0][0])}" if is_alike else " at the first setting of each arm"
-    where = at if len(study.settings) > 1 else ""
-    told = words.each(shares, "{:.1%}".format, WAITING)
-    return f"Share of workers' time spent waiting for others' gradients{where}: {told}."

@@ -166,7 +166,7 @@ def _legend(study: Study, shown: Sequence[_Shown], drawn: pd.DataFrame) -> tuple
 
 
 def _beside(*values_s: float | None) -> str:
-    return " / ".join(words.UNKNOWN if value is None else words.seconds(value) for value in values_s)
+    return " / ".join(map(words.seconds, values_s))
 
 
 def _row(one: _Shown) -> Mapping[str, str]:

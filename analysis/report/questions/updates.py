@@ -50,15 +50,11 @@ def fates(study: Study) -> Question | None:
         "What became of the updates?",
         pd.DataFrame(plot.identity(cell, study.along, JCT) | _columns(cell, named) for cell in every),
         plot.panels("fates", shown, lambda group, first: _bars(group, first, named)),
-        room.rest(every, _label),
+        room.rest(every),
         f"{DEFINED}{notes(cells, 'fates')}{more}",
         tuple(Key(name, shade) for name, shade in named.items()),
-        tuple(_row(cell, named) for cell in room.chosen(every, _label)),
+        tuple(_row(cell, named) for cell in room.chosen(every)),
     )
-
-
-def _label(cell: MeasuredCell) -> str:
-    return cell.label
 
 
 def _told(cell: MeasuredCell) -> list[pd.Series[Any]]:
@@ -129,7 +125,7 @@ def by_rate(study: Study) -> Question | None:
     found = [(cell, table) for cell in study.cells if (table := _by_rate(cell)) is not None]
     if not found:
         return None
-    shown = room.chosen(found, _first_label, MOST_PANELS)
+    shown = room.chosen(found, room.of_pair, MOST_PANELS)
     cells = [cell for cell, _ in found]
     named = _fates(cells)
     frames, panels, start = [], [], 0
@@ -145,10 +141,10 @@ def by_rate(study: Study) -> Question | None:
         "From links of which rate did the updates come?",
         pd.concat(frames, ignore_index=True),
         tuple(panels),
-        tuple(_slowest(*one) for one in found) if is_short else room.rest(found, _first_label, where="results.csv"),
+        tuple(_slowest(*one) for one in found) if is_short else room.rest(found, room.of_pair, where="results.csv"),
         f"{RATES_DEFINED}{notes(cells, 'fates')}{more}",
         tuple(Key(name, shade) for name, shade in named.items()),
-        () if is_short else tuple(_slowest_row(*one, named) for one in room.chosen(found, _first_label)),
+        () if is_short else tuple(_slowest_row(*one, named) for one in room.chosen(found, room.of_pair)),
     )
 
 
@@ -250,7 +246,3 @@ def _slowest_row(cell: MeasuredCell, table: pd.DataFrame, named: Mapping[str, st
         "Updates from them": f"{int(slowest['updates'].sum()):,} of {int(table['updates'].sum()):,}",
         **{name.capitalize(): f"{by_fate.get(name, 0):,}" for name in named},
     }
-
-
-def _first_label(one: tuple[MeasuredCell, pd.DataFrame]) -> str:
-    return one[0].label

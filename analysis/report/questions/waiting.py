@@ -31,12 +31,16 @@ def waits(study: Study) -> Question | None:
     frame = pd.DataFrame(rows)
     cells = [cell for group in groups for cell in group.cells]
     mark = () if study.along else (Key("longest mean wait of a worker", LONGEST),)
+    row_of = {cell.place: row for cell, row in zip(cells, rows, strict=True)}
+    told, _ = believed(cells, WAITING)
+    networks = by_network(told).items()
+    sentences = [[_longest(network, [(cell, row_of[cell.place]) for cell in of])] for network, of in networks]
     return Question(
         "waits",
         "How long did workers wait for the slowest one?",
         frame,
         plot.panels("waits", groups, lambda group, start: _figure(study, group, start, frame)),
-        tuple(_seen(cells, rows)),
+        tuple(words.of_networks(sentences) + words.not_told(cells, WAITING)),
         DEFINED + notes(cells, "waiting"),
         (*plot.legend(study.run, study.along), *mark),
     )
@@ -85,20 +89,6 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
     span = plot.from_zero(frame["wait_longest_s"], room=1.08)
     figure = plot.rows_figure(traces, group.cells, "wait (s)", span, WAITING)
     return plot.timed(figure, "x", frame["wait_longest_s"].max())
-
-
-def _seen(cells: Sequence[MeasuredCell], rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Say in which cell of each network workers waited longest."""
-    row_of = {cell.place: row for cell, row in zip(cells, rows, strict=True)}
-    told, _ = believed(cells, WAITING)
-    networks = by_network(told)
-    sentences = [_longest(network, [(cell, row_of[cell.place]) for cell in of]) for network, of in networks.items()]
-    more = len(networks) - words.MOST_NAMED
-    return [
-        *sentences[: words.MOST_NAMED],
-        *([f"{more} more networks are in the CSV."] if more > 0 else []),
-        *words.not_told(cells, WAITING),
-    ]
 
 
 def _longest(network: str, waited: Sequence[tuple[MeasuredCell, dict[str, Any]]]) -> str:

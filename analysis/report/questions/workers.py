@@ -11,7 +11,6 @@ import pandas as pd
 
 from testbed.analysis.numbers import ratios
 from testbed.analysis.numbers.repeats import GST
-from testbed.analysis.recorded import Run
 from testbed.analysis.report import plot, words
 from testbed.analysis.report.cells import MeasuredCell, Study, over
 from testbed.analysis.report.question import Key, Panel, Question, column
@@ -54,7 +53,10 @@ def against_workers(study: Study) -> Question | None:
 def _series(study: Study) -> dict[str, list[MeasuredCell]]:
     """Collect, by name, the cells that differ in their number of workers and in nothing else that they are called
     by."""
-    disturbed = _perturbations(study.run)
+    disturbed = {}
+    for arm in study.run.resolved.get("arms") or ():
+        told = json.dumps(arm.get("perturb") or [], sort_keys=True)
+        disturbed[str(arm.get("label"))] = "" if told == "[]" else re.sub(r'["{}\[\]]', "", told)
     found: dict[tuple[Any, ...], list[MeasuredCell]] = {}
     for cell in filter(sync.is_measured, study.cells):
         trial = cell.trials[0]
@@ -76,15 +78,6 @@ def _called(key: tuple[Any, ...], cells: Sequence[MeasuredCell], several: bool) 
     point = [f"{name} {value}" for name, value in cells[0].point.items() if name in shown]
     setting = ", ".join(([f"batch {cells[0].batch}"] if cells[0].batch else []) + point)
     return f"{name} ({setting})" if several and setting else name
-
-
-def _perturbations(run: Run) -> dict[str, str]:
-    """Return, by arm's label, what the spec does to it in particular, in short."""
-    found = {}
-    for arm in run.resolved.get("arms") or ():
-        told = json.dumps(arm.get("perturb") or [], sort_keys=True)
-        found[str(arm.get("label"))] = "" if told == "[]" else re.sub(r'["{}\[\]]', "", told)
-    return found
 
 
 def _number_in(text: str) -> int | None:

@@ -46,8 +46,11 @@ class Finder(PathFinder):
 
 sys.meta_path.insert(0, Finder)
 
+sys.path.insert(0, sys.argv[2])
+
 from testbed.analysis import dictionary, schema
 from testbed.files.shape import check
+from tests.record_faults import faults
 
 
 def refused(value):
@@ -85,7 +88,7 @@ told = {
     "csv": [table.columns[-1], *table["idle_s"]],
     "dictionary": [field.kind.name, field.unit, field.meaning],
     "results.csv": dictionary.RESULTS["idle_s"] is field,
-    "faults": dictionary.faults({"metrics": metrics}) + dictionary.faults({"metrics": {"idle_s": "x"}}),
+    "faults": faults({"metrics": metrics}) + faults({"metrics": {"idle_s": "x"}}),
     "refused": refused({"metrics": {"idle_s": "soon"}}),
 }
 print(json.dumps(told))
@@ -115,7 +118,7 @@ BEHIND_THE_FIELDS = "\n    @classmethod\n    def current"
 
 def told(folder: Path, lines: dict[str, tuple[str, str]], code: str) -> dict[str, Any]:
     """The output of testbed with a line more in some modules: by module, the text behind it, and the line."""
-    command = [sys.executable, "-P", "-c", LONGER + code, json.dumps(lines)]
+    command = [sys.executable, "-P", "-c", LONGER + code, json.dumps(lines), str(PAGE.parents[2])]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from testbed.analysis import dictionary
 from testbed.analysis.load import load
 from testbed.analysis.record.blank import blank_of
 from testbed.analysis.record.columns import of_every_run
@@ -23,6 +22,7 @@ from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.schema import RECORD
 from testbed.execution import results
 from testbed.files.shape import Kind, Shape, check
+from tests.record_faults import faults
 
 KEPT = Path(__file__).with_name("kept")
 LOADED = json.loads((KEPT / "loaded.json").read_text())
@@ -89,7 +89,7 @@ def test_records_begin_as_they_did() -> None:
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_all_that_they_have_is_declared(name: str) -> None:
-    assert dictionary.faults(RECORDS[name]) == []
+    assert faults(RECORDS[name]) == []
 
 
 def test_no_two_fields_have_the_same_column() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from testbed.analysis import dictionary
 from testbed.analysis.tables import transfers
 from testbed.execution.execute import Outcome
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.kinds.fabric.plan import drawn_root
 from testbed.workloads.kinds.transfers import Purpose
+from tests.record_faults import faults
 
 from ..bench import Bench
 from ..records import check
@@ -81,7 +81,7 @@ def check_transfers(outcome: Outcome) -> None:
     assert (moved["end_s"] > moved["start_s"]).all()
     there = moved.loc[moved["purpose"] != Purpose.WEIGHTS]
     assert (there["arrived_s"] >= there["start_s"]).all()
-    assert dictionary.faults(json.loads(json.dumps(outcome.record))) == []
+    assert faults(json.loads(json.dumps(outcome.record))) == []
     assert 0 < outcome.record["metrics"]["scheduler_median_s"] <= outcome.record["metrics"]["scheduler_p99_s"] < 1
 
 

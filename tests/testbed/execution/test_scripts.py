@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from testbed.analysis.dictionary import faults
 from testbed.analysis.load import load as load_run
 from testbed.base.units import time_text
 from testbed.execution import programs, scripts
@@ -21,6 +20,7 @@ from testbed.trial.model import Trial
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds import load
 from testbed.workloads.rank_job import VARIABLE, RankJob
+from tests.record_faults import faults
 
 from ..bench import Bench
 from ..conftest import Called
