@@ -164,9 +164,10 @@ def word_at(text: str, path: Sequence[str | int]) -> str | None:
     for key in path:
         if isinstance(node, yaml.MappingNode):
             node = next((value for name, value in node.value if name.value == str(key)), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+            node = node.value[key]
         else:
-            is_there = isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value)
-            node = node.value[key] if is_there else None
+            return None
     return node.value if isinstance(node, yaml.ScalarNode) else None
 
 
