@@ -22,11 +22,11 @@ def group_count(hosts: int) -> int:
     return round(math.sqrt(hosts))
 
 
-def near(coordinates: NDArray[np.float64], count: int, elasticity: float, seed: int) -> Members:
+def near(coordinates: NDArray[np.float64], count: int, elasticity: float, seed: int, runs: int = RUNS) -> Members:
     """Group hosts by their ``coordinates``, float64[n, dimensions], with k-means whose groups have a least size.
 
     The least size is the part of the hosts that a group of equal size has, divided by ``elasticity``, and rounded down.
-    Of ``RUNS`` runs that begin at random (k-means++) the one with the most equal sizes is taken, of these the one with
+    Of ``runs`` that begin at random (k-means++) the one with the most equal sizes is taken, of these the one with
     the least inertia, of these the first. (The thesis takes any of the most equal ones.)
 
     Raises:
@@ -40,7 +40,7 @@ def near(coordinates: NDArray[np.float64], count: int, elasticity: float, seed: 
             fix=install("plink"),
         ) from error
     least = int(len(coordinates) / (count * elasticity) + 1e-9)
-    seeds = np.random.SeedSequence(seed).generate_state(RUNS)
+    seeds = np.random.SeedSequence(seed).generate_state(runs)
     results = []
     for number, state in enumerate(seeds.tolist()):
         run = KMeansConstrained(count, size_min=least, n_init=1, random_state=state).fit(coordinates)

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from testbed.analysis.papers.plink_theory import ROWS, Costs, exact, table_4_1
+from testbed.analysis.papers.plink_theory import ROWS, Costs, embedding, exact, table_4_1
 
 WIDE = list(product([2, 3, 4, 8], [2, 3, 4]))
 POWERS = [(n, c) for n, c in WIDE if (n * c).bit_count() == 1]
@@ -68,3 +68,19 @@ def test_what_is_shown() -> None:
     assert ("Ring-Chunked", "4", "2", "14", "15", "14", "15", "3.5", "3", "differs") in table.rows
     assert ("2-level hierarchical", "4", "2", "4", "4", "14", "14", "2", "2", "") in table.rows
     assert [note.partition(":")[0] for note in table.notes] == [row.name for row in ROWS if row.why]
+
+
+def test_the_embedding_gains_what_is_asked_and_loses_where_it_says() -> None:
+    """Three points at least in the thesis's case; huge outliers cost 15 to 25."""
+    rows = list(embedding().rows)
+    assert [row[0] for row in rows[::2]] == [
+        "4 rows of 4 x 4",
+        "1 row of 4 x 4",
+        "4 rows of 4 x 4, 20 pairs take 50 ms more",
+    ]
+    for *_, probed, first, second, thesis in rows[:2]:
+        assert 78 < float(probed) < 85
+        assert min(float(first), float(second)) >= 3
+        assert thesis == "5.0, 8.1"
+    for *_, first, second, _ in rows[4:5]:
+        assert all(-25 < float(gain) < -12 for gain in (first, second))

@@ -1,0 +1,60 @@
+"""Simulated probes of a cloud: how well the distances tell who is near whom, as probed and after the embedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from testbed.workloads.locality.embedding import embed
+from testbed.workloads.locality.paia import Place, paia
+
+BASE_MS = (0.15, 2.15, 4.15)
+"""Round trips within a rack, within a row, and beyond."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Rows of racks, and the noise of its probes: that of each pair is exponential, with this mean.
+
+    Attributes:
+        outliers: pairs, chosen by chance, whose probes take ``outlier_ms`` longer.
+    """
+
+    rows: int
+    racks: int
+    hosts_per_rack: int
+    noise_ms: float
+    outliers: int = 0
+    outlier_ms: float = 50.0
+
+    @property
+    def places(self) -> list[Place]:
+        """Row and rack of each host."""
+        sizes = (self.rows, self.racks, self.hosts_per_rack)
+        return [(row, rack) for row, rack, _ in product(*map(range, sizes))]
+
+    def probed_ms(self, seed: int) -> NDArray[np.float64]:
+        """Return round trips between its n hosts, float64[n, n]."""
+        row, rack = np.array(self.places).T
+        near = np.add(row[:, None] == row, (row[:, None] == row) & (rack[:, None] == rack), dtype=np.int64)
+        random = np.random.default_rng(seed)
+        noise = random.exponential(self.noise_ms, near.shape)
+        above = np.argwhere(np.triu(np.ones_like(near), 1))
+        for pair in random.choice(above, self.outliers, replace=False):
+            noise[tuple(pair)] += self.outlier_ms
+        one_way: NDArray[np.float64] = np.triu(np.array(BASE_MS)[2 - near] + noise, 1)
+        return one_way + one_way.T
+
+
+def points(cloud: Cloud, alpha: float, dimensions: int, draws: int) -> tuple[float, float]:
+    """Return the mean PAIA over ``draws`` of probes, in points of 100: of distances as probed, and as embedded."""
+    found = []
+    for seed in range(draws):
+        probed = cloud.probed_ms(seed)
+        embedded = embed(probed, alpha=alpha, dimensions=dimensions, seed=seed).distances
+        found.append((100 * paia(cloud.places, probed), 100 * paia(cloud.places, embedded)))
+    raw, better = np.mean(found, axis=0).tolist()
+    return raw, better
