@@ -70,7 +70,7 @@ class Here:
         Raises:
             TestbedError: no place can be had.
         """
-        self._open_place = lambda: place_of(open_place(), limits)
+        self._open_place: Callable[[], Place] = lambda: place_of(open_place(), limits)
         self._place = self._open_place()
         self._is_spent = False
         self._referee = Referee()
