@@ -267,7 +267,7 @@ def _runner(opening: Opening, spec: Spec) -> Callable[[], Runner]:
     Raises:
         UsageError: there is an inventory, and the lab takes none.
     """
-    return partial(Here, labs.opener(opening, spec))
+    return partial(Here, labs.opener(opening, spec), spec.place.limits)
 
 
 def _part(text: str) -> tuple[int, int]:

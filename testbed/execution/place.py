@@ -9,7 +9,7 @@ from testbed.execution.observed import Observed
 from testbed.execution.observing import observe
 from testbed.execution.so_far import Tick
 from testbed.lab.base import Lab
-from testbed.lab.limits import Limits
+from testbed.lab.limits import HTB, Limits
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 
@@ -46,10 +46,11 @@ class Place(Protocol):
 
 
 class InLab:
-    """Lab as a place: it builds the network, and starts processes in it."""
+    """Lab as a place: it builds the network, and starts processes in it. Its limits are those that it was declared
+    with."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab, self.limits = lab, lab.limits
+    def __init__(self, lab: Lab, limits: Limits = HTB) -> None:
+        self._lab, self.limits = lab, limits
 
     def require(self, trial: Trial) -> None:
         """Ask the lab whether it can emulate the trial's links."""
@@ -66,6 +67,6 @@ class InLab:
         self._lab.close()
 
 
-def place_of(opened: Lab | Place) -> Place:
-    """Return the place that was opened, or the lab that was opened as a place."""
-    return opened if isinstance(opened, Place) else InLab(opened)
+def place_of(opened: Lab | Place, limits: Limits = HTB) -> Place:
+    """Return the place that was opened, or the lab that was opened as a place with these limits."""
+    return opened if isinstance(opened, Place) else InLab(opened, limits)

@@ -87,7 +87,7 @@ class Experiment:
         self.congestion_controls = list(
             dict.fromkeys(provenance.congestion_control(trial.spec) for trial in self._plan.firsts)
         )
-        self._runner = (open_runner or partial(Here, _opener(source)))()
+        self._runner = (open_runner or partial(Here, _opener(source), source.spec.place.limits))()
         try:
             for trial in self._plan.firsts:
                 self._runner.require(trial)

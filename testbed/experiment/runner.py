@@ -17,6 +17,7 @@ from testbed.execution.place import Place, place_of
 from testbed.execution.so_far import SoFar
 from testbed.experiment import provenance
 from testbed.lab.base import Lab
+from testbed.lab.limits import HTB, Limits
 from testbed.machine.calm import Lookout
 from testbed.trial.model import Trial
 
@@ -63,13 +64,14 @@ class Here:
     """Runs one trial after another on this machine, in a place that they share, such as a lab. Before each it waits for
     a calm moment, for as long as the spec allows. A trial that fails closes the place, so the next one gets another."""
 
-    def __init__(self, open_place: Callable[[], Lab | Place]) -> None:
-        """
+    def __init__(self, open_place: Callable[[], Lab | Place], limits: Limits = HTB) -> None:
+        """Open it; ``limits`` are those of a lab, and a place says its own.
+
         Raises:
             TestbedError: no place can be had.
         """
-        self._open_place = open_place
-        self._place = place_of(open_place())
+        self._open_place: Callable[[], Place] = lambda: place_of(open_place(), limits)
+        self._place = self._open_place()
         self._is_spent = False
         self._referee = Referee()
         self._lookout: Lookout | None = None
@@ -83,7 +85,7 @@ class Here:
         """Run each trial when the machine is calm, and yield its outcome before the next one starts."""
         for trial in trials:
             if self._is_spent:
-                self._place, self._is_spent = place_of(self._open_place()), False
+                self._place, self._is_spent = self._open_place(), False
             if self._lookout is None:
                 self._lookout = Lookout(trial.spec.quiet_s if trial.spec.place.is_here else 0.0)
                 self._lookout.begin()

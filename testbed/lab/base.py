@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from testbed.base.errors import SpecError
-from testbed.lab.limits import Limits
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.programs import Command, Completed, Exit, Launch, Program, Running
 from testbed.topologies.model import Topology
@@ -225,8 +224,6 @@ class Lab(Protocol):
     :class:`testbed.lab.place.DeclaredPlace`.
     """
 
-    limits: Limits
-    """The networks that it can hold."""
     real_switches: bool
     """Whether its switches are machines of their own, on which nothing of ours runs."""
 

@@ -16,15 +16,15 @@ import typer
 from testbed.capacity import cache
 from testbed.capacity.load import Load
 from testbed.capacity.model import Step
-from testbed.evidence.referee import Referee
 from testbed.experiment import provenance, run
 from testbed.experiment.expand import trials
 from testbed.lab import choice
 from testbed.spec import Source, read
 from testbed.testing import IdealPlace
+from testbed.trial import packages
 from testbed.trial.model import Trial
 
-from .bench import Bench
+from .bench import Bench, HastyReferee
 
 SPEC = """\
 name: small
@@ -89,11 +89,11 @@ class Called:
 def testbed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Callable[..., Called]:
-    """Run the command line in this process, in the test's own directory."""
+    """Run the command line in this process, in the test's own directory unless another ``folder`` is given."""
     from testbed.cli import main
 
-    def call(*arguments: str) -> Called:
-        monkeypatch.chdir(tmp_path)
+    def call(*arguments: str, folder: Path = tmp_path) -> Called:
+        monkeypatch.chdir(folder)
         monkeypatch.setenv("TESTBED_UP", tmp_path.name + str(os.getpid()))  # not the lab that this user may hold
         monkeypatch.setattr(sys, "argv", ["testbed", *arguments])
         capsys.readouterr()
@@ -118,10 +118,11 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def once() -> Iterator[None]:
-    """What each command makes anew, and is the same for all of a process: the parser of the command line, and which
-    packages are installed. Either takes longer than most commands that tests call."""
+    """What each command makes anew, and is the same for all of a process: the parser of the command line, which
+    packages are installed, and what git says of the code. Each takes longer than most commands that tests call."""
+    same = (typer.main, "get_command"), (provenance, "packages"), (provenance, "git"), (packages, "entry_points")
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((typer.main, "get_command"), (provenance, "packages")):
+        for module, name in same:
             patch.setattr(module, name, functools.cache(getattr(module, name)))
         yield
 
@@ -129,7 +130,7 @@ def once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def bench() -> Iterator[Bench]:
     """Where trials run that need no run around them."""
-    with Referee() as referee:
+    with HastyReferee() as referee:
         one = Bench(referee)
         yield one
         one.close()

@@ -20,7 +20,6 @@ from typing import Any
 
 from testbed.base.errors import LabError
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.limits import HTB
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.on_nodes.processes import is_stopped
 from testbed.lab.programs import Completed, Exit, Launch, Program, check_launches, check_target
@@ -83,7 +82,6 @@ class FakeLab:
         odd: what spot checks find from now on.
     """
 
-    limits = HTB
     real_switches = False
 
     def __init__(self, *looks: list[Exit], stopped: Sequence[str] = (), refuses: bool = False) -> None:

@@ -55,7 +55,6 @@ class BaremetalLab:
         MissingToolError: Ansible or its playbooks are not installed.
     """
 
-    limits = HTB
     real_switches = True
 
     def __init__(self, inventory: Path, *, allow_missing: bool = False, tell: Tell = quiet) -> None:

@@ -17,7 +17,6 @@ from typing import Any, Self
 from testbed.base.errors import LabError, SpecError
 from testbed.base.python import module_command
 from testbed.lab.base import Impairment, LinkChange, LinkSettings, Patched
-from testbed.lab.limits import HTB
 from testbed.lab.measurements import Burst, Calibration, Counters, Queues, Reading, Traffic, Way
 from testbed.lab.netns.network.blueprint import (
     Blueprint,
@@ -63,7 +62,6 @@ class NetnsLab:
     """
 
     builder: Builder = "netns"
-    limits = HTB
     real_switches = False
 
     def __init__(self, *, every_address: bool = False) -> None:

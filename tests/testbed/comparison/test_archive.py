@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from contextlib import chdir
@@ -315,41 +314,34 @@ def test_every_golden_text_belongs_to_a_case() -> None:
     assert {path.stem for path in (GOLDEN / "archive").glob("*.txt")} == CALLS.keys()
 
 
-@pytest.mark.lab
-def test_somebody_else_reads_it_and_runs_it_again(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("ideal")
+def test_somebody_else_reads_it_and_runs_it_again(testbed: Callable[..., Called], tmp_path: Path) -> None:
     """With nothing but the archive, by the commands of its README."""
     home, there = tmp_path / "home", tmp_path / "there"
     home.mkdir()
     (home / "mine.yaml").write_text(PLAYED)
     shutil.copy(TREE, home)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
-    def call(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env=os.environ | {"PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
+    def call(command: str, folder: Path) -> Called:
+        _, *words = shlex.split(command.replace("\\\n", " "), comments=True)
+        return testbed(*words, folder=folder)
 
-    first = call("testbed run mine.yaml --out run --set links.rate='2 Gbit/s' && testbed archive run", home)
-    assert first.stdout.endswith("archive: run.tar.gz\n"), first.stderr
+    first = call("testbed run mine.yaml --out run --set links.rate='2 Gbit/s'", home)
+    assert first.code == exits.OK, first.err
+    assert call("testbed archive run", home).out.endswith("archive: run.tar.gz\n")
     shutil.move(home / "run.tar.gz", tmp_path)
     shutil.rmtree(home)
     folder = unpacked(tmp_path / "run.tar.gz", there)
     blocks = re.findall(r"^```sh\n(.*?)^```$", (folder / "README.md").read_text(), re.M | re.S)
     assert [block.split()[1] for block in blocks] == ["report", "run"]
     again_page, again_run = (call(block, folder) for block in blocks)
-    assert (again_page.returncode, again_page.stderr) == (0, "")
+    assert (again_page.code, again_page.err) == (exits.OK, "")
     assert (folder / "report-again.html").read_bytes() == (folder / "report.html").read_bytes()
-    assert again_run.returncode == exits.UNDECIDED, again_run.stderr  # one repeat decides nothing
-    assert re.search(r"^own\s.*\sGST\s", again_run.stdout, re.M), again_run.stdout
+    assert again_run.code == exits.UNDECIDED, again_run.err  # one repeat decides nothing
+    assert re.search(r"^own\s.*\sGST\s", again_run.out, re.M), again_run.out
     assert (folder / "again" / "comparison.json").is_file()
     assert json.loads((folder / "again" / "resolved.json").read_text())["links"]["rate_bps"] == 2_000_000_000
-    assert call("testbed compare run again --metric gst", folder).returncode == exits.UNDECIDED
+    assert call("testbed compare run again --metric gst", folder).code == exits.UNDECIDED
 
 
 def _change(path: Path, **values: object) -> None:

@@ -140,11 +140,13 @@ def test_changes_that_the_lab_makes_are_no_difference(lab: NetnsLab) -> None:
 
 @pytest.mark.lab
 def test_a_rate_that_somebody_changes_in_mid_run_and_puts_back(bench: Bench, tmp_path: Path) -> None:
-    commands = {1: TWICE, 3: USUAL}
+    commands = [TWICE, USUAL]
 
-    def tick(done: int, _: SoFar) -> None:
-        for moment in [one for one in commands if one <= done]:
-            assert bench.lab.execute(0, commands.pop(moment).split(), PATIENCE_S).status == 0
+    def tick(done: int, so_far: SoFar) -> None:
+        """Change it once an iteration is done, and put it back when that was seen."""
+        while commands and done:
+            assert bench.lab.execute(0, commands.pop(0).split(), PATIENCE_S).status == 0
+            until(lambda: so_far.links() == "links not as asked")
 
     (outcome,) = bench.run(SPEC, tmp_path, tick)
     assert not commands

@@ -71,7 +71,7 @@ def test_weights_are_those_of_the_same_updates_in_one_process(
     assert accuracy["reference"] == "a single process that makes the server's updates in their order"
     assert accuracy["weights_equal"] is True
     assert accuracy["weights_error"] < 1e-6
-    assert [iteration for iteration, _ in accuracy["curve"]] == list(range(8))
+    assert [iteration for iteration, _ in accuracy["curve"]] == [0, 7], "as many as the bench asks for"
     metrics = record["metrics"]
     assert 0 < metrics["staleness_median"] <= metrics["staleness_p95"] <= metrics["staleness_max"] <= most
     assert check(record, "staleness")["limit"] == most

@@ -4,6 +4,7 @@ right."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -261,9 +262,9 @@ def test_a_synchronous_trial_goes_on_when_a_link_is_back(bench: Bench, tmp_path:
 
 
 def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Bench, tmp_path: Path) -> None:
-    """It takes as long within 5 %, in one of three pairs of trials: on a busy machine one may be held up. Links are
+    """It takes as long within 5 %, the shortest of up to three each: on a busy machine one may be held up. Links are
     almost idle here; ``tests/workloads/kinds/fabric/test_ideal.py`` has links that are used."""
-    ratios = []
+    least_s = {"scheduled": math.inf, "plain": math.inf}
     for attempt in range(3):
         folder = tmp_path / str(attempt)
         folder.mkdir()
@@ -273,7 +274,8 @@ def test_without_sums_bounds_and_window_it_is_an_asynchronous_server(bench: Benc
             assert record["sums"]["wrong_elements"] == 0
             assert record["sums"]["checked_elements"] == plain["sums"]["checked_elements"]
         assert scheduled["metrics"]["wire_bytes_theory"] == plain["metrics"]["wire_bytes_theory"]
-        ratios.append(scheduled["metrics"]["jct_s"] / plain["metrics"]["jct_s"])
-        if ratios[-1] == pytest.approx(1.0, rel=0.05):
+        for name, record in (("scheduled", scheduled), ("plain", plain)):
+            least_s[name] = min(least_s[name], record["metrics"]["jct_s"])
+        if least_s["scheduled"] == pytest.approx(least_s["plain"], rel=0.05):
             return
-    pytest.fail(f"JCT over that of async_ps: {ratios}")
+    pytest.fail(f"least JCT (s), and that of async_ps: {least_s}")

@@ -83,14 +83,12 @@ failover: {FAILOVER_S} s
 HITS = {
     "server": ("h4", "{kind: kill, nodes: [h4], at: 0.5 s}"),
     "frozen": ("h4", "{kind: freeze, hosts: [h4], at: 0.5 s, until: 60 s}"),
-    "cut": ("h4", "{kind: down, links: [h4], at: 0.5 s, until: 60 s}"),
     "replica": ("h5", "{kind: kill, nodes: [h5], at: 0.5 s}"),
-    "frozen replica": ("h5", "{kind: freeze, hosts: [h5], at: 0.5 s, until: 60 s}"),
     "cut replica": ("h5", "{kind: down, links: [h5], at: 0.5 s, until: 60 s}"),
     "worker": ("h1", ""),
 }
 """Of a trial with a replica: who is lost, and what perturb does; nothing where somebody else kills that process alone.
-A spec cannot name a worker without its daemon."""
+A spec cannot name a worker without its daemon. Both ways to be silent, frozen and cut off, are there once."""
 TRAINED = """{model: resnet8, dataset: digits, batch: 4, iterations: 8, learning_rate: 0.05, momentum: 0.5,
   compute: {mode: paced, pace: {4: 0.1 s}}}"""
 FED = f"""
@@ -127,8 +125,8 @@ ROLES = {
 }
 AT_ONCE_S = 5
 """Beside other tests; on a quiet machine a claim asks for a second."""
-FAILS_S = 2
-"""So soon a trial has failed that cannot go on; on a quiet machine it takes 0.003 to 0.18 s."""
+FAILS_S = 10
+"""So soon a trial has failed that cannot go on; on a quiet machine it takes 0.003 to 0.18 s, and its timeout is 20."""
 
 
 def test_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
@@ -203,7 +201,7 @@ def test_server_and_replica_stand_in_for_each_other(
         assert record["accuracy"]["weights_error"] == 0, label
         assert record["accuracy"]["weights_equal"], label
     assert {record["status"] for record in records.values()} == {"done"}
-    for label in ("server", "frozen", "cut"):
+    for label in ("server", "frozen"):
         metrics, found = records[label]["metrics"], records[label]["accuracy"]
         assert metrics["takeover_lost"] == 0
         assert records[label]["failover"]["losses"][0]["lost_updates"] == []

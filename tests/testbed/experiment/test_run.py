@@ -20,7 +20,6 @@ from testbed.analysis.record.columns import COLUMNS
 from testbed.base.errors import MissingToolError
 from testbed.experiment.run import Experiment
 from testbed.experiment.runner import Here
-from testbed.lab.limits import HTB
 from testbed.machine.cgroups import limits
 from testbed.spec import Source
 from testbed.topologies.model import Topology
@@ -327,7 +326,7 @@ def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_emulate_the_links_leaves_nothing(source: Source, tmp_path: Path) -> None:
     class Refusing:
-        limits, closed = HTB, False
+        closed = False
 
         def require(self, topology: Topology, _settings: object) -> None:
             raise MissingToolError(f"{topology.expression} cannot be here", fix="go elsewhere")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import textwrap
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,15 @@ def test_a_lab_that_cannot_emulate_the_links_is_told_before_there_is_a_directory
     assert not (tmp_path / "run").exists()
 
 
-def test_a_network_beyond_the_limits_of_the_place_is_told_before_there_is_a_directory(tmp_path: Path) -> None:
-    class Small(IdealPlace):
-        limits = Limits("a toy", slowest_bps=1, fastest_bps=10**9, most_hosts=2, most_links=9)
+class Small(IdealPlace):
+    limits = Limits("a toy", slowest_bps=1, fastest_bps=10**9, most_hosts=2, most_links=9)
 
+
+@pytest.mark.parametrize("runner", [partial(Here, Small), partial(Here, FakeLab, Small.limits)])
+def test_a_network_beyond_the_limits_is_told_before_there_is_a_directory(
+    runner: Callable[[], Here], tmp_path: Path
+) -> None:
+    """Those of a place, and those that a lab was declared with."""
     with pytest.raises(SpecError, match=r"star\(hosts=3\) has 3 hosts; a lab holds at most 2"):
-        Experiment.new(source(SPEC), tmp_path / "run", partial(Here, Small))
+        Experiment.new(source(SPEC), tmp_path / "run", runner)
     assert not (tmp_path / "run").exists()

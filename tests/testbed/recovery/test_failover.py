@@ -53,7 +53,7 @@ workload:
   model: resnet8
   dataset: digits
   batch: 4
-  iterations: 12
+  iterations: 9
   learning_rate: 0.03
   compute: {mode: paced, pace: {4: 0.1 s}}
   chunk: 16 KiB
@@ -331,7 +331,7 @@ def test_who_stands_still_for_a_moment_has_not(cluster: Callable[..., Cluster]) 
         {
             "workload__compute": "real",
             "workload__learning_rate": "0.01",
-            "workload__iterations": "40",
+            "workload__iterations": "20",
             "workload__overlap": "layer",
         },
         {"workload__compute": "none", "workload__iterations": "60"},
@@ -376,7 +376,7 @@ def lose_the_sum(monkeypatch: pytest.MonkeyPatch, names: set[str], iteration: in
 
 @pytest.mark.parametrize(
     ("behind", "compute", "iteration"),  # one of many, or the last one
-    [({"h1"}, "real", 5), ({"h0", "h2", "h5"}, "real", 11), ({"h1"}, "none", 11), ({"h0", "h2", "h5"}, "none", 5)],
+    [({"h1"}, "none", 5), ({"h0", "h2", "h5"}, "real", 8)],
 )
 def test_who_is_behind_takes_the_weights_of_who_is_not(
     cluster: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch, behind: set[str], compute: str, iteration: int

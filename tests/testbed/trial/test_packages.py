@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from testbed.base.errors import ChangedError, MissingToolError
 from testbed.experiment.expand import trials
 from testbed.spec import read
+from testbed.trial import packages
 from testbed.trial.inputs import check_unchanged
 from testbed.trial.model import Trial
 from testbed.trial.packages import Packages
@@ -27,7 +29,8 @@ Plan = Callable[[], Trial]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where packages are installed."""
+    """Where packages are installed. They are looked for each time, as in processes of their own."""
+    monkeypatch.setattr(packages, "entry_points", metadata.entry_points)
     monkeypatch.syspath_prepend(tmp_path / "site")
     (tmp_path / "site").mkdir()
     return tmp_path / "site"
