@@ -3,8 +3,8 @@
     python benchmarks/kinds.py [ROOT] [--lines]
 
 A word is a public method or attribute of the class ``Kind``. It is for one kind if the folder of one kind alone says
-something else about it than the interface. A part is an attribute of ``Kind`` that is None unless the kind has it; its
-class is in ``workloads/kinds/parts.py``. A line asks for the sort of a job if it is outside of ``workloads/kinds/`` and
+something else about it than the interface. A part is an attribute of ``Kind`` whose class, for what some kinds need,
+is in ``workloads/kinds/parts.py``. A line asks for the sort of a job if it is outside of ``workloads/kinds/`` and
 has one of the expressions :data:`ASKS`; lines that take a part from a kind are counted apart. The reference is what was
 counted before there were parts.
 """

@@ -23,7 +23,6 @@ from testbed.topologies.build import build as build_topology
 from testbed.workloads import kinds, worker
 from testbed.workloads.catalogue import tensor_sizes
 from testbed.workloads.job import Compute, Peer, Probe, Replay, Training, WorkerJob
-from testbed.workloads.kinds.parts import Arithmetic
 from testbed.workloads.learning import accelerated, training
 from testbed.workloads.learning import reference as references
 from testbed.workloads.learning.reference import reference, relative_error
@@ -176,7 +175,7 @@ def sums_checked(cluster: Cluster) -> Checked:
     forest = kinds.load(cluster.directory / "forest.npz")
     done = [{**cluster.lines(node)[-1], "name": forest.nodes[node]} for node in cluster.pids]
     workers = [forest.nodes[node] for node in forest.workers]
-    job = SimpleNamespace(plan=forest, arithmetic=kinds.of(forest).arithmetic or Arithmetic(), workers=workers)
+    job = SimpleNamespace(plan=forest, kind=kinds.of(forest), workers=workers)
     whole = SimpleNamespace(first=0, stop=TRAINING.iterations, job=job)
     floats = model(TRAINING.model).floats()
     return checked(done, [whole], floats, cluster.jobs[0].chunk_bytes)  # type: ignore[list-item]

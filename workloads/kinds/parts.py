@@ -1,6 +1,7 @@
-"""Optional parts of a kind of trial: attributes of :class:`.base.Kind` that are None where a kind does without them.
+"""Optional parts of a kind of trial: attributes of :class:`.base.Kind` that are None, or have nothing to say, where a
+kind does without them.
 
-Whoever needs a part asks whether it is there. Nothing of a part has to be defined by kinds without it.
+Whoever needs a part that may be None asks whether it is there. Kinds without a part define nothing of it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ SPANS = [(0, 700), (700, 1000)]
 def phase() -> Phase:
     """Two iterations of two workers of which only the arithmetic and the names are asked."""
     plan = SimpleNamespace(nodes=("h0", "h1"), workers=(0, 1))
-    job: Any = SimpleNamespace(plan=plan, workers=("h0", "h1"), arithmetic=SimpleNamespace(sum_error=lambda *_: 0.0))
+    kind = SimpleNamespace(arithmetic=SimpleNamespace(sum_error=lambda *_: 0.0))
+    job: Any = SimpleNamespace(plan=plan, workers=("h0", "h1"), kind=kind)
     return Phase(0, 2, job)
 
 

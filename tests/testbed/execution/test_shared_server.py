@@ -112,6 +112,6 @@ def test_jobs_that_begin_later_share_no_process(package: Path) -> None:
     late = JOBS.replace("hosts: [h3, h2]", "hosts: [h3, h2], start: 2 s")
     (planned,) = commands(package, ("plan", "spec.yaml", "--set", f"arms=[{{topology: star(hosts=5), jobs: {late}}}]"))
     assert planned.code == exits.BAD_SPEC_OR_USAGE
-    assert planned.err.endswith(
-        "the jobs a and b share the process h4, and b begins later\nfix: let jobs that share a process begin together\n"
-    )
+    problem, fix = planned.err.splitlines()
+    assert problem.endswith("the jobs a and b share the process h4, and b begins later")
+    assert fix == "  fix: let jobs that share a process begin together"

@@ -37,6 +37,7 @@ from testbed.machine.processes import ProcessLog
 from testbed.topologies import addressing
 from testbed.topologies.build import build
 from testbed.workloads.kinds.measures import Measures
+from testbed.workloads.kinds.process import process
 
 GOODPUT = 0.956
 
@@ -584,7 +585,7 @@ def test_a_standstill_is_a_share_of_the_time_for_which_processes_were_watched() 
         samples=None,
         window=(18.0, 20.0),
         processes=ProcessLog(),
-        job=SimpleNamespace(processes={"s0": 0}),
+        job=SimpleNamespace(processes={"s0": 0}, members={"s0": process("s0", 0, "aggregator")}),
         to_stand_still=frozenset(),
     )
     _, stalls = timers.checks(cast("Any", seen))

@@ -14,6 +14,7 @@ from testbed.base.check import ALL, WHOLE_JOB
 from testbed.fidelity import run_queue, timers
 from testbed.fidelity.outside import Outside
 from testbed.machine.processes import ProcessLog, Standing
+from testbed.workloads.kinds.process import process
 
 WINDOWS = [(at + 0.4, at + 0.5) for at in range(10)]
 """Ten iterations of a second, whose gradients are on the wire for 0.1 s."""
@@ -138,7 +139,8 @@ def test_a_kernel_that_counts_no_waits_is_said() -> None:
 
 def judged(log: ProcessLog, done: list[dict[str, Any]], samples: pd.DataFrame | None = None) -> Mapping[str, Any]:
     """The checks about standing still of a job whose processes are ``a`` and ``b``, by name."""
-    job = SimpleNamespace(processes={"a": 0, "b": 1})
+    nodes = {"a": 0, "b": 1}
+    job = SimpleNamespace(processes=nodes, members={name: process(name, at, "worker") for name, at in nodes.items()})
     rest = {"samples": samples, "counted": samples, "windows": WINDOWS, "aggregators": (), "window": (0.0, 10.0)}
     course = SimpleNamespace(is_whole=True)
     found = SimpleNamespace(

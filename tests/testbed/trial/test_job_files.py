@@ -51,9 +51,11 @@ def test_processes_of_a_node_share_its_folder_and_no_file(tmp_path: Path) -> Non
 
 def test_both_ends_of_a_connection_agree_on_addresses_and_port(written: list[WorkerJob]) -> None:
     ends = {(job.node, peer.node): peer for job in written for peer in job.peers}
+    names = {job.node: job.name for job in written}
     assert ends
     for (node, other), peer in ends.items():
         back = ends[other, node]
+        assert peer.process == names[other]
         assert (peer.local, peer.remote, peer.port) == (back.remote, back.local, back.port)
 
 

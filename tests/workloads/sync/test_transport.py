@@ -15,7 +15,7 @@ from testbed.topologies.model import Topology
 from testbed.workloads.job import Peer
 from testbed.workloads.sync.reception import MOST_SILENT
 from testbed.workloads.sync.schemes import build
-from testbed.workloads.sync.transport import connect
+from testbed.workloads.sync.transport import connect, connect_all
 from tests import ports
 
 NAMES = ["h0", "h1", "h2", "s0"]
@@ -47,6 +47,28 @@ def test_nobody_knocks() -> None:
     port = next(PORTS)
     with pytest.raises(TrialTimeoutError, match="no connection came from h0, h1"):
         connect(2, [Peer(peer, "127.0.0.1", "127.0.0.1", port) for peer in (0, 1)], NAMES, "reno", 0.2)
+
+
+def test_a_worker_has_a_connection_with_each_process_of_a_node() -> None:
+    """Sockets come in the order of its peers, by which it tells the processes from each other."""
+    at = {"h2.core0": next(PORTS), "h2.core1": next(PORTS)}
+    heard: dict[str, bytes] = {}
+
+    def core(name: str) -> None:
+        with connect(2, [Peer(0, "127.0.0.1", "127.0.0.1", at[name], "h0")], NAMES, "reno", 10.0)[0] as sock:
+            heard[name] = sock.recv(64)
+
+    threads = [threading.Thread(target=core, args=(name,)) for name in at]
+    for thread in threads:
+        thread.start()
+    peers = [Peer(2, "127.0.0.1", "127.0.0.1", port, name) for name, port in at.items()]
+    sockets = connect_all(0, peers, NAMES, "reno", 10.0)
+    for peer, sock in zip(peers, sockets[2], strict=True):
+        with sock:
+            sock.sendall(peer.process.encode())
+    for thread in threads:
+        thread.join(10)
+    assert heard == {name: name.encode() for name in at}
 
 
 class Knocking:
