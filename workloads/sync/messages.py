@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable
+from testbed.workloads.sync.chunks import FLOAT_BYTES, ChunkTable, whole
 from testbed.workloads.sync.forest import ABSENT, ROOT, Forest, Parents
 from testbed.workloads.sync.plan import first_class, numbered, sending_order
 from testbed.workloads.sync.slots import Windows
@@ -230,3 +231,19 @@ class _Children:
 def messages(forest: Forest, chunks: ChunkTable) -> Iterator[Message]:
     """Yield the messages of one synchronisation, as :meth:`Play.messages` does."""
     return Play(forest, chunks).messages()
+
+
+def of_classes(forest: Forest, classes: Sequence[int]) -> Iterator[Message]:
+    """Yield the messages of some classes, each with one chunk of one float; classes are numbered by their places."""
+    kept = list(classes)
+    some = replace(
+        forest,
+        share=np.ones(len(kept), np.int64),
+        reduce=forest.reduce[kept],
+        broadcast=forest.broadcast[kept],
+        members=None if forest.members is None else forest.members[kept],
+        aligned=False,
+        fixed=None,
+        window=0,
+    )
+    return messages(some, whole(some, len(kept)))
