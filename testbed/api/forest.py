@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,18 @@ from testbed.api import html, inspection
 from testbed.api.topology import Picture, Topology, shown
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import SchemeError, UsageError
+from testbed.base.listing import shortened
+from testbed.topologies.parameters import did_you_mean
 from testbed.workloads import kinds
 from testbed.workloads.catalogue import tensor_sizes
+from testbed.workloads.kinds.parts import Table
+from testbed.workloads.learning.buckets import Gradient
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync import draw, schemes
+from testbed.workloads.sync.chunk_size import CHUNK_BYTES
 from testbed.workloads.sync.forest import Forest as ForestModel
+from testbed.workloads.sync.messages import Message
+from testbed.workloads.sync.schedule import schedule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,8 +92,45 @@ class Forest:
     @property
     def _trees(self) -> ForestModel:
         if not isinstance(self.model, ForestModel):
-            raise SchemeError(f"scheme {self.model.scheme} has no trees to draw", fix="leave the picture out")
+            raise SchemeError(f"scheme {self.model.scheme} has no trees", fix="take a scheme with trees, such as ring")
         return self.model
+
+    def _table(self) -> Table[Any]:
+        table = kinds.of(self.model).table
+        if table is None:
+            raise SchemeError(
+                f"scheme {self.model.scheme} decides while it runs what to send", fix="take a scheme such as ring"
+            )
+        return table
+
+    def messages(self, chunk_bytes: int = CHUNK_BYTES[0]) -> Iterator[Message]:
+        """Yield the messages of one synchronisation, predecessors first, and those of each node in the order in which
+        it sends them. Nothing is stored, so a plan may be as large as it likes.
+
+        Raises:
+            SchemeError: the transfers of the scheme are not known beforehand.
+        """
+        floats = self.gradient_bytes // 4
+        return self._table().messages(self.model, Gradient((floats,), (range(1),), ((0, floats),)), chunk_bytes)
+
+    def schedule(self, node: str) -> list[dict[str, Any]]:
+        """Return what a node does with a chunk of each class: Fetch, ReceiveFrom, SendTo and Deliver, with the nodes
+        that each is about, and the numbers of the actions that must be done before.
+
+        Raises:
+            SchemeError: there is no such node, or the transfers of the scheme are not known beforehand.
+        """
+        self._table()  # or there is no order of actions
+        names = self._trees.nodes
+        if node not in names:
+            raise SchemeError(
+                f"{self.topology.model.expression} has no node {node!r}{did_you_mean(node, names)}",
+                fix=f"name one of {shortened(list(names), 8)}",
+            )
+        return [
+            {**one._asdict(), "nodes": [names[other] for other in one.nodes], "after": list(one.after)}
+            for one in schedule(self._trees, names.index(node))
+        ]
 
     def text(self, lay_out: Layout = columns) -> str:
         """Text of ``testbed forest``, its table laid out by ``lay_out``."""

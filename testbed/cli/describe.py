@@ -100,6 +100,15 @@ def forest(
         int | None,
         typer.Option("--class", metavar="N", help="Draw only class N; default: all, if they are 9 or fewer."),
     ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            "--schedule",
+            metavar="NODE",
+            help="Print what this node does with a chunk of each class, in place of all else; default: no schedule.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a scheme does on a topology, and draw it.
@@ -109,12 +118,17 @@ def forest(
     from testbed.api.forest import proposed
     from testbed.api.topology import topology as build
     from testbed.base.errors import UsageError
+    from testbed.workloads import kinds
 
     if model and size:
         raise UsageError("--model and --bytes exclude each other", fix="give one of them")
     if klass is not None and draw is None:
         raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
     made = proposed(scheme, build(topology, rate, links), model, size, mtu)
+    if node is not None:
+        kinds.verify(made.model, made.topology.model)
+        _show_schedule(made.schedule(node), as_json)
+        return
     found = made.facts
     drawn = draw if found["verified"] else None
     if drawn:
@@ -126,6 +140,16 @@ def forest(
         if drawn:
             wrote("picture", drawn)
     raise typer.Exit(exits.OK if found["verified"] else exits.BAD_SPEC_OR_USAGE)
+
+
+def _show_schedule(actions: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(actions)
+        return
+    columns = ("number", "klass", "what", "nodes", "after")
+    cells = [{**one, **{name: ", ".join(map(str, one[name])) for name in ("nodes", "after")}} for one in actions]
+    rows = [[str(cell[name]) for name in columns] for cell in cells]
+    show(table(("action", "class", "what", "nodes", "after"), rows))
 
 
 def schemes(as_json: AsJson = False) -> None:

@@ -42,6 +42,7 @@ from testbed.workloads.kinds.parts import (
     Sharing,
     Software,
     Survivor,
+    Table,
     Unknown,
     Wording,
     part_that_says,
@@ -105,6 +106,7 @@ class Kind(Generic[P]):
         repair: new plans for those that are left when nodes die.
         groups: sums among some of the workers.
         own_checks: checks of its finished trials.
+        table: its transfers, where all are known before a trial.
     """
 
     name: str
@@ -132,6 +134,7 @@ class Kind(Generic[P]):
     repair: Repair[P] | None = None
     groups: Groups[P] | None = None
     own_checks: OwnChecks[P] | None = None
+    table: Table[P] | None = None
 
     def __init_subclass__(cls) -> None:
         """

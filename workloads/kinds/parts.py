@@ -6,7 +6,7 @@ Whoever needs a part that may be None asks whether it is there. Kinds without a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from testbed.workloads.kinds.evidence import Expected, Told
     from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.kinds.ranks import Account, RankRows
+    from testbed.workloads.learning.buckets import Gradient
     from testbed.workloads.learning.parts import Span
+    from testbed.workloads.sync.messages import Message
     from testbed.workloads.tasks.base import Participant
 
 P = TypeVar("P", bound=Plan)
@@ -368,6 +370,19 @@ class OwnChecks(Generic[P]):
         raise NotImplementedError
 
 
+class Table(Generic[P]):
+    """Transfers of an iteration that are known beforehand, one by one."""
+
+    def messages(self, plan: P, gradient: Gradient, chunk_bytes: int) -> Iterator[Message]:
+        """Yield the messages of one synchronisation, predecessors first, and those of each node in the order in which
+        it sends them; no list of all is made.
+
+        Raises:
+            SpecError: the gradient cannot be cut so.
+        """
+        raise NotImplementedError
+
+
 PARTS: dict[str, type[Any]] = {
     "own_samples": OwnSamples,
     "wording": Wording,
@@ -389,6 +404,7 @@ PARTS: dict[str, type[Any]] = {
     "repair": Repair,
     "groups": Groups,
     "own_checks": OwnChecks,
+    "table": Table,
 }
 """The class of each part, by the attribute that a kind has it as."""
 FORMER = {

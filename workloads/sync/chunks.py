@@ -77,6 +77,11 @@ def cut(forest: Forest, total_floats: int, buckets: Sequence[tuple[int, int]], c
     return ChunkTable(start, stop, klass, bucket, len(buckets), total_floats)
 
 
+def whole(forest: Forest, total_floats: int) -> ChunkTable:
+    """Cut as :func:`cut`, with no more than one chunk in each class."""
+    return cut(forest, total_floats, [(0, total_floats)], FLOAT_BYTES * total_floats)
+
+
 def _check_cover(buckets: Sequence[tuple[int, int]], total_floats: int) -> None:
     at = 0
     for start, stop in sorted(buckets):

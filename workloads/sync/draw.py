@@ -13,6 +13,7 @@ import numpy as np
 from testbed.base.errors import SchemeError
 from testbed.topologies.svg import HOST, LINK, NODE_PX, SWITCH, box, box_size, line, opening
 from testbed.workloads.sync.forest import ABSENT, Forest
+from testbed.workloads.sync.messages import Message, of_classes
 
 MOST_CLASSES, MOST_NODES = 9, 400
 """Limits on the classes and the nodes of a picture: more could not be read."""
@@ -29,8 +30,7 @@ class _Tree:
     title: str
     parents: list[int]
     places: dict[int, tuple[float, int]]
-    upwards: bool
-    """Whether sums go up to the root, rather than down from it."""
+    messages: list[Message]
 
     @property
     def slots(self) -> int:
@@ -90,10 +90,13 @@ def _chosen(forest: Forest, klass: int | None) -> Sequence[int]:
 
 
 def _trees(forest: Forest, c: int) -> list[_Tree]:
-    up, down = forest.reduce[c].tolist(), forest.broadcast[c].tolist()
+    every = list(of_classes(forest, [c]))
     return [
-        _Tree("reduce: partial sums to the root", up, _places(up), True),
-        _Tree("broadcast: the sum from the root", down, _places(down), False),
+        _Tree(title, parents, _places(parents), [one for one in every if one.what.phase == phase])
+        for title, parents, phase in [
+            ("reduce: partial sums to the root", forest.reduce[c].tolist(), "up"),
+            ("broadcast: the sum from the root", forest.broadcast[c].tolist(), "down"),
+        ]
     ]
 
 
@@ -126,12 +129,8 @@ def _panel(forest: Forest, tree: _Tree, left: float, top: float) -> list[str]:
         for node, (across, row) in tree.places.items()
     }
     parts = [_words(left, top + 27, tree.title, "400")]
-    for node, parent in enumerate(tree.parents):
-        if parent >= 0:
-            names = forest.nodes[node], forest.nodes[parent]
-            parts.append(
-                _edge(at[node], at[parent], tree.upwards, "{} → {}".format(*names[:: 1 if tree.upwards else -1]))
-            )
+    names = forest.nodes
+    parts += [_edge(at[one.src], at[one.dst], f"{names[one.src]} → {names[one.dst]}") for one in tree.messages]
     for node, (x, y) in at.items():
         is_worker = node in forest.workers
         what = "worker" if is_worker else "without a gradient of its own"
@@ -141,10 +140,10 @@ def _panel(forest: Forest, tree: _Tree, left: float, top: float) -> list[str]:
     return parts
 
 
-def _edge(child: tuple[float, float], parent: tuple[float, float], upwards: bool, tip: str) -> str:
+def _edge(sender: tuple[float, float], receiver: tuple[float, float], tip: str) -> str:
     """Draw an edge from the box of one node to the box of the other, with an arrow's head where the chunk goes."""
-    low, high = (child[0], child[1] - NODE_PX / 2), (parent[0], parent[1] + NODE_PX / 2)
-    start, end = (low, high) if upwards else (high, low)
+    side = math.copysign(NODE_PX / 2, receiver[1] - sender[1])
+    start, end = (sender[0], sender[1] + side), (receiver[0], receiver[1] - side)
     length = math.hypot(end[0] - start[0], end[1] - start[1])
     along = ((end[0] - start[0]) / length * _ARROW_PX, (end[1] - start[1]) / length * _ARROW_PX)
     back = (end[0] - along[0], end[1] - along[1])

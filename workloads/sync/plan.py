@@ -1,8 +1,10 @@
 """The plan of one node: for each chunk the nodes from which it comes and to which it goes on, found once before the
-start."""
+start. Numbers of chunks and their gates are the same at every node."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +14,8 @@ from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Lists over the chunks and classes, as the event loop indexes them (plain lists: faster than arrays one by one).
+class Numbered:
+    """The chunks of an iteration and of a barrier, which have the same numbers at every node.
 
     After the K chunks of the gradient come, where switches add by block exponents, those that carry the exponents: one
     for each batch of ``window`` chunks of a bucket and class, with a number for each. Then the barrier's: a chunk
@@ -30,15 +32,7 @@ class Plan:
         bucket: of each chunk, or of those that its exponents are about; B at a barrier.
         members: chunks of each gate.
         scaled: the batch that each chunk of exponents is about, from the first such chunk on.
-        children: by chunk, partial sums to wait for.
-        leaves: by gate, the chunks that this node may send at once, in the order to send them.
-        parent: by class, the node to send the partial sum to, ``ROOT`` or ``ABSENT``.
-        receives: by class, whether the sum comes back to this node.
-        forward: by class, the nodes to pass the sum on to.
-        chunks: (of an iteration, of a barrier) that this node takes part in.
-        parts: by bucket, how many of its chunks this node takes part in.
-        expected: by neighbour, messages that come from it (in an iteration, in a barrier).
-        barrier_rounds: how often a barrier's chunks go around, see :func:`barrier_classes`.
+        barrier: classes of the barrier's chunks, which are the last ones.
     """
 
     buckets: int
@@ -50,6 +44,60 @@ class Plan:
     bucket: list[int]
     members: list[list[int]]
     scaled: list[list[int]]
+    barrier: list[int]
+
+    def sent_together(self, gate: int) -> list[list[int]]:
+        """List the chunks of a gate in the order to send them: exponents, the first chunk of each class, the second of
+        each, ...; each list by class."""
+        seen: dict[int, int] = {}
+        found: dict[int, list[int]] = {}
+        for k in self.members[gate]:
+            c = self.klass[k]
+            seen[c] = seen.get(c, -1) + 1
+            found.setdefault(seen[c] if k < self.data else -1, []).append(k)
+        return [sorted(found[nth], key=self.klass.__getitem__) for nth in sorted(found)]
+
+
+def numbered(forest: Forest, chunks: ChunkTable) -> Numbered:
+    """Number the chunks."""
+    barrier = barrier_classes(forest)
+    scaled = _batches(chunks, forest.window) if forest.fixed is not None and forest.fixed.scale is None else []
+    sizes = np.cumsum([0, *map(len, scaled)]).tolist()
+    about = [int(chunks.bucket[ks[0]]) for ks in scaled]
+    gate = [*_gates(chunks, scaled), *[chunks.buckets] * len(barrier)]
+    members: list[list[int]] = [[] for _ in range(chunks.buckets + 1 + len(scaled))]
+    for k, number in enumerate(gate):
+        members[number].append(k)
+    return Numbered(
+        buckets=chunks.buckets,
+        data=len(chunks),
+        first=[*chunks.start.tolist(), *sizes[:-1], *[0] * len(barrier)],
+        last=[*chunks.stop.tolist(), *sizes[1:], *[0] * len(barrier)],
+        klass=[*chunks.klass.tolist(), *(int(chunks.klass[ks[0]]) for ks in scaled), *barrier],
+        gate=gate,
+        bucket=[*chunks.bucket.tolist(), *about, *[chunks.buckets] * len(barrier)],
+        members=members,
+        scaled=scaled,
+        barrier=barrier,
+    )
+
+
+@dataclass(frozen=True)
+class Plan(Numbered):
+    """Lists over the chunks and classes, as the event loop indexes them (plain lists: faster than arrays one by one).
+
+    Attributes:
+        children: by chunk, partial sums to wait for.
+        leaves: by gate, the chunks that this node may send at once, in the order to send them.
+        parent: by class, the node to send the partial sum to, ``ROOT`` or ``ABSENT``.
+        receives: by class, whether the sum comes back to this node.
+        forward: by class, the nodes to pass the sum on to.
+        chunks: (of an iteration, of a barrier) that this node takes part in.
+        parts: by bucket, how many of its chunks this node takes part in.
+        expected: by neighbour, messages that come from it (in an iteration, in a barrier).
+        barrier_rounds: how often a barrier's chunks go around, see :func:`barrier_classes`.
+    """
+
     children: list[int]
     leaves: list[list[int]]
     parent: list[int]
@@ -63,16 +111,8 @@ class Plan:
 
 def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
     """Make the plan of ``node``."""
-    barrier = barrier_classes(forest)
-    scaled = _batches(chunks, forest.window) if forest.fixed is not None and forest.fixed.scale is None else []
-    sizes = np.cumsum([0, *map(len, scaled)]).tolist()
-    klass = [*chunks.klass.tolist(), *(int(chunks.klass[ks[0]]) for ks in scaled), *barrier]
-    about = [int(chunks.bucket[ks[0]]) for ks in scaled]
-    bucket = [*chunks.bucket.tolist(), *about, *[chunks.buckets] * len(barrier)]
-    gate = [*_gates(chunks, scaled), *[chunks.buckets] * len(barrier)]
-    members: list[list[int]] = [[] for _ in range(chunks.buckets + 1 + len(scaled))]
-    for k, number in enumerate(gate):
-        members[number].append(k)
+    every = numbered(forest, chunks)
+    klass, barrier = every.klass, every.barrier
     parent = forest.reduce[:, node].tolist()
     receives = (forest.broadcast[:, node] != ABSENT).tolist()
     class_children = np.count_nonzero(forest.reduce == node, axis=1).tolist()
@@ -80,25 +120,19 @@ def plan(node: int, forest: Forest, chunks: ChunkTable) -> Plan:
     for c, child in np.argwhere(forest.broadcast == node).tolist():
         forward[c].append(child)
     mine = [parent[c] != ABSENT or receives[c] for c in klass]
-    leaf = [c for c in range(forest.classes) if parent[c] != ABSENT and not class_children[c]]
+    is_leaf = [up != ABSENT and not below for up, below in zip(parent, class_children, strict=True)]
+    begin = first_class(forest, node)
+    leaves = [list(sending_order(every.sent_together(gate), klass, begin)) for gate in range(len(every.members))]
     last_iteration = len(klass) - len(barrier)
     return Plan(
-        buckets=chunks.buckets,
-        data=len(chunks),
-        first=[*chunks.start.tolist(), *sizes[:-1], *[0] * len(barrier)],
-        last=[*chunks.stop.tolist(), *sizes[1:], *[0] * len(barrier)],
-        klass=klass,
-        gate=gate,
-        bucket=bucket,
-        members=members,
-        scaled=scaled,
+        **vars(every),
         children=[class_children[c] for c in klass],
-        leaves=[_sending_order(ks, klass, len(chunks), set(leaf), node, forest) for ks in members],
+        leaves=[[k for k in ks if is_leaf[klass[k]]] for ks in leaves],
         parent=parent,
         receives=receives,
         forward=forward,
         chunks=(sum(mine[:last_iteration]), sum(mine[last_iteration:])),
-        parts=np.bincount(bucket, weights=mine, minlength=chunks.buckets + 1).astype(int).tolist(),
+        parts=np.bincount(every.bucket, weights=mine, minlength=chunks.buckets + 1).astype(int).tolist(),
         expected=_expected(node, forest, klass[:last_iteration], barrier),
         barrier_rounds=1 if len(barrier) == 1 else 2,
     )
@@ -143,18 +177,18 @@ def barrier_classes(forest: Forest) -> list[int]:
     return found
 
 
-def _sending_order(ks: list[int], klass: list[int], data: int, leaf: set[int], node: int, forest: Forest) -> list[int]:
-    """Order chunks of leaf classes: exponents, the first chunk of each class, the second of each, ...; each worker
-    begins at its own rank's class, for if all began at class 0, its root would be the only one to receive."""
-    rank = forest.workers.index(node) if node in forest.workers else 0
-    seen: dict[int, int] = {}
-    keyed: list[tuple[int, int, int]] = []
-    for k in ks:
-        c = klass[k]
-        seen[c] = seen.get(c, -1) + 1
-        if c in leaf:
-            keyed.append((seen[c] if k < data else -1, (c - rank) % forest.classes, k))
-    return [k for _, _, k in sorted(keyed)]
+def first_class(forest: Forest, node: int) -> int:
+    """Return the class that a node begins with: that of its rank, for if all began at class 0, its root would be the
+    only one to receive."""
+    return forest.workers.index(node) % forest.classes if node in forest.workers else 0
+
+
+def sending_order(together: Sequence[Sequence[int]], klass: Sequence[int], begin: int) -> Iterator[int]:
+    """Yield the chunks that :meth:`Numbered.sent_together` lists in the order of a node that begins with a class."""
+    for ks in together:
+        at = bisect_left(ks, begin, key=klass.__getitem__)
+        yield from ks[at:]
+        yield from ks[:at]
 
 
 def _expected(node: int, forest: Forest, klass: list[int], barrier: list[int]) -> dict[int, tuple[int, int]]:

@@ -999,6 +999,8 @@ CALLS: dict[str, list[str]] = {
     "report_and_json_on_one_output": ["report", ".", "--out", "-", "--json"],
     "forest_two_sizes": ["forest", "ring", "star(hosts=3)", "--model", "lenet5", "--bytes", "400"],
     "forest_bml_on_a_star": ["forest", "bml", "star(hosts=9)"],
+    "forest_schedule_of_no_node": ["forest", "ring", "star(hosts=3)", "--schedule", "h3"],
+    "forest_schedule_without_a_table": ["forest", "async_ps", "star(hosts=3)", "--schedule", "h0"],
     "forest_over_other_nodes": ["forest", "./wrong.py:other_nodes", "star(hosts=3)"],
     "theory_unknown_claim": ["theory", "plink.table4.2"],
     "reproduce_no_paper": ["reproduce"],

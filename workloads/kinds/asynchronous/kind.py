@@ -78,6 +78,7 @@ class AsynchronousKind(ForestKind):
     carrier = Carrier("each gradient is an update of its own, and workers get weights, not sums")
     connections = Connections()
     sharing = None
+    table = None
     own_samples = UpdateSamples(("update", "version", "staleness", "update_*", "version_*"), ("held_s",))
     wording = UpdateWording(NOTES, "a single process that makes the server's updates in their order")
 

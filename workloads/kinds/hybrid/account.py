@@ -12,6 +12,8 @@ from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.base import Told
 from testbed.workloads.kinds.evidence import Exchanged
 from testbed.workloads.kinds.hybrid.plan import Plan
+from testbed.workloads.kinds.hybrid.table import messages
+from testbed.workloads.sync.chunks import whole
 
 WAITS = ("mp_wait_forward_s", "mp_wait_backward_s")
 """Columns, by phase, of how long (s) a server had nothing to compute in an iteration for want of messages."""
@@ -56,11 +58,11 @@ def _with_overrun(samples: pd.DataFrame) -> pd.DataFrame:
 
 def _pairs(plan: Plan, sent: Mapping[tuple[int, int], int], iterations: int) -> list[Exchanged]:
     """List the bytes sent by source and destination, beside those of the plan, in order."""
-    expected = {(src, dst): iterations * round(count) for src, dst, count in plan.flows}
-    messages = Counter[tuple[int, int]]()
-    for one in plan.messages:
-        messages[plan.workers[one.src], plan.workers[one.dst]] += iterations * one.bytes
+    expected, tensors = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    for one in messages(plan, whole(plan.forest, plan.gradient_floats)):
+        expected[one.src, one.dst] += iterations * one.bytes
+        tensors[one.src, one.dst] += iterations * one.bytes if one.what.klass < 0 else 0
     return [
-        Exchanged(src, dst, sent.get((src, dst), 0), expected.get((src, dst), 0), messages[src, dst])
+        Exchanged(src, dst, sent.get((src, dst), 0), expected[src, dst], tensors[src, dst])
         for src, dst in sorted({*sent, *expected})
     ]

@@ -19,6 +19,7 @@ from testbed.workloads.kinds.hybrid import fields
 from testbed.workloads.kinds.hybrid.model_parallel import HeldOperators
 from testbed.workloads.kinds.hybrid.plan import HybridCost, Plan, ReconfiguredCost
 from testbed.workloads.kinds.hybrid.predictor import StrategyPredictor
+from testbed.workloads.kinds.hybrid.table import HybridTable
 from testbed.workloads.kinds.parts import Carrier, Connections, Gate, OwnSamples, Sharing
 from testbed.workloads.parallel.operators import FLOAT_BYTES
 from testbed.workloads.parallel.strategy import text
@@ -61,6 +62,7 @@ class HybridKind(Kind[Plan]):
     sharing = HybridSharing()
     gate = HybridGate()
     predictor = StrategyPredictor()
+    table = HybridTable()
     own_samples = OwnSamples(numbers=("mp_wait_forward_s", "mp_wait_backward_s", "late_s"))
 
     # What a plan is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +10,18 @@ from testbed.base.check import Check
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Expected, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.kinds.parts import Carrier, OwnChecks, OwnSamples, Scripts, Unknown, Wording
+from testbed.workloads.kinds.parts import Carrier, OwnChecks, OwnSamples, Scripts, Table, Unknown, Wording
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
 from testbed.workloads.sync.cost import Shaper
 from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.messages import Message, messages
 
 if TYPE_CHECKING:
     from testbed.workloads.job import WorkerJob
     from testbed.workloads.kinds.measures import Measures
     from testbed.workloads.kinds.ranks import Account, RankRows
+    from testbed.workloads.learning.buckets import Gradient
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
@@ -91,6 +93,16 @@ NOTES = {
 }
 
 
+class ScriptTable(Table[Forest]):
+    """Messages of an AllReduce, for the whole gradient at once. Which collectives a script asks for is not known."""
+
+    def messages(self, plan: Forest, gradient: Gradient, chunk_bytes: int) -> Iterator[Message]:
+        from testbed.workloads.kinds.script.collectives.calls import Call, What
+        from testbed.workloads.kinds.script.collectives.shapes import pieces
+
+        return messages(*pieces(plan, Call(What.ALLREDUCE, "float32", gradient.floats, "sum"), chunk_bytes))
+
+
 class ScriptKind(ForestKind):
     """Trials of any script that torchrun could start, over a backend of ours for ``torch.distributed``."""
 
@@ -98,6 +110,7 @@ class ScriptKind(ForestKind):
     run_by = Scripted
     scripts = Ranks()
     own_checks = ScriptChecks()
+    table = ScriptTable()
     connections = None
     sharing = None
     repair = None

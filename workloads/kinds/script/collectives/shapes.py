@@ -58,6 +58,18 @@ def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
     Raises:
         SchemeError: the call has no trees, or these do not do what it is for.
     """
+    made, table = pieces(forest, call, chunk_bytes)
+    return Shape(
+        call, made, table, plan(node, made, table), neighbours(made, node), is_eager=call.nbytes <= EAGER_BYTES
+    )
+
+
+def pieces(forest: Forest, call: Call, chunk_bytes: int) -> tuple[Forest, ChunkTable]:
+    """Return the trees and the chunks of such a call.
+
+    Raises:
+        SchemeError: as :func:`shape`.
+    """
     if call.nbytes > MOST_BYTES:
         raise SchemeError(f"{call.describe()} is too large", fix="split it")
     made = fewer(trees(forest, call), call)
@@ -65,10 +77,7 @@ def shape(forest: Forest, call: Call, chunk_bytes: int, node: int) -> Shape:
         made = replace(made, fixed=None)  # switches add whole numbers as they are
     if wrong := delivers(made, call):
         raise SchemeError(f"scheme {forest.scheme}, {call.describe()}: {wrong}", fix="report it: this is a mistake")
-    table = _cut(made, call, shortened(made, call.nbytes, chunk_bytes))
-    return Shape(
-        call, made, table, plan(node, made, table), neighbours(made, node), is_eager=call.nbytes <= EAGER_BYTES
-    )
+    return made, _cut(made, call, shortened(made, call.nbytes, chunk_bytes))
 
 
 def direct(names: Sequence[str], ends: tuple[int, int], call: Call, chunk_bytes: int, node: int) -> Shape:
@@ -126,4 +135,4 @@ def _kept(forest: Forest, classes: Sequence[int]) -> Forest:
     )
 
 
-__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "direct", "fewer", "shape"]
+__all__ = ["EAGER_BYTES", "LEAST_BYTES", "Shape", "direct", "fewer", "pieces", "shape"]
