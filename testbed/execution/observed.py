@@ -18,6 +18,7 @@ from testbed.machine.processes import ProcessLog
 from testbed.perturb.circuits import History
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
+from testbed.trial.model import Trial
 
 Lines = list[dict[str, Any]]
 
@@ -27,6 +28,7 @@ class Observed:
     """Evidence that a trial left behind.
 
     Attributes:
+        trial: the trial as it ran, with what its hosts found.
         lines: by process, the lines that it wrote; none of a process that tells nothing.
         exits: exits of processes, in the order in which they ended.
         counters: what each directed link carried meanwhile.
@@ -46,6 +48,7 @@ class Observed:
         is_played: whether nothing was computed, so that there are neither losses nor sums nor weights to check.
     """
 
+    trial: Trial
     counters: list[Counters]
     cpu: CpuLog
     lab: dict[str, Any]

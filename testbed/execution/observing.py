@@ -17,7 +17,7 @@ from testbed.control.registry import Context, begun
 from testbed.evidence import calibration
 from testbed.evidence.links import counters_between
 from testbed.evidence.spot_checks import Readings, SpotChecks
-from testbed.execution import bursts, supervise
+from testbed.execution import bursts, stage, supervise
 from testbed.execution.observed import Observed
 from testbed.execution.processes import processes_of
 from testbed.execution.room import most_said_bytes
@@ -33,8 +33,8 @@ from testbed.trial.network import link_settings
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:
-    """Build a trial's network in the lab, run the trial and take the network down; a lab in which that failed is for
-    the caller to close.
+    """Build a trial's network in the lab, measure its links, find what its spec leaves open, write job files, run the
+    trial and take the network down; a lab in which that failed is for the caller to close.
 
     Raises:
         TrialError: the lab is not as asked, a process failed, or nothing happened for too long.
@@ -43,10 +43,13 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     pairs, moves = job_files.host_pairs(trial), job_files.moves_for_jobs(trial)
     lab.up(trial.topology, settings, job_files.joined(trial.topology, pairs) if moves else pairs)
     with named_errors(files.work):
-        processes = processes_of(trial, lab, files, congestion_control)
         probers = bursts.probers(trial, files, congestion_control) if trial.is_probed_before else []
     idle = calibration.measure(trial.topology, lab, settings)
     before = bursts.measured(trial, lab, files, probers)  # now, for the trial's processes can write to the same folders
+    means = stage.Means(trial, lab, files, congestion_control, before)
+    trial = stage.decided(trial, lambda probe: stage.PROBES[probe](means))
+    with named_errors(files.work):
+        processes = processes_of(trial, lab, files, congestion_control)
     switching = Switching(lab, trial.topology, pairs) if moves else None
     starting = Starting(trial.jobs, processes.launches, lab, files, switching)
     feed = Feed(processes.samples, max(map(most_said_bytes, trial.jobs)), [*trial.processes])
@@ -105,6 +108,7 @@ def _watched(
     background = conductor.finish()
     moves = _moves(patching, reconfiguring)
     return Observed(
+        trial=trial,
         counters=counters_between(before, lab.counters()),
         differs=calibration.differs(lab),
         lab=lab.describe(),
