@@ -70,12 +70,14 @@ class Recovery(Part):
 
 
 class Phase(Part):
-    """The iterations between two deaths."""
+    """Iterations that the same workers did by the same plan."""
 
-    first = unread(int, "first iteration between two deaths")
+    first = unread(int, "first iteration of the phase")
     stop = unread(int, "iteration after the last one")
     world = unread(int, "how many there were", "workers")
     scheme = unread(str, "by which scheme they synchronised")
+    cause = unread(str, "what began the phase, such as `beginning`, `death`, `timer`, `measurement`")
+    why = unread(Text, "the same in words")
     gst_median_s = unread(float, _MEANINGS["gst_median_s"])
     gst_theory_s = unread(float, _MEANINGS["gst_theory_s"])
     throughput_sps = unread(float, _MEANINGS["throughput_sps"])

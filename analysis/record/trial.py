@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.analysis.record.accuracy import Accuracy, Sums
 from testbed.analysis.record.fields import Part, Text, optional, required, unread
-from testbed.analysis.record.happened import Attempt, Checkpoints, Event, Failover, Found, Waited
+from testbed.analysis.record.happened import Attempt, Checkpoints, Event, Failover, Found, Phase, Waited
 from testbed.analysis.record.judged import Fidelity
 from testbed.analysis.record.metrics import Metrics
 from testbed.analysis.record.network import LinkCount, LinkSettings, PairCount, Probe, QueueReadings, RoundTrip
@@ -91,6 +91,7 @@ class TrialRecord(Part):
     strikes: tuple[Strikes, ...] = optional(default=(), is_whole=True, blank=[])
     found = unread(list[Found], is_whole=True)
     failover = unread(Failover, is_checked=True, blank=None)
+    phases = unread(list[Phase])
     waited = unread(Waited, is_whole=True, blank=None)
     earlier: tuple[Attempt, ...] = optional(default=(), key="attempts", is_whole=True, blank=[])
     checkpoints: Checkpoints | None = optional()

@@ -26,10 +26,12 @@ from testbed.execution.starting import Starting
 from testbed.execution.switching import Switching
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
+from testbed.recovery.deaths import switched
 from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
+from testbed.trial.phases import Change
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:
@@ -66,7 +68,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
             switching.close()
     seen.idle, seen.before, seen.lines, seen.exits = idle, before, processes.lines(), feed.exits
     seen.lab |= processes.described(seen.lines)
-    seen.courses = processes.courses(seen.events)
+    seen.courses = {
+        name: switched(course, seen.changes.get(name, ())) for name, course in processes.courses(seen.events).items()
+    }
     seen.began, seen.failed = starting.began, starting.failed
     if switching:
         seen.events, seen.dark_s = [*seen.events, *switching.records], switching.dark_s
@@ -85,12 +89,14 @@ def _watched(
         TrialError: as ``run`` does, with what was done to the trial; or a helper or a controller failed.
     """
     before, watched = lab.counters(), lab.watch_queues()
+    changes: dict[str, list[Change]] = {}
     with (
         Patching(lab, trial.topology) as patching,
         _reconfiguring(trial, lab, files) as reconfiguring,
         Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
         begun(
-            [job.kind for job in trial.jobs], Context(trial, lab, files, conductor.carry_out, conductor.records)
+            [job.kind for job in trial.jobs],
+            Context(trial, lab, files, conductor.carry_out, conductor.records, changes),
         ) as declared,
         Beside(feed, [conductor, patching, *reconfiguring, *declared]),
         lab.monitor() as monitor,
@@ -119,6 +125,7 @@ def _watched(
         background=background,
         circuits=reconfiguring[0].history if reconfiguring else patching.history,
         queues=queues,
+        changes=changes,
     )
 
 

@@ -28,10 +28,9 @@ from testbed.files.foreign import UnfitError
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit
-from testbed.recovery import phases
-from testbed.recovery.deaths import Course, Death, Recovery
+from testbed.recovery.deaths import Course, Death, Recovery, who
 from testbed.topologies.addressing import plan
-from testbed.trial import job_files
+from testbed.trial import job_files, phases
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.workloads import failover, kinds
@@ -59,7 +58,7 @@ class Coordinator:
 
     def __init__(self, job: Job, files: Files, lab: Lab, congestion_control: str) -> None:
         self._job, self._files, self._lab, self._congestion_control = job, files, lab, congestion_control
-        self._changes: list[tuple[int, Job]] = [(0, job)]
+        self._changes = [phases.Change(0, job, phases.BEGINNING)]
         self._deaths: list[Death] = []
         self._buried = 0
         self._fenced: set[str] = set()
@@ -170,14 +169,15 @@ class Coordinator:
         first = max(by_node[worker].completed for worker in workers)
         ahead = next(worker for worker in workers if by_node[worker].completed == first)
         new = tuple(self._unburied)
-        if not new and first == self._changes[-1][0]:
+        if not new and first == self._changes[-1].first:
             raise self._unexplained(said)
-        job = self._without_the_dead() if new else self._changes[-1][1]
+        job = self._without_the_dead() if new else self._changes[-1].job
+        cause = phases.Cause(phases.DEATH, who(new)) if new else phases.Cause("silence", "no worker made progress")
         behind = tuple(worker for worker in workers if by_node[worker].completed < first)
         assert self._called_s is not None
         self._recoveries.append(Recovery(new, first, job, ahead, behind, self._called_s, time.monotonic()))
         self._buried, self._called_s = len(self._deaths), None
-        self._changes.append((first, job))
+        self._changes.append(phases.Change(first, job, cause))
         with named_errors(self._files.work):
             self._write(said)
 
@@ -190,14 +190,13 @@ class Coordinator:
         repair = known.kind.repair
         assert repair is not None  # as the job goes on
         try:
-            plan: Plan = repair.without(known.plan, topology, known.gradient.tensors, dead)
-            kinds.verify(plan, topology)
+            repaired: Plan = repair.without(known.plan, topology, known.gradient.tensors, dead)
+            return phases.replanned(known, repaired)
         except SpecError as error:
             names = ", ".join(self._name(node) for node in sorted(dead))
             told = WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix)
             told.process = self._unburied[0].process
             raise told from None
-        return replace(known, plan=plan, cost=kinds.cost(plan, topology, known.gradient_bytes))
 
     def _write(self, here: Collection[str]) -> None:
         """Write the next generation's folder and forest, then the jobs that lead there."""
