@@ -28,6 +28,7 @@ from testbed.evidence.calibration import Calibrated, plan_of
 from testbed.evidence.spot_checks import Made, Readings
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.so_far import SoFar, Tick
+from testbed.execution.stage import check, decided, rates_bps
 from testbed.execution.starting import Began
 from testbed.lab.limits import Limits
 from testbed.lab.measurements import Counters
@@ -66,6 +67,7 @@ class IdealPlace:
         Raises:
             SpecError: something is done to the trial, it runs a program, or its workers do not all wait for a sum.
         """
+        check(trial, ["rates"])
         if trial.network.perturbations:
             raise SpecError("nothing can be done to a trial in the ideal place", fix="remove perturb, or take a lab")
         for job in trial.jobs:
@@ -77,6 +79,8 @@ class IdealPlace:
 
     def run(self, trial: Trial, files: Files, congestion_control: str, tick: Tick) -> Observed:  # noqa: ARG002
         """Play the trial."""
+        before = _bursts(trial)
+        trial = decided(trial, lambda _: rates_bps(before))
         readings = Readings()
         lines: dict[str, Lines] = {}
         ends_s: dict[str, float] = {}
@@ -92,6 +96,7 @@ class IdealPlace:
         readings.made.append(Made(BEGIN_S, last_s, 2 * len(trial.topology.links)))
         tick(trial.jobs[0].iterations, SoFar(Feed({}), readings, {}, 0))
         return Observed(
+            trial=trial,
             counters=list(_counted(trial)),
             cpu=_idle(BEGIN_S - 1, last_s + 1),
             lab=_described(trial.topology),
@@ -101,7 +106,7 @@ class IdealPlace:
             background=[],
             circuits=[State(trial.topology)],
             idle=_calibrated(trial),
-            before=_bursts(trial),
+            before=before,
             lines=lines,
             exits=exits,
             courses={job.name: undisturbed(job) for job in trial.jobs},

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from testbed.analysis.record.fields import SHARE, NotNegative, Part, Text, optional, required, unread
+from testbed.analysis.record.fields import NO_UNIT, SHARE, NotNegative, Part, Text, optional, required, unread
 from testbed.analysis.record.metrics import Metrics
 
 _MEANINGS = {field.key: field.meaning for field in Metrics.own_fields}
@@ -69,12 +70,14 @@ class Recovery(Part):
 
 
 class Phase(Part):
-    """The iterations between two deaths."""
+    """Iterations that the same workers did by the same plan."""
 
-    first = unread(int, "first iteration between two deaths")
+    first = unread(int, "first iteration of the phase")
     stop = unread(int, "iteration after the last one")
     world = unread(int, "how many there were", "workers")
     scheme = unread(str, "by which scheme they synchronised")
+    cause = unread(str, "what began the phase, such as `beginning`, `death`, `timer`, `measurement`")
+    why = unread(Text, "the same in words")
     gst_median_s = unread(float, _MEANINGS["gst_median_s"])
     gst_theory_s = unread(float, _MEANINGS["gst_theory_s"])
     throughput_sps = unread(float, _MEANINGS["throughput_sps"])
@@ -88,6 +91,16 @@ class Failover(Part):
     losses: tuple[Loss, ...] = optional(default=())
     recoveries: tuple[Recovery, ...] = optional(default=())
     phases = unread(list[Phase])
+
+
+class Found(Part):
+    """Settings that hosts found in a trial, in place of what its spec leaves open."""
+
+    job = unread(str, "job whose settings they are; empty where an arm has one job")
+    probe = unread(str, "what hosts measured for them")
+    settings = unread(Mapping[str, Any], "settings with which the trial ran, by key of the arm or the job", NO_UNIT)
+    measured = unread(Mapping[str, list[float]], "by host, what was measured; null where it is missing", "as probed")
+    took_s = unread(float, "how long hosts measured, beside bursts")
 
 
 class Waited(Part):

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.analysis.record.accuracy import Accuracy, Sums
 from testbed.analysis.record.fields import Part, Text, optional, required, unread
-from testbed.analysis.record.happened import Attempt, Checkpoints, Event, Failover, Waited
+from testbed.analysis.record.happened import Attempt, Checkpoints, Event, Failover, Found, Phase, Waited
 from testbed.analysis.record.judged import Fidelity
 from testbed.analysis.record.metrics import Metrics
 from testbed.analysis.record.network import LinkCount, LinkSettings, PairCount, Probe, QueueReadings, RoundTrip
@@ -89,7 +89,9 @@ class TrialRecord(Part):
     queues = unread(QueueReadings, is_checked=True, is_whole=True, blank=None)
     events: tuple[Event, ...] = optional(default=(), is_whole=True, blank=[])
     strikes: tuple[Strikes, ...] = optional(default=(), is_whole=True, blank=[])
+    found = unread(list[Found], is_whole=True)
     failover = unread(Failover, is_checked=True, blank=None)
+    phases = unread(list[Phase])
     waited = unread(Waited, is_whole=True, blank=None)
     earlier: tuple[Attempt, ...] = optional(default=(), key="attempts", is_whole=True, blank=[])
     checkpoints: Checkpoints | None = optional()

@@ -12,18 +12,21 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from testbed.base.errors import MissingToolError
+from testbed.base.errors import MissingToolError, TrialError
 from testbed.base.plugins import plugged
 from testbed.control.controller import Controller, failure
 from testbed.control.feed import Feed
 from testbed.lab.base import Lab
+from testbed.trial.phases import Cause, Change, replanned
 from testbed.workloads.kinds.base import AnyKind
 
 if TYPE_CHECKING:
     from testbed.control.conductor import Record
     from testbed.perturb.events import Event
     from testbed.trial.files import Files
+    from testbed.trial.job import Job
     from testbed.trial.model import Trial
+    from testbed.workloads.plan import Plan
 
 GROUP = "controllers"
 """Group of entry points, see :mod:`testbed.base.plugins`."""
@@ -39,6 +42,7 @@ class Context:
         files: where the trial's processes read and write.
         act: carries an event out now, and puts it into the trial's record. Call it in :meth:`Controller.look`.
         records: the events that were begun by now, in order; it grows.
+        changes: by job, the changes of its plan by now; it grows (:meth:`replan`).
     """
 
     trial: Trial
@@ -46,6 +50,23 @@ class Context:
     files: Files
     act: Callable[[Event, Feed], None]
     records: Sequence[Record] = field(default_factory=list)
+    changes: dict[str, list[Change]] = field(default_factory=dict)
+
+    def replan(self, job: Job, first: int, plan: Plan, cause: Cause) -> None:
+        """Note that a job's processes follow another plan from iteration ``first`` on. Bounds, byte checks and the
+        verdict follow the plans.
+
+        Raises:
+            SchemeError: the plan does not do what it is for.
+            TrialError: another controller replans the job, when nodes die.
+        """
+        if job.goes_on:
+            raise TrialError(
+                f"scheme {job.plan.scheme} goes on with other plans when nodes die, and takes none of a controller",
+                fix="take a scheme that ends with its nodes",
+            )
+        change = Change(first, replanned(job, plan), cause)
+        self.changes.setdefault(job.name, []).append(change)
 
 
 Make: TypeAlias = Callable[[Context], Controller]

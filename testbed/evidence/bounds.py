@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from testbed.perturb.capacity import Capacity, capacity
 from testbed.perturb.registry import PERTURBATIONS
-from testbed.recovery.phases import Phase
 from testbed.topologies.sharing import groups
 from testbed.trial.job import Job
+from testbed.trial.phases import Phase
 from testbed.workloads.sync.cost import Releases
 
 MOST_MOMENTS = 16
@@ -70,8 +70,8 @@ def bounds(job: Job, samples: pd.DataFrame, phases: Sequence[Phase], events: Seq
     """
     start_s = float(samples["start_s"].min())
     rates = capacity(job.network.topology, events)
-    each = [_Least(phase.job, rates) for phase in phases]
-    of = {i: least for phase, least in zip(phases, each, strict=True) for i in range(phase.first, phase.stop)}
+    each = {id(phase.job): _Least(phase.job, rates) for phase in phases}
+    of = {i: each[id(phase.job)] for phase in phases for i in range(phase.first, phase.stop)}
     by, found = samples.groupby("iteration"), []
     moves = [
         (one["begun_s"], math.inf if one["done_s"] is None else one["done_s"])
@@ -82,19 +82,19 @@ def bounds(job: Job, samples: pd.DataFrame, phases: Sequence[Phase], events: Seq
         rows = by.get_group(i)
         ready_s = dict(zip(rows["node"], rows["ready_s"] - start_s, strict=True))
         last_s = float(rows["sum_s"].max()) - start_s
-        moved = any(begun_s <= last_s and done_s >= min(ready_s.values()) for begun_s, done_s in moves)
+        begin_s = min(ready_s.values()) if job.work.overlap == "none" else float(rows["start_s"].min()) - start_s
+        moved = any(begun_s <= last_s and done_s >= begin_s for begun_s, done_s in moves)
         # Who died in it may have sent, and some never got the sum; over circuits that move each flow may have its best.
         if moved or len(ready_s) < of[i].world:
             found.append({"iteration": i, "gst_s": 0.0, "whole_s": 0.0, "lead_s": 0.0})
             continue
-        begin_s = min(ready_s.values()) if job.work.overlap == "none" else float(rows["start_s"].min()) - start_s
         whole_s = of[i].whole_s(begin_s)
         # Where they overlap, gradients leave all along, and what the last bucket takes says little.
         gst_s = max(0.0, of[i].sum_s(ready_s) - max(ready_s.values())) if job.work.overlap == "none" else 0.0
         found.append({"iteration": i, "gst_s": gst_s, "whole_s": whole_s, "lead_s": of[i].lead_s})
     least = pd.DataFrame(found).set_index("iteration")
     iteration_s, waits_s = _computing(job, samples, least)
-    changed = waits_s is None or job.cost.moved or bool(moves) or any(event.get("links") for event in events)
+    changed = waits_s is None or bool(moves) or any(event.get("links") for event in events)
     lead_s = None if changed else least["lead_s"] + np.ptp(job.pace_s, axis=0)[: len(least)]
     return Bounds(least["gst_s"], iteration_s, waits_s, lead_s)
 

@@ -9,8 +9,8 @@ from typing import TypedDict
 import numpy as np
 
 from testbed.lab.measurements import Counters
-from testbed.recovery.phases import Phase, link_bytes
 from testbed.trial.model import Trial
+from testbed.trial.phases import Phase, link_bytes
 
 LinkRecord = TypedDict(
     "LinkRecord",

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from testbed.base.errors import TrialError
-from testbed.recovery.phases import Phase
+from testbed.trial.phases import Phase
 
 ROUNDINGS = 16.0
 """Limit of the error in roundings, times u sqrt(N): 4 to 20 times what was seen over schemes, libraries and models with

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
+import pandas as pd
+
 from testbed import fidelity
 from testbed.analysis.metrics import median_of_means, rounds
 from testbed.base.errors import SpecError, TrialError, WorkerError
@@ -21,10 +23,10 @@ from testbed.execution import correctness, link_load, queues, results, scripts, 
 from testbed.execution.observed import Lines, Observed
 from testbed.execution.outcome import Outcome
 from testbed.execution.predicting import predicted
-from testbed.perturb.circuits import History, moved_cost, reconfigured_cost
-from testbed.recovery import phases
+from testbed.perturb.circuits import History, reconfigured_cost
+from testbed.recovery.deaths import Course, switches
 from testbed.recovery.deaths import record as record_of_deaths
-from testbed.recovery.deaths import undisturbed
+from testbed.trial import phases
 from testbed.trial.files import Files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
@@ -120,9 +122,9 @@ def summary(trial: Trial, job: Job, seen: Observed, told: Told) -> dict[str, Any
     told_of = not told.samples.empty
     courses = dict(seen.courses)
     if told_of:
-        job = as_run(job, seen.circuits, told)
+        courses[job.name] = as_run(courses[job.name], seen.circuits, told)
         if not courses[job.name].deaths:
-            courses[job.name] = undisturbed(job, courses[job.name].losses)  # with the cost of what it met
+            job = phases.on_average(courses[job.name].phases)
     course, probes, done = courses[job.name], seen.of("probe"), seen.of("done", job) if told_of else []
     ours = [link_load.probed_bytes(trial, probes), link_load.background_bytes(trial, seen.background)]
     others = {link: sum(one.get(link, 0.0) for one in ours) for link in {*ours[0], *ours[1]}}
@@ -177,7 +179,7 @@ def window(job: Job, seen: Observed, told: Told) -> tuple[float, float]:
 def _of_samples(found: fidelity.Seen, seen: Observed) -> dict[str, Any]:
     """Return the record's entries about a job whose processes tell of iterations."""
     job, told, course, events, done = found.job, found.told, found.course, found.events, found.done
-    is_broken = bool(not course.is_whole or course.losses or seen.background or len(seen.circuits) > 1)
+    is_broken = bool(not course.is_whole or seen.background or len(seen.circuits) > 1 or len(course.phases) > 1)
     is_disturbed = is_broken or any(event.get("links") for event in events)
     path = () if is_disturbed else job.critical_path
     # What a process that died had sent is not known.
@@ -192,6 +194,7 @@ def _of_samples(found: fidelity.Seen, seen: Observed) -> dict[str, Any]:
         **({"pairs": results.pairs(job, told.pairs)} if told.pairs else {}),
         **({"critical_path": list(map(asdict, path))} if path else {}),
         "failover": record_of_deaths(course, told.samples, told.lost_updates),
+        **({"phases": switched} if (switched := switches(course, told.samples)) else {}),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello", job)}),
         "checkpoints": _checkpoints(done) if job.checkpoints else None,
         "max_rss_bytes": max(line["max_rss_bytes"] for line in done),
@@ -236,17 +239,21 @@ def _checkpoints(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def as_run(job: Job, history: History, told: Told) -> Job:
-    """Give the job the cost that its synchronisations met, if circuits moved meanwhile, or if that is known only
-    afterwards."""
-    found = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
-    if found is None and len(history) > 1 and history[0].carried is not None:
-        found = reconfigured_cost(job.plan, history, job.iterations, job.gradient_bytes)
-    elif found is None and len(history) > 1:
-        by = told.samples.groupby("iteration")
-        windows = list(zip(by["ready_s"].min(), by["sum_s"].max(), strict=True))
-        found = moved_cost(job.plan, history, windows, job.gradient_bytes)
-    return job if found is None else replace(job, cost=found)
+def as_run(course: Course, history: History, told: Told) -> Course:
+    """Return the course with the costs that its synchronisations met: those of circuits that moved meanwhile are phases
+    of their own, and some costs are known only afterwards."""
+    job = course.phases[0].job
+    cost = job.kind.cost_as_run(job.plan, job.network.topology, job.gradient_bytes, told)
+    if cost is None and len(history) > 1 and history[0].carried is not None:
+        cost = reconfigured_cost(job.plan, history, job.iterations, job.gradient_bytes)
+    if cost is not None:
+        return replace(course, phases=(replace(course.phases[0], job=replace(job, cost=cost)), *course.phases[1:]))
+    if len(history) == 1:
+        return course
+    by: pd.DataFrame = told.samples.groupby("iteration").agg({"ready_s": "min", "sum_s": "max"})
+    windows = dict(zip(by.index, by.itertuples(index=False, name=None), strict=True))
+    split = [each for phase in course.phases for each in phases.over_circuits(phase, history, windows)]
+    return replace(course, phases=tuple(split))
 
 
 def sent_bytes(counts: Sequence[int | None]) -> int | None:

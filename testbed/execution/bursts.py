@@ -4,6 +4,7 @@ is known, and jobs that do not wait for each other."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from testbed.base.python import module_command
@@ -22,6 +23,8 @@ from testbed.workloads import kinds
 from testbed.workloads.bursts.probing import ProbingJob
 from testbed.workloads.sync.flows import neighbours
 
+MARK = "before"
+"""Mark of the files of these processes: the trial's own have the same names."""
 MOST_PROBED_BYTES = 2**20
 """Bytes that a process writes at most which measures a host's links: a line for each of its NICs."""
 
@@ -29,7 +32,7 @@ MOST_PROBED_BYTES = 2**20
 def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]:
     """Write the jobs of processes that measure the links, one a host, which meet along a ring; return their
     launches."""
-    topology = trial.topology
+    topology, files = trial.topology, replace(files, stage=MARK)
     addresses = plan(topology)
     bursts = job_files.probes(topology, addresses, link_settings(trial.spec))
     found = []
@@ -68,6 +71,7 @@ def measured(trial: Trial, lab: Lab, files: Files, launches: Sequence[Launch]) -
     if not launches:
         return []
     lab.launch(launches)
+    files = replace(files, stage=MARK)
     samples = {one.process: files.samples(one.process) for one in launches}
     signs = supervise.Growth(lab, files, [*samples], trial.spec.timeout_s, trial.spec.start_timeout_s)
     supervise.wait(lab, Feed(samples, MOST_PROBED_BYTES), files, signs)

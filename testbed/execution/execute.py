@@ -41,15 +41,16 @@ def execute(
     with working_files(run_dir, trial) as files:
         try:
             seen = place.run(trial, files, congestion_control, tick)
-            outcome.lab = seen.lab
-            accounts = {job.name: account(trial, job, seen, referee, files) for job in trial.jobs}
+            outcome.lab, ran = seen.lab, seen.trial
+            record |= {"found": list(ran.found)} if ran.found else {}
+            accounts = {job.name: account(ran, job, seen, referee, files) for job in ran.jobs}
             with told_by_processes():
-                outcome = joined(trial, accounts, seen)
+                outcome = joined(ran, accounts, seen)
             record |= outcome.record
             if outcome.error:
                 raise outcome.error
             record["status"] = "done"
-            record["strikes"] = list(map(asdict, trial.strikes(record["metrics"]["jct_s"])))
+            record["strikes"] = list(map(asdict, ran.strikes(record["metrics"]["jct_s"])))
         except DiskFullError:
             raise
         except TrialError as error:

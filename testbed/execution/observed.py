@@ -18,6 +18,8 @@ from testbed.machine.processes import ProcessLog
 from testbed.perturb.circuits import History
 from testbed.recovery.deaths import Course
 from testbed.trial.job import Job
+from testbed.trial.model import Trial
+from testbed.trial.phases import Change
 
 Lines = list[dict[str, Any]]
 
@@ -27,6 +29,7 @@ class Observed:
     """Evidence that a trial left behind.
 
     Attributes:
+        trial: the trial as it ran, with what its hosts found.
         lines: by process, the lines that it wrote; none of a process that tells nothing.
         exits: exits of processes, in the order in which they ended.
         counters: what each directed link carried meanwhile.
@@ -38,7 +41,8 @@ class Observed:
         readings: what was read of these settings while the trial ran.
         events: what was done to the trial on purpose.
         background: the bytes that each background flow sent.
-        courses: by job, who died in it.
+        courses: by job, who died in it, and by which plans it was done.
+        changes: by job, the changes of its plan that controllers told of.
         circuits: states of the circuits that the trial met.
         queues: bytes that waited at egresses; None where the place cannot tell.
         began, dark_s, failed: of jobs that share the network: when each began, for how long its hosts waited for its
@@ -46,6 +50,7 @@ class Observed:
         is_played: whether nothing was computed, so that there are neither losses nor sums nor weights to check.
     """
 
+    trial: Trial
     counters: list[Counters]
     cpu: CpuLog
     lab: dict[str, Any]
@@ -61,6 +66,7 @@ class Observed:
     lines: dict[str, Lines] = field(default_factory=dict)
     exits: Sequence[Exit] = ()
     courses: Mapping[str, Course] = field(default_factory=dict)
+    changes: Mapping[str, Sequence[Change]] = field(default_factory=dict)
     began: Mapping[str, Began] = field(default_factory=dict)
     dark_s: Mapping[str, float] = field(default_factory=dict)
     failed: Mapping[str, WorkerError] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from testbed.control.registry import Context, begun
 from testbed.evidence import calibration
 from testbed.evidence.links import counters_between
 from testbed.evidence.spot_checks import Readings, SpotChecks
-from testbed.execution import bursts, supervise
+from testbed.execution import bursts, stage, supervise
 from testbed.execution.observed import Observed
 from testbed.execution.processes import processes_of
 from testbed.execution.room import most_said_bytes
@@ -26,15 +26,17 @@ from testbed.execution.starting import Starting
 from testbed.execution.switching import Switching
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
+from testbed.recovery.deaths import switched
 from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
+from testbed.trial.phases import Change
 
 
 def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick: Tick) -> Observed:
-    """Build a trial's network in the lab, run the trial and take the network down; a lab in which that failed is for
-    the caller to close.
+    """Build a trial's network in the lab, measure its links, find what its spec leaves open, write job files, run the
+    trial and take the network down; a lab in which that failed is for the caller to close.
 
     Raises:
         TrialError: the lab is not as asked, a process failed, or nothing happened for too long.
@@ -43,10 +45,13 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     pairs, moves = job_files.host_pairs(trial), job_files.moves_for_jobs(trial)
     lab.up(trial.topology, settings, job_files.joined(trial.topology, pairs) if moves else pairs)
     with named_errors(files.work):
-        processes = processes_of(trial, lab, files, congestion_control)
         probers = bursts.probers(trial, files, congestion_control) if trial.is_probed_before else []
     idle = calibration.measure(trial.topology, lab, settings)
     before = bursts.measured(trial, lab, files, probers)  # now, for the trial's processes can write to the same folders
+    means = stage.Means(trial, lab, files, congestion_control, before)
+    trial = stage.decided(trial, lambda probe: stage.PROBES[probe](means))
+    with named_errors(files.work):
+        processes = processes_of(trial, lab, files, congestion_control)
     switching = Switching(lab, trial.topology, pairs) if moves else None
     starting = Starting(trial.jobs, processes.launches, lab, files, switching)
     feed = Feed(processes.samples, max(map(most_said_bytes, trial.jobs)), [*trial.processes])
@@ -63,7 +68,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
             switching.close()
     seen.idle, seen.before, seen.lines, seen.exits = idle, before, processes.lines(), feed.exits
     seen.lab |= processes.described(seen.lines)
-    seen.courses = processes.courses(seen.events)
+    seen.courses = {
+        name: switched(course, seen.changes.get(name, ())) for name, course in processes.courses(seen.events).items()
+    }
     seen.began, seen.failed = starting.began, starting.failed
     if switching:
         seen.events, seen.dark_s = [*seen.events, *switching.records], switching.dark_s
@@ -82,12 +89,14 @@ def _watched(
         TrialError: as ``run`` does, with what was done to the trial; or a helper or a controller failed.
     """
     before, watched = lab.counters(), lab.watch_queues()
+    changes: dict[str, list[Change]] = {}
     with (
         Patching(lab, trial.topology) as patching,
         _reconfiguring(trial, lab, files) as reconfiguring,
         Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
         begun(
-            [job.kind for job in trial.jobs], Context(trial, lab, files, conductor.carry_out, conductor.records)
+            [job.kind for job in trial.jobs],
+            Context(trial, lab, files, conductor.carry_out, conductor.records, changes),
         ) as declared,
         Beside(feed, [conductor, patching, *reconfiguring, *declared]),
         lab.monitor() as monitor,
@@ -105,6 +114,7 @@ def _watched(
     background = conductor.finish()
     moves = _moves(patching, reconfiguring)
     return Observed(
+        trial=trial,
         counters=counters_between(before, lab.counters()),
         differs=calibration.differs(lab),
         lab=lab.describe(),
@@ -115,6 +125,7 @@ def _watched(
         background=background,
         circuits=reconfiguring[0].history if reconfiguring else patching.history,
         queues=queues,
+        changes=changes,
     )
 
 

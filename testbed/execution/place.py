@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from testbed.execution import stage
 from testbed.execution.observed import Observed
 from testbed.execution.observing import observe
 from testbed.execution.so_far import Tick
@@ -54,6 +55,7 @@ class InLab:
 
     def require(self, trial: Trial) -> None:
         """Ask the lab whether it can emulate the trial's links."""
+        stage.check(trial)
         for settings in trial.network.settings_met:
             self._lab.require(trial.topology, settings)
 

@@ -44,13 +44,12 @@ class Programs:
 
     def __init__(self, trial: Trial, lab: Lab, files: Files, congestion_control: str) -> None:
         """Write what ranks of a script are told, and the job files of processes of ours."""
-        self._trial, later = trial, scripts.later(files)
-        self.files = later
-        ranks = launches(trial, later)
-        servers = scripts.write(trial, later, congestion_control) if trial.network.arm.scheme else []
+        self._trial, self.files = trial, files
+        ranks = launches(trial, files)
+        servers = scripts.write(trial, files, congestion_control) if trial.network.arm.scheme else []
         self.launches = [*servers, *ranks]
         self.samples: Mapping[str, Path | None] = dict.fromkeys(one.process for one in (*ranks, *servers))
-        self.signs = Activity(lab, later, [*ranks, *servers], trial.spec.timeout_s)
+        self.signs = Activity(lab, files, [*ranks, *servers], trial.spec.timeout_s)
 
     def controllers(self, feed: Feed, readings: Readings, tick: Tick) -> Sequence[Controller]:  # noqa: ARG002
         """Return a controller that says when the trial begins, for nobody else does."""

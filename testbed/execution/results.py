@@ -20,8 +20,8 @@ from testbed.analysis.record.tables import in_lines
 from testbed.analysis.verdicts import NUMBERS, WITHOUT_CERTIFICATE, numbers_of, verdict_of
 from testbed.evidence.bounds import Bounds
 from testbed.files.writing import write_bytes
-from testbed.recovery.phases import Phase, contributions, gst_theory_s, wire_bytes
 from testbed.trial.job import Job
+from testbed.trial.phases import Phase, contributions, gst_theory_s, wire_bytes
 from testbed.workloads.kinds.evidence import Exchanged
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")

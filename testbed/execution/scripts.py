@@ -33,15 +33,8 @@ if TYPE_CHECKING:
 
 COMMAND = "command"
 """Kind of trial that the record gives a script that shows no iterations."""
-STAGE = "rank"
-"""Mark of the files of ranks, which tells them from those of the processes that measure links before."""
 NO_TASK = Replay(0, 0, ())
 """Task of a process without a rank, which does nothing between collectives."""
-
-
-def later(files: Files) -> Files:
-    """Return the files that ranks read and write, after the links were measured by processes with the same names."""
-    return replace(files, stage=STAGE)
 
 
 def reading(trial: Trial) -> Reading:

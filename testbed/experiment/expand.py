@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from testbed.base.errors import SpecError
+from testbed.base.groups import Group
 from testbed.base.units import time_text
 from testbed.execution.search import check as check_program
 from testbed.experiment import naming
@@ -23,7 +24,7 @@ from testbed.experiment.shared import planned
 from testbed.spec import Arm, Source, Spec
 from testbed.spec.explain import together
 from testbed.spec.grid import PlannedCell, at_point, point_text
-from testbed.spec.jobs import JobKeys
+from testbed.spec.jobs import JobKeys, singly
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.launchers import check_meets, without_launcher
 from testbed.topologies.call import parse
@@ -44,6 +45,7 @@ from testbed.workloads.own.prepared import OwnError, Prepared
 from testbed.workloads.plan import Plan
 
 _T = TypeVar("_T")
+_G = TypeVar("_G", bound=Group)
 MOST_SAMPLES = 4_000_000
 """A thousand hosts and four thousand iterations; all are held in memory at once."""
 MOST_NETWORKS = 1000
@@ -496,4 +498,50 @@ def _trial(cell: PlannedCell, network: Network, some: tuple[Job, ...], inputs: D
     first, *_ = some
     name = naming.name(cell, "jobs" if cell.arm.jobs else first.scheme_text)
     inputs = {**inputs, **{name: digest for one in some if one.own for name, digest in one.own.inputs.items()}}
-    return Trial(name, network, some, point=cell.point, at=cell.at, inputs=inputs)
+    return Trial(name, network, some, point=cell.point, at=cell.at, inputs=inputs, expand=with_found)
+
+
+def with_found(trial: Trial, found: Mapping[str, Mapping[str, Any]]) -> Trial:
+    """Return a trial with plain settings in place of what it left to be found, by job: all is checked as if the spec
+    had them.
+
+    Raises:
+        SpecError: the arm or a job cannot have such a setting, or the jobs cannot be.
+    """
+    arm, spec, folder, built = trial.network.arm, trial.spec, trial.network.folder, Built()
+    if arm.jobs:
+        hosts = {job.name: [trial.topology.nodes[host].name for host in job.own_slot.hosts] for job in trial.jobs}
+        own = [_with(keys, {"hosts": hosts[keys.name], **found.get(keys.name, {})}) for keys in singly(arm.jobs)]
+        settings: Mapping[str, Any] = {"jobs": own}
+    else:
+        settings = found[""]
+    arm = _with(arm, {"label": arm.title, **settings})
+    cell = PlannedCell(spec, arm, 0, trial.batch, trial.point, {}, arm.label)
+    if arm.jobs:
+
+        def bring(work: Synchronised) -> tuple[Gradient, Prepared | None]:
+            return next((job.gradient, job.own) for job in trial.jobs if job.workload == work)
+
+        made = jobs(cell, bring, folder, built)
+    else:
+        sent = trial.job.gradient if trial.job.is_synchronised else None
+        made = (replace(job(cell, sent, trial.job.own, folder, built), batch=trial.batch, own=trial.job.own),)
+        _check_size(cell, made[0])
+    some = [_drawn_as(planned, ran) for planned, ran in zip(trial.jobs, made, strict=True)]
+    return replace(trial, network=replace(trial.network, arm=arm), jobs=tuple(some))
+
+
+def _drawn_as(planned: Job, ran: Job) -> Job:
+    """Return the job that runs with what was drawn for each host of the planned one, if both have the same workers."""
+    same = set(planned.plan.workers) == set(ran.plan.workers)
+    return replace(ran, drawn_for=planned.plan.workers) if same else ran
+
+
+def _with(keys: _G, settings: Mapping[str, Any]) -> _G:
+    """
+    Raises:
+        SpecError: there is no such key.
+    """
+    if unknown := settings.keys() - type(keys).model_fields.keys():
+        raise SpecError(f"{min(unknown)} is no setting of {type(keys).__name__}", fix="return keys such as scheme")
+    return keys.model_copy(update=dict(settings))

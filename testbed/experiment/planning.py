@@ -112,6 +112,7 @@ def predict(trial: Trial) -> dict[str, Any]:
         },
         "meets": met(trial),
         "strikes": list(map(asdict, trial.strikes(trial.jct_theory_s))),
+        **({"to_be_found": [one.probe for one in trial.findings.values()]} if trial.findings else {}),
         **({"jobs": predicted_jobs(trial.jobs)} if not alone else {}),
     }
 
@@ -191,6 +192,13 @@ def _pace(_: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     return f"{', '.join(paces)}, fitted to this machine" if paces else ""
 
 
+def _to_be_found(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
+    probes = trial.get("to_be_found")
+    return (
+        f"a part of the plan, by what hosts measure ({', '.join(probes)}); another stands for it here" if probes else ""
+    )
+
+
 def _iteration_text(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
     predicted_s = trial.get("iteration_predicted_s")
     return "" if predicted_s is None else f"{time_text(predicted_s, measured=True)}, as predicted"
@@ -198,6 +206,7 @@ def _iteration_text(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
 
 MET: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "warm-up": _warmup,
+    "to be found": _to_be_found,
     "an iteration of": _iteration_text,
     "perturbations": lambda trial, _: "; ".join(trial["meets"]["perturbations"]),
     "draws": _draws,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf
 from typing import ClassVar, NamedTuple
 
@@ -39,12 +39,14 @@ class State(NamedTuple):
 
 History = Sequence[State]
 """Circuits that carried light, one state after the other."""
+MEAN = ("link_bytes", "wire_bytes", "cross_rack_bytes")
+"""Fields of a cost that several costs have the mean of."""
 
 
 @dataclass(frozen=True, eq=False)
 class MovedCost(Cost):
-    """Cost of synchronisations over circuits that moved meanwhile: bytes are their mean, the bound is that of the
-    best."""
+    """Cost of synchronisations that went over circuits that moved, or by several plans: bytes are the mean, the bound
+    is that of the best."""
 
     moved: ClassVar[bool] = True
     states: tuple[Cost, ...]
@@ -72,22 +74,21 @@ def _carried(state: State) -> Flows:
     return Flows(sources, destinations, counts[sources, destinations].astype(np.float64))
 
 
-def moved_cost(
-    plan: Plan, history: History, windows: Sequence[tuple[float, float]], gradient_bytes: float
-) -> MovedCost:
-    """Cost of synchronisations in these windows (start, end in s).
-
-    One in which circuits move is split by the time that each state's circuits carried light: while they move, whoever
-    sends over them waits.
-    """
-    states = tuple(kinds.cost(plan, state.topology, gradient_bytes) for state in history)
+def lit_shares(history: History, window: tuple[float, float]) -> NDArray[np.float64]:
+    """Return the shares of a synchronisation in this window (start, end in s) that went over each state's circuits,
+    float64[states], by the time that they carried light: while they move, whoever sends over them waits."""
+    start_s, end_s = window
     lit_from_s = np.array([state.lit_s for state in history])
     lit_until_s = np.array([*(state.dark_s for state in history[1:]), inf])
-    shares = np.zeros(len(states))
-    for start, end in windows:
-        lit_s = np.maximum(0.0, np.minimum(end, lit_until_s) - np.maximum(start, lit_from_s))
-        if not lit_s.any():  # over circuits that did not move, so before and after are alike
-            lit_s[np.searchsorted(lit_from_s, end, "right") - 1] = 1.0
-        shares += lit_s / lit_s.sum()
-    mean = sum(one.link_bytes * share for one, share in zip(states, shares, strict=True)) / len(windows)
-    return MovedCost(**vars(states[0]) | {"link_bytes": mean}, states=states)
+    lit_s = np.maximum(0.0, np.minimum(end_s, lit_until_s) - np.maximum(start_s, lit_from_s))
+    if not lit_s.any():  # over circuits that did not move, so before and after are alike
+        lit_s[np.searchsorted(lit_from_s, end_s, "right") - 1] = 1.0
+    shares: NDArray[np.float64] = lit_s / lit_s.sum()
+    return shares
+
+
+def mixed_cost(costs: Sequence[Cost], shares: NDArray[np.float64]) -> MovedCost:
+    """Return the mean of costs by these shares, float64[costs]."""
+    mean = {name: sum(getattr(one, name) * share for one, share in zip(costs, shares, strict=True)) for name in MEAN}
+    kept = {field.name: getattr(costs[0], field.name) for field in fields(Cost)}
+    return MovedCost(**kept | mean, states=tuple(costs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -11,8 +11,8 @@ import pandas as pd
 
 from testbed.analysis import metrics
 from testbed.base.listing import counted
-from testbed.recovery.phases import Phase
 from testbed.trial.job import Job
+from testbed.trial.phases import BEGINNING, CIRCUITS, DEATH, Change, Phase, split
 
 LostUpdates: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """Updates as (rank, iteration), by node."""
@@ -116,6 +116,14 @@ def undisturbed(job: Job, losses: Sequence[Loss] = ()) -> Course:
     return Course((Phase(0, job.iterations, job),), losses=tuple(losses))
 
 
+def switched(course: Course, changes: Sequence[Change]) -> Course:
+    """Return the course with the changes of the plan that controllers told of, in a job that has no others."""
+    if not changes:
+        return course
+    job, in_order = course.phases[0].job, sorted(changes, key=lambda change: change.first)
+    return replace(course, phases=split([Change(0, job, BEGINNING), *in_order], job.iterations))
+
+
 def spoilt_bytes(job: Job, course: Course) -> float:
     """Compute the most bytes, headers included and counted on every link, that iterations which were broken off, and
     weights that were given on, can have put on the wire beside those of all iterations that counted."""
@@ -145,13 +153,13 @@ def sentence(course: Course) -> str:
     for recovery in course.recoveries:
         if recovery.deaths:
             told.append(
-                f"{_who(recovery.deaths)}; from iteration {recovery.first} on "
+                f"{who(recovery.deaths)}; from iteration {recovery.first} on "
                 f"{counted(recovery.job.world, 'worker')} with {goes_on_as(recovery.job)}"
             )
         else:
             told.append(f"from iteration {recovery.first} on all again, because no worker made progress")
     if course.late:
-        told.append(f"{_who(course.late)} when all was done")
+        told.append(f"{who(course.late)} when all was done")
     if course.losses:
         names = course.phases[0].job.plan.nodes
         told.append("; ".join(f"{_how(loss, names)}; the others went on" for loss in course.losses))
@@ -201,6 +209,14 @@ def record(
     }
 
 
+def switches(course: Course, samples: pd.DataFrame) -> list[dict[str, Any]] | None:
+    """Part of the trial's JSON about phases that a controller began; None if it began none."""
+    known = {BEGINNING.kind, CIRCUITS, DEATH}
+    if all(phase.cause.kind in known for phase in course.phases):
+        return None
+    return [_phase(phase, samples) | {"scheme": phase.job.plan.scheme} for phase in course.phases]
+
+
 def _loss(loss: Loss, names: Sequence[str], start_s: float, lost_updates: LostUpdates) -> dict[str, Any]:
     """Describe a loss. ``hit_s`` is when something was done to it, or, where nothing was, when its first process ended;
     ``recovered_s`` counts from when the others noticed to their next commit."""
@@ -246,11 +262,14 @@ def _phase(phase: Phase, samples: pd.DataFrame) -> dict[str, Any]:
         "stop": phase.stop,
         "world": phase.job.world,
         "scheme": goes_on_as(phase.job),
+        "cause": phase.cause.kind,
+        "why": phase.cause.what,
         "gst_median_s": float(gst.median()),
         "gst_theory_s": phase.job.gst_theory_s,
         "throughput_sps": metrics.throughput_sps(rows, trained),
     }
 
 
-def _who(deaths: Sequence[Death]) -> str:
+def who(deaths: Sequence[Death]) -> str:
+    """Say who died, and how."""
     return ", ".join(f"{death.process} {death.how}" for death in deaths)

@@ -1,5 +1,7 @@
 """Failover on the harness's side, when nodes of a trial die: who is dead, and with what the others go on.
 
+:mod:`testbed.recovery.rounds` decides; here is what touches the lab and files.
+
 A round begins when a process is killed, or when one checks in since it lost a neighbour or waited for one in vain. All
 are then called (those that still wait for connections look for that), and a round ends when each process has checked in
 or is dead; :mod:`testbed.workloads.failover` has the workers' side. A process that has not checked in within the spec's
@@ -17,19 +19,17 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from testbed.base.errors import SpecError, WorkerError
+from testbed.base.errors import WorkerError
 from testbed.control.feed import Feed
 from testbed.files import foreign
 from testbed.files.foreign import UnfitError
 from testbed.files.writing import named_errors
 from testbed.lab.base import Lab
-from testbed.lab.programs import Exit
-from testbed.recovery import phases
-from testbed.recovery.deaths import Course, Death, Recovery
+from testbed.recovery.deaths import Course
+from testbed.recovery.rounds import Call, CheckedIn, Died, Event, Fence, Instruction, Looked, Rounds, Said, SendOn
 from testbed.topologies.addressing import plan
 from testbed.trial import job_files
 from testbed.trial.files import Files
@@ -37,19 +37,10 @@ from testbed.trial.job import Job
 from testbed.workloads import failover, kinds
 from testbed.workloads.failover import checked_in, next_job, write_whole
 from testbed.workloads.job import Failover, Peer, WorkerJob
-from testbed.workloads.plan import Plan
 
 LOOK_S = 0.1
 """Seconds between looks. Nodes wait for a round's end: see :data:`testbed.execution.supervise.POLL_S`."""
 FIX_SAID = "see its log, and what else writes into its folder"
-
-
-@dataclass(frozen=True)
-class Said:
-    """Message of a process when it leaves a generation: how many iterations it has done, and why it left."""
-
-    completed: int
-    error: str
 
 
 class Coordinator:
@@ -59,23 +50,12 @@ class Coordinator:
 
     def __init__(self, job: Job, files: Files, lab: Lab, congestion_control: str) -> None:
         self._job, self._files, self._lab, self._congestion_control = job, files, lab, congestion_control
-        self._changes: list[tuple[int, Job]] = [(0, job)]
-        self._deaths: list[Death] = []
-        self._buried = 0
-        self._fenced: set[str] = set()
-        self._called_s: float | None = None
-        self._recoveries: list[Recovery] = []
+        self._rounds = Rounds(job)
 
     @property
     def course(self) -> Course:
         """Course of the job."""
-        split = phases.split(self._changes, self._job.iterations)
-        return Course(split, tuple(self._recoveries), tuple(self._unburied))
-
-    @property
-    def _unburied(self) -> list[Death]:
-        """Deaths since the last round ended."""
-        return self._deaths[self._buried :]
+        return self._rounds.course
 
     def look(self, feed: Feed) -> float:
         """Note which processes of the job died since the last look, forgive that, and take the round that it begins a
@@ -92,38 +72,25 @@ class Coordinator:
         feed.forgive(killed)
         if len(killed) < len(failed):
             return math.inf
-        self._deaths += [Death(exit.process, exit.node, exit.ended_s, self._how(exit)) for exit in killed]
-        running = [process for process in feed.running if process in own]
-        if not running:
-            if self._dead >= set(self._job.plan.workers):
-                raise self._nobody()
-            return math.inf
-        here = {process: said for process in running if (said := self._said(process)) is not None}
-        if self._called_s is None and (killed or here):
-            self._called_s = time.monotonic()
-            write_whole(Path(self._folder) / failover.CALL, "")
-        if self._called_s is not None:
-            self._go_on(running, here)
-        return LOOK_S
+        running = tuple(process for process in feed.running if process in own)
+        left = {process: said for process in running if (said := self._said(process)) is not None}
+        events: list[Event] = [*map(Died, killed), *(CheckedIn(process, said) for process, said in left.items())]
+        for event in (*events, Looked(time.monotonic(), running)):
+            for instruction in self._rounds.handle(event):
+                self._carry_out(instruction)
+        return LOOK_S if running else math.inf
 
-    def _go_on(self, running: Collection[str], here: Mapping[str, Said]) -> None:
-        """Take a round further, in which those that are ``here`` have checked in."""
-        if missing := set(running) - here.keys():
-            self._fence(missing - self._fenced)
+    def _carry_out(self, told: Instruction) -> None:
+        if isinstance(told, Call):
+            write_whole(Path(self._folder(told.generation)) / failover.CALL, "")
+        elif isinstance(told, Fence):
+            self._lab.signal(told.process, signal.SIGKILL)
         else:
-            self._send_on(here)
+            with named_errors(self._files.work):
+                self._write(told)
 
-    @property
-    def _dead(self) -> set[int]:
-        return {death.node for death in self._deaths}
-
-    @property
-    def _generation(self) -> int:
-        return len(self._recoveries)
-
-    @property
-    def _folder(self) -> str:
-        return str(self._files.generation(self._generation, self._job.name))
+    def _folder(self, generation: int) -> str:
+        return str(self._files.generation(generation, self._job.name))
 
     def _said(self, process: str) -> Said | None:
         """Read what a process said when it left the generation; None while it has not.
@@ -132,7 +99,7 @@ class Coordinator:
             WorkerError: it makes no sense.
         """
         try:
-            return read_left(checked_in(self._files.samples(process), self._generation), self._job.iterations)
+            return read_left(checked_in(self._files.samples(process), self._rounds.generation), self._job.iterations)
         except FileNotFoundError:
             return None
         except (OSError, UnfitError) as error:
@@ -140,89 +107,32 @@ class Coordinator:
             told.process = process
             raise told from None
 
-    @property
-    def _silence_s(self) -> float:
-        return self._job.network.spec.silence_s
-
-    def _name(self, node: int) -> str:
-        return self._job.network.topology.nodes[node].name
-
-    def _how(self, exit: Exit) -> str:
-        if exit.process in self._fenced:
-            return f"did not check in for {self._silence_s:g} s"
-        return f"was killed by {signal.Signals(-exit.status).name}"
-
-    def _fence(self, missing: Collection[str]) -> None:
-        """Kill those who have not checked in for too long."""
-        assert self._called_s is not None
-        if time.monotonic() - self._called_s < self._silence_s:
-            return
-        for process in missing:
-            self._fenced.add(process)
-            self._lab.signal(process, signal.SIGKILL)
-
-    def _send_on(self, said: Mapping[str, Said]) -> None:
-        """Send everybody into the next generation: all who are alive have left this one."""
-        by_node = {self._job.processes[process]: one for process, one in said.items()}
-        workers = sorted(node for node in by_node if node in self._job.plan.workers)
-        if not workers:
-            raise self._nobody()
-        first = max(by_node[worker].completed for worker in workers)
-        ahead = next(worker for worker in workers if by_node[worker].completed == first)
-        new = tuple(self._unburied)
-        if not new and first == self._changes[-1][0]:
-            raise self._unexplained(said)
-        job = self._without_the_dead() if new else self._changes[-1][1]
-        behind = tuple(worker for worker in workers if by_node[worker].completed < first)
-        assert self._called_s is not None
-        self._recoveries.append(Recovery(new, first, job, ahead, behind, self._called_s, time.monotonic()))
-        self._buried, self._called_s = len(self._deaths), None
-        self._changes.append((first, job))
-        with named_errors(self._files.work):
-            self._write(said)
-
-    def _without_the_dead(self) -> Job:
-        """
-        Raises:
-            WorkerError: the scheme cannot do without them.
-        """
-        known, topology, dead = self._job, self._job.network.topology, self._dead
-        repair = known.kind.repair
-        assert repair is not None  # as the job goes on
-        try:
-            plan: Plan = repair.without(known.plan, topology, known.gradient.tensors, dead)
-            kinds.verify(plan, topology)
-        except SpecError as error:
-            names = ", ".join(self._name(node) for node in sorted(dead))
-            told = WorkerError(f"the trial cannot go on without {names}: {error.problem}", fix=error.fix)
-            told.process = self._unburied[0].process
-            raise told from None
-        return replace(known, plan=plan, cost=kinds.cost(plan, topology, known.gradient_bytes))
-
-    def _write(self, here: Collection[str]) -> None:
+    def _write(self, told: SendOn) -> None:
         """Write the next generation's folder and forest, then the jobs that lead there."""
-        before = self._files.generation(self._generation - 1, self._job.name)
-        folder = Path(self._folder)
+        folder, job = Path(self._folder(told.generation + 1)), told.recovery.job
         folder.mkdir()
-        last = self._recoveries[-1]
         forest = folder / "forest.npz"
-        kinds.save(last.job.plan, forest)
-        found = {one.name: one for one in job_files.worker_jobs(last.job, self._files, self._congestion_control, {})}
-        for process in here:
-            one = WorkerJob.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
-            if process in found:
-                new = found[process]
-                one = replace(
-                    one, rank=new.rank, world=new.world, peers=new.peers, training=new.training, weights=new.weights
+        kinds.save(job.plan, forest)
+        new = {made.name: made for made in job_files.worker_jobs(job, self._files, self._congestion_control, {})}
+        for process in told.here:
+            own = WorkerJob.load(self._files.job(process))  # pace, slowdowns and jitter stay a worker's own
+            if process in new:
+                made = new[process]
+                own = replace(
+                    own,
+                    rank=made.rank,
+                    world=made.world,
+                    peers=made.peers,
+                    training=made.training,
+                    weights=made.weights,
                 )
-            one = replace(one, forest=str(forest), probes=(), failover=self._failover(one.node, process in found))
-            write_whole(next_job(str(before), process), one.text())
+            own = replace(own, forest=str(forest), probes=(), failover=self._failover(told, own.node, process in new))
+            write_whole(next_job(self._folder(told.generation), process), own.text())
 
-    def _failover(self, node: int, is_needed: bool) -> Failover:
+    def _failover(self, told: SendOn, node: int, is_needed: bool) -> Failover:
         """Make a node's part in the next generation. A process that the forest no longer needs has nothing left to
         do."""
-        last = self._recoveries[-1]
-        taken = phases.contributions(phases.split(self._changes, last.first)) * self._job.batch
+        last = told.recovery
         fewer = last.first * last.job.world * self._job.batch
         state: tuple[Peer, ...] = ()
         if node == last.ahead:
@@ -230,34 +140,17 @@ class Coordinator:
         elif node in last.behind:
             state = (self._peer(node, last.ahead),)
         return Failover(
-            generation=self._generation,
-            folder=self._folder,
-            silence_s=self._silence_s,
+            generation=told.generation + 1,
+            folder=self._folder(told.generation + 1),
+            silence_s=self._job.network.spec.silence_s,
             first=last.first if is_needed else self._job.iterations,
-            shift=0 if self._job.compute.mode == "none" else taken - fewer,  # none repeats the first one's samples
+            # A mode of none repeats the samples of the first iteration.
+            shift=0 if self._job.compute.mode == "none" else told.taken - fewer,
             state=state,
         )
 
     def _peer(self, node: int, other: int) -> Peer:
         return job_files.peer(plan(self._job.network.topology), node, other, job_files.STATE_PORT)
-
-    def _nobody(self) -> WorkerError:
-        first, *others = self._deaths
-        more = f", and {len(others)} more" if others else ""
-        error = WorkerError(
-            f"no worker is left: {first.process} {first.how}{more}", fix="see why they died, or kill fewer"
-        )
-        error.process = first.process
-        return error
-
-    def _unexplained(self, said: Mapping[str, Said]) -> WorkerError:
-        """Make the error of a round in which nobody died, and nothing was done since the last time that somebody lost a
-        neighbour."""
-        first, *_ = said.values()
-        return WorkerError(
-            f"all processes are alive, but they cannot go on: {first.error}",
-            fix="see whether a link is down; or give a longer failover time, which includes computing",
-        )
 
 
 def read_left(path: Path, iterations: int) -> Said:

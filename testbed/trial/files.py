@@ -27,7 +27,7 @@ class Files:
     homes: Mapping[str, str] = field(default_factory=dict)
     """Names of nodes by process; a process that is missing is its node's own, and has its name."""
     stage: str = ""
-    """Mark of the files of processes that run later, where processes of the same name run one after the other."""
+    """Mark of the files of processes that run before the trial's own, which have the same names."""
     role: Callable[[str], str] = lambda _: "worker"
     """Function that says in a word what a process is for."""
 

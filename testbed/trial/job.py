@@ -64,6 +64,8 @@ class Job:
         batch: the batch size; 0 where the workload has none.
         own: the user's own model and data, where it has one of them.
         slot: where and when it runs, if its network has more jobs than one.
+        drawn_for: its workers in the order in which the written plan has them, if they were found in the trial: what is
+            drawn for a host does not depend on what was found.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Job:
     batch: int = 0
     own: Prepared | None = field(default=None, compare=False, repr=False)
     slot: Slot | None = None
+    drawn_for: Sequence[int] = ()
 
     @property
     def own_slot(self) -> Slot:
@@ -238,13 +241,17 @@ class Job:
     @cached_property
     def stragglers(self) -> Stragglers | None:
         """Slowdowns of each worker's computing in each iteration; None if nobody is slowed down."""
-        at = self.network
-        return draw(at.perturbations, at.topology, self.plan.workers, self.iterations, at.draws_seed, at.folder)
+        at, order = self.network, self.drawn_for or self.plan.workers
+        drawn = draw(at.perturbations, at.topology, order, self.iterations, at.draws_seed, at.folder)
+        if drawn is None or order == self.plan.workers:
+            return drawn
+        rows = [order.index(worker) for worker in self.plan.workers]
+        return Stragglers(drawn.factor[rows], drawn.extra_s[rows])
 
     def struck(self, number: int) -> Struck:
         """Return which iterations of its workers a perturbation of its network makes longer; it must be one of
         computing."""
-        at, workers = self.network, self.plan.workers
+        at, workers = self.network, self.drawn_for or self.plan.workers
         one = at.perturbations[number]
         return struck(number, one, at.topology, workers, self.iterations, at.draws_seed, at.folder)
 

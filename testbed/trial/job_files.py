@@ -225,6 +225,8 @@ def host_pairs(trial: Trial) -> list[tuple[int, int]]:
     wanted = {(burst.src, burst.dst) for burst in trial.topology.bursts} | {*trial.network.background}
     if trial.is_probed_before:
         wanted |= {pair for ring in meeting_rings(trial.topology) for pair in pairs(ring)}
+    if trial.findings:
+        wanted |= {*permutations(_all(trial.topology), 2)}
     for job in trial.jobs:
         wanted |= {*job.kind.pairs(job.plan), *permutations(_may_meet(job), 2)}
     return sorted(wanted | {(dst, src) for src, dst in wanted})
@@ -262,10 +264,12 @@ def _reach(topology: Topology, a: int, b: int) -> bool:
 def _may_meet(job: Job) -> Sequence[int]:
     """Return nodes any two of which may connect: where processes connect as they like, and in a job that goes on with
     another plan when a node dies."""
-    topology = job.network.topology
-    if job.goes_on:
-        return [*topology.hosts, *(switch for switch in topology.switches if topology.nodes[switch].ina)]
-    return job.kind.meet(job.plan)
+    return _all(job.network.topology) if job.goes_on else job.kind.meet(job.plan)
+
+
+def _all(topology: Topology) -> Sequence[int]:
+    """Return all nodes that may have processes."""
+    return [*topology.hosts, *(switch for switch in topology.switches if topology.nodes[switch].ina)]
 
 
 def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> dict[int, tuple[Probe, ...]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from testbed.analysis.cell import Cell
 from testbed.analysis.strikes import Strikes
@@ -20,7 +21,9 @@ from testbed.trial.identity import identity
 from testbed.trial.job import Job
 from testbed.trial.network import Network, link_settings
 from testbed.trial.ports import Ports
+from testbed.workloads.finding import Finding
 from testbed.workloads.kinds.process import WORKER, Process, merged
+from testbed.workloads.sync.schemes import finding
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Trial:
         mark: text that tells its id from that of another trial with the same name.
         inputs: the digests of the files that its result depends on, see :mod:`testbed.trial.inputs`.
         kept_ids: by repeat, ids that differ from those that are made here: another version of testbed began the run.
+        expand: function that makes the trial that runs from this one and the plain settings that were found, by job.
+        found: what was found, of the trial that runs; as the record has it.
     """
 
     name: str
@@ -47,6 +52,10 @@ class Trial:
     mark: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
     kept_ids: Mapping[int, str] = field(default_factory=dict)
+    expand: Callable[[Trial, Mapping[str, Mapping[str, Any]]], Trial] | None = field(
+        default=None, compare=False, repr=False
+    )
+    found: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def job(self) -> Job:
@@ -60,10 +69,16 @@ class Trial:
         return bool(self.network.arm.jobs)
 
     @property
+    def findings(self) -> Mapping[str, Finding]:
+        """Settings that are still to be found, by job."""
+        wanted = {job.name: finding(job.scheme_text) for job in self.jobs if self.network.arm.schemes}
+        return {name: one for name, one in wanted.items() if one is not None}
+
+    @property
     def is_probed_before(self) -> bool:
         """Whether its links are measured by other processes before its own start: processes of several jobs do not wait
-        for each other, and those of a program measure nothing."""
-        return self.is_shared or any(job.workload.program for job in self.jobs)
+        for each other, those of a program measure nothing, and what is found depends on links."""
+        return self.is_shared or any(job.workload.program for job in self.jobs) or bool(self.findings or self.found)
 
     @property
     def synchronised(self) -> list[Job]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.evidence.sum_check import checked
-from testbed.recovery.phases import Phase
+from testbed.trial.phases import Phase
 from testbed.workloads.learning.sketch import Sketch
 
 SPANS = [(0, 700), (700, 1000)]

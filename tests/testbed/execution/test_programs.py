@@ -164,7 +164,7 @@ def summary(folder: Path, readings: Readings) -> dict[str, Any]:
     flows, circuits = [1_448_000], [State(trial.network.topology)]
     exits = [Exit("h0", 0, 0, 1.0, 3.0), Exit("h1", 1, 0, 1.5, 2.5)]
     courses = {trial.job.name: undisturbed(trial.job)}
-    seen = Observed(counted, CpuLog(), {}, None, readings, [], flows, circuits, exits=exits, courses=courses)
+    seen = Observed(trial, counted, CpuLog(), {}, None, readings, [], flows, circuits, exits=exits, courses=courses)
     outcome = account(trial, trial.job, seen, Referee(), Files(folder, folder))
     assert (outcome.error, outcome.samples, outcome.record["metrics"]) == (None, None, {"jct_s": 2.0})
     return outcome.record

@@ -66,7 +66,7 @@ def planned(folder: Path) -> list[Trial]:
 def written(trial: Trial, folder: Path) -> Files:
     """What was written for a trial, in its own folder."""
     names = [node.name for node in trial.topology.nodes]
-    files = scripts.later(Files(folder, folder, {name: name for name in names}))
+    files = Files(folder, folder, {name: name for name in names})
     scripts.write(trial, files, "reno")
     return files
 
@@ -91,7 +91,7 @@ def test_a_rank_is_told_its_place_and_the_plan(folder: Path) -> None:
 
 def test_ranks_start_without_the_launcher_and_know_their_file(folder: Path) -> None:
     trial = planned(folder)[0]
-    files = scripts.later(Files(folder, folder))
+    files = Files(folder, folder)
     first, *_ = programs.launches(trial, files)
     assert first.program is not None
     assert first.program.words == ("python", "-u", "rank.py", "a")
@@ -109,7 +109,7 @@ def test_an_arm_without_a_scheme_starts_its_words_as_they_are(folder: Path) -> N
 
 def test_a_switch_that_adds_is_a_process_of_ours(folder: Path) -> None:
     trial = planned(folder)[1]
-    files = scripts.later(Files(folder, folder, {"s0": "s0"}))
+    files = Files(folder, folder, {"s0": "s0"})
     (server,) = scripts.write(trial, files, "reno")
     job = WorkerJob.load(Path(server.job))
     assert (server.process, server.program, job.rank, job.buckets) == ("s0", None, None, ())
@@ -131,7 +131,7 @@ def test_chunks_suit_the_links_unless_a_size_is_asked_for(
     text = SPEC.replace("100 Mbit/s", rate).replace("check: 3,", f"check: 3, {chunk}")
     rank, server = trials(read(text, "spec.yaml", folder))[:2]
     assert RankJob.load(written(rank, folder).job("h0")).chunk_bytes == chunk_bytes
-    files = scripts.later(Files(folder, folder, {"s0": "s0"}))
+    files = Files(folder, folder, {"s0": "s0"})
     (told,) = scripts.write(server, files, "reno")
     assert WorkerJob.load(Path(told.job)).chunk_bytes == chunk_bytes
 
@@ -141,7 +141,7 @@ def test_servers_on_hosts_of_their_own_have_no_rank(folder: Path) -> None:
     trial = trials(read(served, "spec.yaml", folder))[0]
     ranks = programs.launches(trial, Files(folder, folder))
     assert [one.program.environment["WORLD_SIZE"] for one in ranks if one.program] == ["2", "2"]
-    assert [one.process for one in scripts.write(trial, scripts.later(Files(folder, folder)), "reno")] == ["h2"]
+    assert [one.process for one in scripts.write(trial, Files(folder, folder), "reno")] == ["h2"]
 
 
 def test_gloo_is_told_to_carry_the_bytes(folder: Path) -> None:

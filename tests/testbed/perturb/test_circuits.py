@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -21,7 +22,7 @@ from testbed.lab.base import LinkSettings
 from testbed.lab.limits import HTB
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch, Program
-from testbed.perturb.circuits import State, moved_cost
+from testbed.perturb.circuits import History, MovedCost, State, lit_shares, mixed_cost
 from testbed.perturb.kinds.base import Context
 from testbed.perturb.kinds.circuits import Circuits
 from testbed.perturb.schedule import schedule
@@ -29,6 +30,7 @@ from testbed.topologies.addressing import plan
 from testbed.topologies.build import build
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.schemes import build as build_forest
 from tests.patience import until
 
@@ -132,12 +134,18 @@ def test_what_moves_is_dark_for_the_panels_time_unless_said_otherwise() -> None:
     assert circuits(flip="h0", reconfiguration="1 ms").dark_s(topology) == 0.001
 
 
+def moved_cost(forest: Forest, history: History, windows: Sequence[tuple[float, float]]) -> MovedCost:
+    """Of synchronisations of 1 MB in these windows."""
+    costs = [cost(forest, state.topology, 1e6) for state in history]
+    return mixed_cost(costs, np.mean([lit_shares(history, window) for window in windows], axis=0))
+
+
 def test_costs_are_shared_out_by_time_and_the_bound_is_the_best() -> None:
     before = panels("servers=6,degree=2,rings=[[0,2,4,1,3,5]]")
     after = circuits(rings=[1]).moved(before)
     forest = build_forest("ring", before, [600])
     history = [State(before), State(after, 2.25, 2.75)]
-    found = moved_cost(forest, history, [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0)], 1e6)
+    found = moved_cost(forest, history, [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0)])
     first, second = cost(forest, before, 1e6), cost(forest, after, 1e6)
     assert found.link_bytes == pytest.approx(0.5 * first.link_bytes + 0.5 * second.link_bytes)
     assert found.bound_s() == second.bound_s() < first.bound_s()
@@ -156,7 +164,7 @@ def test_nothing_is_sent_over_circuits_while_they_are_dark(window: tuple[float, 
     before = panels("servers=6,degree=2,rings=[[0,2,4,1,3,5]]")
     after = circuits(rings=[1]).moved(before)
     forest = build_forest("ring", before, [600])
-    found = moved_cost(forest, [State(before), State(after, 2.0, 3.0)], [window], 1e6)
+    found = moved_cost(forest, [State(before), State(after, 2.0, 3.0)], [window])
     first, second = cost(forest, before, 1e6), cost(forest, after, 1e6)
     assert found.link_bytes == pytest.approx(share * first.link_bytes + (1 - share) * second.link_bytes)
 

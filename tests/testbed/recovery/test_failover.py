@@ -27,13 +27,13 @@ from testbed.execution import results, supervise
 from testbed.experiment.expand import trials
 from testbed.files.foreign import UnfitError
 from testbed.lab.programs import Exit, Launch
-from testbed.recovery import deaths, failover, phases
+from testbed.recovery import deaths, failover
 from testbed.recovery.deaths import Course
 from testbed.recovery.failover import Coordinator
 from testbed.spec import read
 from testbed.topologies.addressing import plan
 from testbed.topologies.model import Topology
-from testbed.trial import job_files
+from testbed.trial import job_files, phases
 from testbed.trial import ports as trial_ports
 from testbed.trial.files import Files
 from testbed.trial.model import Trial

@@ -21,9 +21,10 @@ from testbed.topologies.call import Call, parse
 from testbed.topologies.load import is_in_file, load_function, users_code
 from testbed.topologies.model import Topology
 from testbed.topologies.parameters import Parameter, bind, did_you_mean, parameters_of
+from testbed.workloads.finding import Finding
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.sync.schemes.registry import REPAIRS, SCHEMES, Scheme
+from testbed.workloads.sync.schemes.registry import DECIDES, REPAIRS, SCHEMES, Scheme
 
 EXAMPLE = "ps(place=chunk)"
 _Integer = TypeVar("_Integer", np.int32, np.int64)
@@ -115,6 +116,23 @@ def repair(expression: str, topology: Topology, tensor_sizes: Sequence[int], dea
     call = parse(expression, EXAMPLE)
     arguments = bind(call.name, schemes()[call.name].parameters, call.arguments, SchemeError)
     return REPAIRS[call.name](dead, topology, tensor_sizes, **arguments).built_by(str(call))
+
+
+def finding(expression: str) -> Finding | None:
+    """Return what the scheme leaves to be found in each trial; None if all is written. Until it is found, the plan of
+    the expression stands for it."""
+    call = parse(expression, EXAMPLE)
+    if is_in_file(call.name):
+        decides = getattr(load_function(call.name, SchemeError), "decides", None)
+    else:
+        decides = DECIDES.get(call.name)
+    if decides is None:
+        return None
+    with users_code(f"{call.name}: decides failed", SchemeError, fix="mend the function"):
+        wanted = decides(**bind(call.name, parameters_named(call.name), call.arguments, SchemeError))
+    if not isinstance(wanted, Finding | None):
+        raise SchemeError(f"{call.name}: decides returned {type(wanted).__name__}", fix="return a Finding, or None")
+    return wanted
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from testbed.workloads.finding import Finding
 from testbed.workloads.kinds.asynchronous.schemes import async_ps, ssp
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.kinds.fabric.schemes.mlfabric_s import mlfabric_s
@@ -57,3 +58,7 @@ SCHEMES: tuple[Scheme, ...] = (
 REPAIRS: dict[str, Callable[..., Forest]] = {"rina": rina_without}
 """Schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that makes the forest
 without them."""
+
+DECIDES: dict[str, Callable[..., Finding | None]] = {}
+"""Schemes that leave something to be found in each trial, and the function of their parameters that returns what; None
+if these leave nothing. A scheme in a file of a user's has that function as its attribute ``decides``."""

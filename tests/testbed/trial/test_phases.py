@@ -11,10 +11,10 @@ import pytest
 
 from testbed.base.errors import WorkerError
 from testbed.experiment.expand import trials
-from testbed.recovery import phases
-from testbed.recovery.phases import Phase
 from testbed.spec import read
+from testbed.trial import phases
 from testbed.trial.job import Job
+from testbed.trial.phases import Phase
 from testbed.workloads.sync.schemes import repair
 
 from ..conftest import SPEC
@@ -32,6 +32,14 @@ def two(three: Job) -> Job:
     return replace(three, plan=repair("rina", three.network.topology, [100], {1}))
 
 
+def begun(job: Job) -> phases.Change:
+    return phases.Change(0, job, phases.BEGINNING)
+
+
+def died(first: int, job: Job) -> phases.Change:
+    return phases.Change(first, job, phases.Cause(phases.DEATH, "h1 was killed by SIGKILL"))
+
+
 def samples(*rows: tuple[int, int]) -> pd.DataFrame:
     """(node, iteration); ranks as workers say them, which close up when one dies."""
     return pd.DataFrame(rows, columns=["node", "iteration"]).assign(rank=0)
@@ -41,12 +49,13 @@ WHOLE = [(0, 0), (1, 0), (2, 0), (0, 1), (2, 1)]
 
 
 def test_phases_end_where_the_next_begins(three: Job, two: Job) -> None:
-    assert phases.split([(0, three), (4, two)], 9) == (Phase(0, 4, three), Phase(4, 9, two))
+    assert phases.split([begun(three), died(4, two)], 9) == (Phase(0, 4, three), Phase(4, 9, two, died(4, two).cause))
 
 
 def test_a_phase_without_iterations_is_none(three: Job, two: Job) -> None:
-    assert phases.split([(0, three), (0, two), (3, three), (3, two)], 3) == (Phase(0, 3, two),)
-    assert phases.split([(0, three), (3, two)], 3) == (Phase(0, 3, three),)
+    changes = [begun(three), died(0, two), died(3, three), died(3, two)]
+    assert phases.split(changes, 3) == (Phase(0, 3, two, changes[1].cause),)
+    assert phases.split([begun(three), died(3, two)], 3) == (Phase(0, 3, three),)
 
 
 def test_bytes_and_gradients_are_those_of_each_phase(three: Job, two: Job) -> None:

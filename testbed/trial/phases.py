@@ -1,16 +1,43 @@
-"""The phases of a job: iterations that the same workers did along the same forest. One, unless nodes died."""
+"""Phases of a job: iterations that the same workers did by the same plan over the same network.
+
+A job has one phase, unless nodes died, circuits moved, or a controller switched the plan. What began a phase is a
+:class:`Cause`. Bounds, byte checks and the verdict follow phases, whatever began them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
+from testbed.perturb.circuits import History, lit_shares, mixed_cost
 from testbed.trial.job import Job
+from testbed.workloads import kinds
+from testbed.workloads.plan import Plan
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Cause of a phase: ``kind`` in a word, such as ``timer`` or ``measurement``; ``what`` tells people more."""
+
+    kind: str
+    what: str = ""
+
+
+BEGINNING, DEATH, CIRCUITS = Cause("beginning"), "death", "circuits"
+
+
+class Change(NamedTuple):
+    """Iteration from which on a job has another plan, that job, and why."""
+
+    first: int
+    job: Job
+    cause: Cause
 
 
 @dataclass(frozen=True)
@@ -20,20 +47,67 @@ class Phase:
     first: int
     stop: int
     job: Job
+    cause: Cause = BEGINNING
 
     @property
     def iterations(self) -> int:
         return self.stop - self.first
 
 
-def split(changes: Sequence[tuple[int, Job]], iterations: int) -> tuple[Phase, ...]:
-    """Split a job into phases. ``changes`` are (first iteration, job) in order; one that another replaced before any
+def replanned(job: Job, plan: Plan) -> Job:
+    """Return the job with another plan, verified.
+
+    Raises:
+        SchemeError: the plan does not do what it is for.
+    """
+    kinds.verify(plan, job.network.topology)
+    return replace(job, plan=plan, cost=kinds.cost(plan, job.network.topology, job.gradient_bytes))
+
+
+def split(changes: Sequence[Change], iterations: int) -> tuple[Phase, ...]:
+    """Split a job into phases. ``changes`` are in order, the beginning included; one that another replaced before any
     iteration is left out.
 
     Of a trial that was over when the last node died, what it would have gone on with is left out, too.
     """
-    stops = [first for first, _ in changes[1:]] + [iterations]
-    return tuple(Phase(first, stop, job) for (first, job), stop in zip(changes, stops, strict=True) if first < stop)
+    stops = [change.first for change in changes[1:]] + [iterations]
+    return tuple(
+        Phase(first, stop, job, cause) for (first, job, cause), stop in zip(changes, stops, strict=True) if first < stop
+    )
+
+
+def over_circuits(phase: Phase, history: History, windows: Mapping[int, tuple[float, float]]) -> list[Phase]:
+    """Split a phase by the circuits over which its iterations were synchronised, in these windows (start, end in s).
+    An iteration in which circuits moved is a phase of its own, with the mean of their costs.
+    """
+    job = phase.job
+    states = [
+        replace(
+            job,
+            network=replace(job.network, topology=state.topology),
+            cost=kinds.cost(job.plan, state.topology, job.gradient_bytes),
+        )
+        for state in history
+    ]
+    found: list[Phase] = []
+    for i in range(phase.first, phase.stop):
+        shares = lit_shares(history, windows[i])
+        lit = np.flatnonzero(shares)
+        over = states[lit[0]] if len(lit) == 1 else replace(job, cost=mixed_cost([one.cost for one in states], shares))
+        if found and found[-1].job is over:
+            found[-1] = replace(found[-1], stop=i + 1)
+        else:
+            found.append(Phase(i, i + 1, over, Cause(CIRCUITS) if found else phase.cause))
+    return found
+
+
+def on_average(phases: Sequence[Phase]) -> Job:
+    """Return the job of the first phase with the mean cost of an iteration, if it had several."""
+    first, *others = phases
+    if not others:
+        return first.job
+    shares = np.array([phase.iterations for phase in phases]) / sum(phase.iterations for phase in phases)
+    return replace(first.job, cost=mixed_cost([one.job.cost for one in phases], shares))
 
 
 def link_bytes(phases: Sequence[Phase]) -> NDArray[np.float64]:

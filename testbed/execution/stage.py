@@ -1,0 +1,116 @@
+"""Stage between measuring a trial's links and writing its job files: hosts find what its spec leaves open.
+
+Hosts measure (a probe of :data:`PROBES`), a pure function decides (:mod:`testbed.workloads.finding`), and the plain
+settings go through the same checks as written ones. The trial that runs is another value than the planned one; the
+identity of both is that of the spec as written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from testbed.base.errors import SpecError, TrialError
+from testbed.execution.observed import Lines
+from testbed.lab.base import Lab
+from testbed.topologies.load import users_code
+from testbed.trial.files import Files
+from testbed.trial.model import Trial
+
+
+@dataclass(frozen=True)
+class Means:
+    """Access of a probe to the trial that is planned, and to its lab, whose network is up.
+
+    Attributes:
+        files: where a probe's processes may read and write.
+        bursts: ``probe`` lines of the bursts into each NIC, each with its host's ``name``.
+    """
+
+    trial: Trial
+    lab: Lab
+    files: Files
+    congestion_control: str
+    bursts: Lines
+
+
+Measured: TypeAlias = Mapping[str, Sequence[float | None]]
+"""Numbers by host, None where one is missing: the record keeps them."""
+
+
+def rates_bps(bursts: Lines) -> Measured:
+    """Return the rates (bit/s) at which bursts came into each host's NICs, by the host's name."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for line in bursts:
+        found[line["name"]].append(line["rate_bps"])
+    return dict(found)
+
+
+MEND = "mend the function that decides"
+PROBES: dict[str, Callable[[Means], Measured]] = {"rates": lambda means: rates_bps(means.bursts)}
+"""Measurements that hosts make for what is to be found, by name."""
+
+
+def check(trial: Trial, probes: Collection[str] = PROBES.keys()) -> None:
+    """
+    Raises:
+        SpecError: something is to be found by a probe that the place does not have.
+    """
+    for name, wanted in trial.findings.items():
+        if wanted.probe not in probes:
+            scheme = next(job.scheme_text for job in trial.jobs if job.name == name)
+            raise SpecError(
+                f"scheme {scheme} wants hosts to measure {wanted.probe!r}", fix=f"let it take {', '.join(probes)}"
+            )
+
+
+def decided(trial: Trial, measure: Callable[[str], Measured]) -> Trial:
+    """Return the trial that runs: with plain settings in place of what was to be found.
+
+    Args:
+        measure: makes the measurement of that name.
+
+    Raises:
+        TrialError: a measurement failed, or what was found cannot run.
+    """
+    if not trial.findings:
+        return trial
+    measured: dict[str, Measured] = {}
+    told: list[dict[str, Any]] = []
+    for job in trial.jobs:
+        if (wanted := trial.findings.get(job.name)) is None:
+            continue
+        begun_s = time.monotonic()
+        if wanted.probe not in measured:
+            measured[wanted.probe] = measure(wanted.probe)
+        took_s = round(time.monotonic() - begun_s, 6)
+        hosts = job.slot.hosts if job.slot else trial.topology.hosts
+        names = [trial.topology.nodes[host].name for host in hosts]
+        data = measured[wanted.probe]
+        with _failing(f"nothing was decided for {job.scheme_text}"), users_code("decide failed", SpecError, fix=MEND):
+            settings = dict(wanted.decide(names, data, trial.spec.seed))
+        told.append({"job": job.name, "probe": wanted.probe, "settings": settings, "measured": data, "took_s": took_s})
+    shown = "; ".join(f"{key}: {value}" for entry in told for key, value in entry["settings"].items())
+    assert trial.expand is not None  # what expands specs has set it
+    with _failing(f"what was found cannot run ({shown})"):
+        ran = trial.expand(trial, {entry["job"]: entry["settings"] for entry in told})
+        if ran.findings:
+            raise SpecError("it leaves something to be found", fix="let it decide for plain settings")
+    return replace(ran, found=tuple(told))
+
+
+@contextmanager
+def _failing(problem: str) -> Iterator[None]:
+    """Raise errors about what was found as those of the trial: its spec was right.
+
+    Raises:
+        TrialError: instead of a SpecError.
+    """
+    try:
+        yield
+    except SpecError as error:
+        raise TrialError(f"{problem}: {error.problem}", fix=error.fix) from error
