@@ -233,7 +233,6 @@ class Run:
 
     @cached_property
     def _jobs(self) -> Mapping[str, str]:
-        """Name of the job, by label."""
         return {trial.label: trial.job for trial in self.trials}
 
     def whole(self, trial: Trial) -> Trial:

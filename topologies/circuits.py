@@ -92,11 +92,7 @@ def _path(servers: int, word: object) -> tuple[int, ...]:
 
 
 def _orders(servers: int, rings: object) -> list[Sequence[int]]:
-    """Return the servers of each ring, as it passes them.
-
-    Raises:
-        TopologyError: one is no ring of the servers.
-    """
+    """Return the servers of each ring, as it passes them."""
     orders: list[Sequence[int]] = []
     strides: dict[int, int] = {}
     for ring in _items("rings", rings, _RINGS):

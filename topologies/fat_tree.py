@@ -161,7 +161,6 @@ def _by_destination(half: int, up: int, _: Topology, src: int, dst: int) -> tupl
 
 
 def _ecmp(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """Return every shortest path, each with the same share."""
     ways = dict.fromkeys(_via(half, up, src, dst, a, j) for a in range(up) for j in range(half))
     return tuple(Path(links, 1 / len(ways)) for links in ways)
 

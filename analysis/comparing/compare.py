@@ -432,11 +432,7 @@ def _is_suspicious(one: Judged) -> bool:
 
 
 def _labels(base: Side, new: Side, arms: conditions.Pairs | None) -> conditions.Pairs:
-    """Choose which arms to compare.
-
-    Raises:
-        UsageError: one of them is not there, or an arm would be compared with itself.
-    """
+    """Choose which arms to compare."""
     for i, side in enumerate((base, new)):
         known = dict.fromkeys(cell.label for cell in side.cells)
         for pair in arms or ():

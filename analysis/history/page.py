@@ -104,7 +104,6 @@ def _hover(metric: str, point: Point) -> str:
 
 
 def _json(figure: go.Figure, one: Series) -> Markup:
-    """Write a figure as JSON that may stand inside a script element."""
     every = max(1, len(one.points) // 8)
     shown = list(range(0, len(one.points), every))
     axis = {"automargin": True, "zeroline": False, "title": {"standoff": 10, "font": {"size": 12}}}

@@ -53,7 +53,6 @@ def told(one: Series) -> list[str]:
 
 
 def _is_short(one: Series) -> bool:
-    """Whether it has too few runs for a change to be found."""
     return len(one.points) < FEWEST
 
 

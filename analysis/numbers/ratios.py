@@ -120,7 +120,6 @@ def workers(trials: Sequence[Numbers]) -> str:
 
 
 def _apart(base: Sequence[Numbers], new: Sequence[Numbers], name: str) -> tuple[list[float], list[float]]:
-    """Return the values of two runs that are not paired: what each cell's numbers are from."""
     (base_valid, before), (new_valid, after) = counted(_repeats(base, name)), counted(_repeats(new, name))
     if new_valid and not base_valid:
         return [], []

@@ -378,7 +378,6 @@ def _scale(values: Iterable[str]) -> _Scale | None:
 
 
 def _ordered(settings: Iterable[Setting]) -> list[Setting]:
-    """Sort settings by batch, then by the sweep's values, numbers as numbers."""
 
     def key(setting: Setting) -> tuple[Any, ...]:
         return setting[0], *((name, *rank(as_text(json.loads(value)))) for name, value in setting[1])

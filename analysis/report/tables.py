@@ -120,7 +120,6 @@ class _Column:
 
 
 def _settings(found: Sequence[MeasuredCell]) -> list[_Column]:
-    """Batch, and a column for each setting that a sweep varies."""
     keys = dict.fromkeys(key for cell in found for key in cell.point)
     batch = [_Column("Batch", lambda cell: Value(str(cell.batch) if cell.batch else NONE, cell.batch, state=SETTING))]
     return batch + [_Column(key, lambda cell, key=key: _point(cell, key)) for key in keys]  # type: ignore[misc]
@@ -133,7 +132,6 @@ def _point(cell: MeasuredCell, key: str) -> Value:
 
 
 def _fidelity(cell: MeasuredCell) -> Value:
-    """The verdict, and how far off GST and JCT can be."""
     errors = {name: cell.error(name) for name in (GST, JCT)}
     reported = {name for trial in cell.finished for name in trial.numbers}
     valid = sum(cell.verdict_in(name) == VALID for name in reported)
@@ -201,7 +199,6 @@ def _middle(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
 
 
 def _median(cell: MeasuredCell, name: str, as_text: Callable[[float], str]) -> Value:
-    """A metric's median with its interval."""
     return _marked(_value(cell.median(name), as_text), NUMBER_OF.get(name, JCT), cell)
 
 

@@ -54,7 +54,6 @@ def _doubtful_in(trial: Trial) -> tuple[tuple[str, ...], str]:
 
 
 def _doubt(numbers: Sequence[str], verdict: str, names: Sequence[str], finished: int) -> str:
-    """The sentence about trials that are not VALID in the same numbers."""
     where = f" in {listed(numbers)}" if numbers else ""
     if len(names) == finished:
         return (
@@ -88,7 +87,6 @@ def counts(run: Run) -> str:
 
 
 def _again(run: Run) -> list[str]:
-    """The sentence that trials were measured more than once, where some were."""
     count = sum(bool(trial.earlier) for trial in run.trials)
     made = sum(trial.attempts for trial in run.trials)
     was = "was" if count == 1 else "were"
@@ -192,7 +190,6 @@ def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float]
 
 
 def _ends(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:
-    """The least and the greatest value, each with its arm."""
     (low, least), (high, greatest) = min(values, key=lambda row: row[0]), max(values, key=lambda row: row[0])
     return f"{as_text(low)} for {least.label}" + (
         f" to {as_text(high)} for {greatest.label}" if len(values) > 1 else ""

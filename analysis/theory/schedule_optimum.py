@@ -172,7 +172,6 @@ class _Program:
         return self._variable("committed", update.id, 0, t)
 
     def _moved(self, what: str, a: int, b: int, until: int) -> dict[int, float]:
-        """Return the terms of what is sent before slot ``until``."""
         return {self._variable(what, a, b, t, np.inf, whole=False): 1.0 for t in range(until)}
 
     def _by(self, what: str, a: int, t: int) -> dict[int, float]:
@@ -180,7 +179,6 @@ class _Program:
         return {self._variable(what, a, 0, early): 1.0 for early in range(t + 1)}
 
     def _commit(self, update: Update) -> dict[int, float]:
-        """The moment of an update's commit in seconds."""
         return {self._committed(update, t): (t + 1) * self.slots.length_s for t in range(self.slots.count)}
 
     def _sum(self, aggregator: int) -> None:

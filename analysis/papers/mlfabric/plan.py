@@ -64,13 +64,11 @@ def _planned(run: Run | None, values: Callable[[Trial], Values]) -> Measured:
 
 
 def _late(trial: Trial) -> Values:
-    """Compute by how many per cent of its planned time each transfer was there late."""
     table = trial.transfers
     return np.array([]) if table is None else np.asarray(100 * late_shares(table), np.float64)
 
 
 def _overtaking(trial: Trial) -> Values:
-    """Count the updates and sums that were there before one that was to be at the same node earlier."""
     return np.array([]) if trial.transfers is None else np.array([float(overtaken(trial.transfers))])
 
 

@@ -104,7 +104,6 @@ disturbs."""
 
 
 def _iterations(run: Run | None) -> Iterator[Row]:
-    """Yield rows of the iteration times that each speed-up is the ratio of."""
     papers_s = {("C1", "N2"): PAPERS_ITERATION_S * PAPERS_TABLE_2["C1", "N2"], BEST: PAPERS_SLOW_RING_S}
     for place in PAPERS_TABLE_2:
         ours, ring = (measure_means(run, [label], rounds_s) for label in _labels(place))

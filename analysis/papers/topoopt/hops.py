@@ -64,7 +64,6 @@ def _most_are_near(shares: dict[int, float]) -> Statement:
 
 
 def _counts(servers: int, count: int) -> Counter[int]:
-    """Count how many servers are so many circuits away from any one."""
     return Counter(fewest(servers, both_ways(servers, geometric(servers, rings(servers), count))))
 
 
