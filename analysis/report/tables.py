@@ -456,15 +456,15 @@ def again(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     )
 
 
-def _attempt(one: Attempt) -> str:
+def _attempt(attempt: Attempt) -> str:
     """``GST 0.213 s (1.09 of theory), INVALID: CPU steal: 7.1% taken by the host``."""
-    gst_s, ratio, jct_s = one.metrics.gst_median_s, one.metrics.gst_ratio, one.metrics.jct_s
+    gst_s, ratio, jct_s = attempt.metrics.gst_median_s, attempt.metrics.gst_ratio, attempt.metrics.jct_s
     numbers = [
         *([f"GST {words.seconds(gst_s)}"] if gst_s is not None else []),
         *([f"{ratio:.3f} of theory"] if ratio is not None else []),
         *([f"JCT {words.seconds(jct_s)}"] if jct_s is not None else []),
     ]
-    return f"{', '.join([*numbers, one.verdict])}: {'; '.join(one.reasons)}."
+    return f"{', '.join([*numbers, attempt.verdict])}: {'; '.join(attempt.reasons)}."
 
 
 def _reason(check: RecordedCheck) -> str:

@@ -180,7 +180,7 @@ def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float]
         return listed(f"{as_text(value)} for {marked(cell.label, cell, number)}" for value, cell in values)
     told, others = believed([cell for _, cell in values], number)
     spans = [
-        _ends([one for one in values if one[1] in of], as_text) + (f" on {network}" if network else "")
+        _ends([value for value in values if value[1] in of], as_text) + (f" on {network}" if network else "")
         for network, of in by_network(told).items()
     ]
     are = "is" if len(others) == 1 else "are"

@@ -134,7 +134,7 @@ class _Program:
             self._sent(update, hop)
         self._capacities()
         if batch.delay_bound is not None:
-            self._deadlines({one.id: one.version + batch.delay_bound - batch.version for one in self.updates})
+            self._deadlines({update.id: update.version + batch.delay_bound - batch.version for update in self.updates})
 
     def solved(self, objective: Objective) -> Optimum | None:
         from scipy.optimize import Bounds, milp
@@ -151,7 +151,9 @@ class _Program:
         )
         if found.x is None:
             return None
-        ends = {one.id: max((found.x[i], end) for i, end in self._commit(one).items())[1] for one in self.updates}
+        ends = {
+            update.id: max((found.x[i], end) for i, end in self._commit(update).items())[1] for update in self.updates
+        }
         hops = {one.id: hop for one, hop in product(self.updates, self.hops) if found.x[self._hop(one, hop)] > 0.5}
         return Optimum(ends, hops)
 

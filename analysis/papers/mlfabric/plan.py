@@ -94,4 +94,4 @@ def _planned_gst_s(model: str, scale: float, rate_bps: float, iterations: int, s
     size_bytes = 4 * round(sum(count for _, count in tensor_sizes(model)) / scale)
     scheme, topology = f"mlfabric_a(delay_bound={SCHEME_BOUND})", f"star(hosts={WORKERS + 2})"
     played = play(Asked(scheme, topology, size_bytes, rate_bps / scale, PACE_S, iterations, seed))
-    return float(np.median([one.end_s - one.ready_s for one in played.updates if one.iteration]))
+    return float(np.median([update.end_s - update.ready_s for update in played.updates if update.iteration]))

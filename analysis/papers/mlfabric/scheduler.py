@@ -50,4 +50,4 @@ def _goal(count: int, times_ms: Sequence[float], goal_ms: float) -> Row:
 
 
 def _over(times_ms: Sequence[float], limit_ms: float) -> Measured:
-    return Measured(tuple(one / limit_ms for one in times_ms), "batches", len(times_ms), len(times_ms))
+    return Measured(tuple(time_ms / limit_ms for time_ms in times_ms), "batches", len(times_ms), len(times_ms))

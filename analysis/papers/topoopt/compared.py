@@ -48,8 +48,12 @@ def compared(runs: Runs) -> Finding:
         (*rows.values(), mean),
         (
             *(
-                within(f"{NAMES[one]}: the ideal network is at most {SAME:.0%} faster", rows[one, IDEAL], low=1 - SAME)
-                for one in OTHERS
+                within(
+                    f"{NAMES[experiment]}: the ideal network is at most {SAME:.0%} faster",
+                    rows[experiment, IDEAL],
+                    low=1 - SAME,
+                )
+                for experiment in OTHERS
             ),
             near(
                 f"CANDLE: the cost-equivalent one takes as long as the paper says, within {ABOUT:.0%}",

@@ -43,7 +43,7 @@ def _times(other: Trial, topoopt: Trial) -> Values:
     TopoOpt had it."""
     curve, ours = _curve(other), _curve(topoopt)
     goals = sorted({*curve["accuracy"].cummax(), *ours["accuracy"].cummax()})
-    both = [one for one in goals if one <= min(curve["accuracy"].max(), ours["accuracy"].max())]
+    both = [goal for goal in goals if goal <= min(curve["accuracy"].max(), ours["accuracy"].max())]
     return np.array([_reached_s(curve, one) / _reached_s(ours, one) for one in both], dtype=np.float64)
 
 

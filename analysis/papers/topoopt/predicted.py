@@ -80,7 +80,7 @@ def _arms(runs: Runs, experiment: Experiment) -> dict[str, list[str]]:
 
 def _ratios(*trials: Trial) -> Values:
     """Return the ratios of all iterations after the warm-up, of one trial or of copies of a job."""
-    return np.concatenate([_ratio(one) for one in trials])
+    return np.concatenate([_ratio(trial) for trial in trials])
 
 
 def _ratio(trial: Trial) -> Values:

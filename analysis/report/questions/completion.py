@@ -147,13 +147,13 @@ def _jct_seen(study: Study) -> list[str]:
         if len(ranking.cells) > 1:
             contests.setdefault(ranking.network, []).append(ranking)
     told = [[_contests(network, of)] for network, of in contests.items()]
-    where = "settings on a network" if any(one.network for one in rankings) else "settings"
+    where = "settings on a network" if any(ranking.network for ranking in rankings) else "settings"
     left = [
         f"At {count} of {len(rankings)} {where}, {what}."
         for count, what in (
-            (sum(bool(one.others) for one in rankings), "arms that are not VALID are not ranked"),
-            (sum(bool(one.unlike) for one in rankings), "arms that did other work are not ranked"),
-            (sum(not one.best.valid_in(one.number) for one in rankings), "no arm is VALID"),
+            (sum(bool(ranking.others) for ranking in rankings), "arms that are not VALID are not ranked"),
+            (sum(bool(ranking.unlike) for ranking in rankings), "arms that did other work are not ranked"),
+            (sum(not ranking.best.valid_in(ranking.number) for ranking in rankings), "no arm is VALID"),
         )
         if count
     ]
@@ -169,8 +169,8 @@ def _failed(study: Study) -> list[str]:
 
 def _contests(network: str, rankings: Sequence[Ranking]) -> str:
     """Say which arm was first how often, where several arms are ranked."""
-    did = "finished first in" if all(one.number == ratios.JCT for one in rankings) else "was fastest in"
-    counts = words.counted([one.best.label for one in rankings], did)
+    did = "finished first in" if all(ranking.number == ratios.JCT for ranking in rankings) else "was fastest in"
+    counts = words.counted([ranking.best.label for ranking in rankings], did)
     settings = f"{counted(len(rankings), 'setting')} with several arms"
     return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
 
@@ -199,17 +199,18 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
     if len(study.settings) == 1 or not 1 < len(rankings) <= words.MOST_ROWS:
         return ()
     names = names_of_networks(study.cells)
-    has_network = any(one.network for one in rankings)
+    has_network = any(ranking.network for ranking in rankings)
     return tuple(
         {
-            "Setting": words.setting(one.best),
-            **({"Network": one.network or names[one.best.network]} if has_network else {}),
-            "Fastest arm": _fastest(one),
-            "Its JCT": words.seconds(_jct_of(one.best)) + words.between(one.best.median("jct_s"), words.seconds),
-            f"Relative to {words.against(study.run)}": _against(study, one),
-            "Synchronisation's share of JCT": _shares(one) or words.UNKNOWN,
+            "Setting": words.setting(ranking.best),
+            **({"Network": ranking.network or names[ranking.best.network]} if has_network else {}),
+            "Fastest arm": _fastest(ranking),
+            "Its JCT": words.seconds(_jct_of(ranking.best))
+            + words.between(ranking.best.median("jct_s"), words.seconds),
+            f"Relative to {words.against(study.run)}": _against(study, ranking),
+            "Synchronisation's share of JCT": _shares(ranking) or words.UNKNOWN,
         }
-        for one in rankings
+        for ranking in rankings
     )
 
 
@@ -444,7 +445,7 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
 def _largest(study: Study, network: str, cells: Sequence[MeasuredCell]) -> str:
     """The arm of a network that is fastest beside the first."""
     speeds = [(found, cell) for cell in cells if (found := _speed(study, cell))]
-    most, best = max(speeds, key=lambda one: one[0].value)
+    most, best = max(speeds, key=lambda pair: pair[0].value)
     of = f"Of {counted(len(speeds), 'arm')} on {network}, the" if network else "The"
     return f"{of} largest speed-up is that of {words.in_cell(best)}: {_times(most)}."
 

@@ -157,7 +157,7 @@ def _firsts(by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]
         for network, members in by_network(told).items():
             if len(members) > 1:
                 times = [(time, cell.label) for time, cell, _ in found if cell in members]
-                first.setdefault(network, []).append(min(times, key=lambda one: one[0])[1])
+                first.setdefault(network, []).append(min(times, key=lambda pair: pair[0])[1])
     return words.of_networks(
         [
             [

@@ -121,7 +121,7 @@ def _load(links: Sequence[LinkCount]) -> _Load | None:
     counted = [(link, link.bytes) for link in links if link.bytes is not None]
     if not counted:
         return None
-    busiest, most = max(counted, key=lambda one: one[1])
+    busiest, most = max(counted, key=lambda pair: pair[1])
     drops = sum(link.drops or 0 for link, _ in counted)
     return _Load(busiest, most, sum(count for _, count in counted), len(counted), drops)
 
