@@ -202,7 +202,10 @@ def compare(
     paired = base.path == new.path
     labels = _labels(base, new, arms)
     told = conditions.check(base, new, labels, allowed)
-    found = _decided(list(_asked(base, new, labels, thresholds)), paired)
+    asked = list(_asked(base, new, labels, thresholds))
+    tested = [one for one in asked if not one.why]
+    p_values = iter(holm([p_differ(one.base, one.new) for one in tested]))
+    found = [one if one.why else _judged(one, paired, next(p_values), len(tested)) for one in asked]
     failures = tuple(_failures(base, new, labels))
     if not found or (all(one.ratio is None for one in found) and (accept_failures or not failures)):
         raise _nothing(base, new, found, thresholds)
@@ -375,13 +378,6 @@ def _failed(side: Side) -> dict[Cell, tuple[int, int]]:
         failed, count = found.get(trial.cell, (0, 0))
         found[trial.cell] = (failed + (trial.verdict == FAILED), count + 1)
     return found
-
-
-def _decided(asked: Sequence[Judged], paired: bool) -> list[Judged]:
-    """All verdicts together, for each test is corrected for the others."""
-    tested = [one for one in asked if not one.why]
-    p_values = iter(holm([p_differ(one.base, one.new) for one in tested]))
-    return [one if one.why else _judged(one, paired, next(p_values), len(tested)) for one in asked]
 
 
 def _judged(asked: Judged, paired: bool, p_value: float, tests: int) -> Judged:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from testbed.analysis.comparing.measured import NAMES, value_text
 from testbed.analysis.history.series import Point, Series
 from testbed.analysis.history.text import change_texts, heading, title, told
-from testbed.analysis.html.figures import plotly
+from testbed.analysis.html.packed import plotly
 from testbed.analysis.html.pages import source, template
 from testbed.base.listing import counted
 from testbed.files.writing import write_bytes

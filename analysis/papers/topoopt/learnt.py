@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from testbed.analysis import metrics
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
 from testbed.analysis.papers.evidence import Values, measure
 from testbed.analysis.papers.judging import within
 from testbed.analysis.recorded import Trial
+from testbed.analysis.report.questions.learning import accuracy_curve
 
 LEARNT = Experiment("topoopt/figure19.yaml", ("workload.iterations=15",), ("repeats=5", "workload.iterations=120"))
 TOPOOPT, IDEAL, ONE = "TopoOpt", "ideal", "one interface"
@@ -42,18 +42,16 @@ def _times(other: Trial, topoopt: Trial) -> Values:
     """Compute, for each accuracy that one after another is first reached by both, when the other had it, over when
     TopoOpt had it."""
     curve, ours = _curve(other), _curve(topoopt)
-    goals = sorted({*curve["accuracy"].cummax(), *ours["accuracy"].cummax()})
-    both = [goal for goal in goals if goal <= min(curve["accuracy"].max(), ours["accuracy"].max())]
+    goals = sorted({*curve["quality"].cummax(), *ours["quality"].cummax()})
+    both = [goal for goal in goals if goal <= min(curve["quality"].max(), ours["quality"].max())]
     return np.array([_reached_s(curve, one) / _reached_s(ours, one) for one in both], dtype=np.float64)
 
 
 def _reached_s(curve: pd.DataFrame, accuracy: float) -> float:
-    return float(curve["time_s"][curve["accuracy"] >= accuracy].iloc[0])
+    return float(curve["time_s"][curve["quality"] >= accuracy].iloc[0])
 
 
 def _curve(trial: Trial) -> pd.DataFrame:
     """Return, by iteration after the warm-up, when it had ended everywhere, and the accuracy of its weights."""
-    assert trial.samples is not None  # it is VALID, so it has them
-    tested = {int(iteration): value for iteration, value in trial.accuracy.own_curve or ()}
-    found = pd.DataFrame({"time_s": metrics.ends_s(trial.samples), "accuracy": pd.Series(tested, dtype=float)}).dropna()
-    return found[found.index >= trial.warmup]
+    curve = accuracy_curve(trial)
+    return pd.DataFrame(columns=["time_s", "quality"], dtype=float) if curve is None else curve.loc[trial.warmup :]
