@@ -21,9 +21,8 @@ GOAL = 0.1
 """Share of the paper's times that this scheduler is to reach. The claim does not hang on it."""
 
 
-def scheduler_time(runs: Runs) -> Finding:
+def scheduler_time(_: Runs) -> Finding:
     """Find the time that a batch takes, with a replica, over what the paper's scheduler takes."""
-    del runs  # nothing of a run is looked at
     times_ms = {count: measured_ms(count, REPEATS, MOST_S) for count in PAPER_MS}
     rows = [_row(count, times_ms[count], paper_ms) for count, paper_ms in PAPER_MS.items()]
     goals = [_goal(count, times_ms[count], GOAL * paper_ms) for count, paper_ms in PAPER_MS.items()]

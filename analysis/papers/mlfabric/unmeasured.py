@@ -16,9 +16,8 @@ SPREADS = (16, 4, 1)
 MEAN_DELAY, STEPS, DESCENTS, C, FEATURES, SEED = 16, 2000, 64, 0.1, 3, 1
 
 
-def convergence(runs: Runs) -> Finding:
+def convergence(_: Runs) -> Finding:
     """The error of descent with delays in narrower and narrower intervals."""
-    del runs  # nothing is measured
     asked = problem(SEED, features=FEATURES)
     found = {spread: errors(asked, Delays(MEAN_DELAY, spread), STEPS, DESCENTS, SEED, C) for spread in SPREADS}
     each = [Row(f"error, epsilon {spread}", "", ours=_simulated(found[spread])) for spread in SPREADS]
