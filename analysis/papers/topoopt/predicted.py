@@ -16,12 +16,10 @@ import numpy as np
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
 from testbed.analysis.papers.evidence import Values, iteration_s, measure
 from testbed.analysis.papers.judging import within
-from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4
+from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, SHARED
 from testbed.analysis.papers.topoopt.degrees import ITERATIONS
-from testbed.analysis.papers.topoopt.look_ahead import LOOK_AHEAD
+from testbed.analysis.papers.topoopt.moving import LOOK_AHEAD, ONESHOT, RECONFIGURED
 from testbed.analysis.papers.topoopt.permuted import PERMS, PERMS_CANDLE
-from testbed.analysis.papers.topoopt.reconfigured import ONESHOT, RECONFIGURED
-from testbed.analysis.papers.topoopt.shared import SHARED
 from testbed.analysis.papers.topoopt.switched import MODELS
 from testbed.analysis.papers.topoopt.trained import DLRM
 from testbed.analysis.recorded import Trial
