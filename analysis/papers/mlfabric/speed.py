@@ -12,8 +12,16 @@ from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
 from testbed.analysis.papers.evidence import Values, measure, measure_means
 from testbed.analysis.papers.judging import falling, near, near_beyond_1, rising, within
 from testbed.analysis.papers.mlfabric.ideals import PAPERS, Asked, ring_s, round_s
-from testbed.analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
-from testbed.analysis.papers.mlfabric.rounds import ABOUT, applied_s, rounds_s, speed_up
+from testbed.analysis.papers.mlfabric.rounds import (
+    ABOUT,
+    ITERATIONS,
+    LEVELS,
+    TIME,
+    applied_s,
+    reached_over,
+    rounds_s,
+    speed_up,
+)
 from testbed.analysis.recorded import Run, Trial
 
 TABLE_2 = Experiment(

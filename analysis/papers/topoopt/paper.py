@@ -9,10 +9,9 @@ from testbed.analysis.papers.topoopt.degrees import DEGREES, ITERATIONS, degrees
 from testbed.analysis.papers.topoopt.hops import hops
 from testbed.analysis.papers.topoopt.moving import BY_FAR, LOOK_AHEAD, RECONFIGURED, look_ahead, reconfigured
 from testbed.analysis.papers.topoopt.permutations import permutations
-from testbed.analysis.papers.topoopt.permuted import PERMS, PERMS_ALLREDUCE, PERMS_CANDLE, permuted
+from testbed.analysis.papers.topoopt.permuted import DLRM, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE, permuted, trained
 from testbed.analysis.papers.topoopt.predicted import EXPERIMENTS, predicted
 from testbed.analysis.papers.topoopt.switched import LEARNT, MODELS, learnt, switched
-from testbed.analysis.papers.topoopt.trained import DLRM, trained
 
 PAPER = Paper(
     "topoopt",

@@ -19,9 +19,8 @@ from testbed.analysis.papers.judging import within
 from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, SHARED
 from testbed.analysis.papers.topoopt.degrees import ITERATIONS
 from testbed.analysis.papers.topoopt.moving import LOOK_AHEAD, ONESHOT, RECONFIGURED
-from testbed.analysis.papers.topoopt.permuted import PERMS, PERMS_CANDLE
+from testbed.analysis.papers.topoopt.permuted import DLRM, PERMS, PERMS_CANDLE
 from testbed.analysis.papers.topoopt.switched import MODELS
-from testbed.analysis.papers.topoopt.trained import DLRM
 from testbed.analysis.recorded import Trial
 
 EXPERIMENTS: tuple[Experiment, ...] = (

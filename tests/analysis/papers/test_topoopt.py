@@ -19,10 +19,9 @@ from testbed.analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS,
 from testbed.analysis.papers.topoopt.moving import DARK_MS, LOOK_AHEAD, ONESHOT, RECONFIGURATION_S, RECONFIGURED, SECOND
 from testbed.analysis.papers.topoopt.moving import arm as dark
 from testbed.analysis.papers.topoopt.paper import PAPER
-from testbed.analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
+from testbed.analysis.papers.topoopt.permuted import ALONE, DLRM, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
 from testbed.analysis.papers.topoopt.predicted import EXPERIMENTS, STAYS
 from testbed.analysis.papers.topoopt.switched import LEARNT, MODELS
-from testbed.analysis.papers.topoopt.trained import DLRM
 from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial
