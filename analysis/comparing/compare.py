@@ -44,6 +44,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from math import comb
 from typing import Final, Literal
 
@@ -231,10 +232,7 @@ def compare(
 def least_repeats(tests: int) -> int:
     """Count the repeats that a side must have for ``tests`` Mann-Whitney tests together to be able to find a
     difference."""
-    repeats = 2
-    while _smallest_p(repeats, repeats) * tests > LEVEL:
-        repeats += 1
-    return repeats
+    return next(repeats for repeats in count(2) if _smallest_p(repeats, repeats) * tests <= LEVEL)
 
 
 def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[str, float]) -> Iterator[Judged]:
@@ -414,10 +412,7 @@ def _smallest_p(base: int, new: int) -> float:
 @lru_cache(maxsize=256)
 def _enough(base: int, tests: int) -> int:
     """Count the repeats that NEW must have beside so many of BASE, so that a test can find a difference."""
-    new = 1
-    while _smallest_p(base, new) * tests > LEVEL:
-        new += 1
-    return new
+    return next(new for new in count(1) if _smallest_p(base, new) * tests <= LEVEL)
 
 
 def _is_suspicious(one: Judged) -> bool:

@@ -17,15 +17,7 @@ from typing import TypeAlias
 from testbed.analysis.numbers import ratios
 from testbed.analysis.recorded import Place, Run
 from testbed.analysis.report import words
-from testbed.analysis.report.cells import (
-    MeasuredCell,
-    believed,
-    cells,
-    did_alike,
-    faster_by,
-    names_of_networks,
-    over,
-)
+from testbed.analysis.report.cells import MeasuredCell, believed, cells, did_alike, faster_by, names_of_networks, over
 from testbed.analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 

@@ -12,15 +12,7 @@ from testbed.analysis.numbers.goal import Quality, goal, quality, reached_s
 from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import (
-    Group,
-    MeasuredCell,
-    Study,
-    believed,
-    by_network,
-    interval,
-    notes,
-)
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, interval, notes
 from testbed.analysis.report.cells import cells as every_cell
 from testbed.analysis.report.question import Panel, Question
 from testbed.base.listing import counted, shortened
