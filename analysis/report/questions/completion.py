@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -132,8 +133,9 @@ class Ranking:
 
     @property
     def best(self) -> MeasuredCell:
-        by_time = self.number == ratios.JCT
-        return min(self.cells, key=_jct_of) if by_time else max(self.cells, key=_throughput_of)
+        if self.number == ratios.JCT:
+            return min(self.cells, key=_middle)
+        return max(self.cells, key=partial(_middle, metric="throughput_sps"))
 
 
 def _jct_seen(study: Study) -> list[str]:
@@ -205,7 +207,7 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
             "Setting": words.setting(ranking.best),
             **({"Network": ranking.network or names[ranking.best.network]} if has_network else {}),
             "Fastest arm": _fastest(ranking),
-            "Its JCT": words.seconds(_jct_of(ranking.best))
+            "Its JCT": words.seconds(_middle(ranking.best))
             + words.between(ranking.best.median("jct_s"), words.seconds),
             f"Relative to {words.against(study.run)}": _against(study, ranking),
             "Synchronisation's share of JCT": _shares(ranking) or words.UNKNOWN,
@@ -237,20 +239,14 @@ def _against(study: Study, ranking: Ranking) -> str:
 
 def _shares(ranking: Ranking, form: str = "{:.0%}") -> str:
     """Say how much of each arm's JCT is synchronisation; nothing where that is not known."""
-    shares = [(sync / _jct_of(cell), cell) for cell in ranking.cells if (sync := cell.middle("sync_s")) is not None]
+    shares = [(sync / _middle(cell), cell) for cell in ranking.cells if (sync := cell.middle("sync_s")) is not None]
     return words.each(shares, form.format, ratios.JCT) if shares else ""
 
 
-def _jct_of(cell: MeasuredCell) -> float:
-    found = cell.middle("jct_s")
-    assert found is not None  # callers left the others out
-    return found
-
-
-def _throughput_of(cell: MeasuredCell) -> float:
-    found = cell.middle("throughput_sps")
-    assert found is not None  # or JCT would decide
-    return found
+def _middle(cell: MeasuredCell, metric: str = "jct_s") -> float:
+    value = cell.middle(metric)
+    assert value is not None  # callers left the others out
+    return value
 
 
 def _first_of(study: Study, ranking: Ranking) -> str:
@@ -261,11 +257,11 @@ def _first_of(study: Study, ranking: Ranking) -> str:
     against = f", {words.ratio(compared.value)} of {first.label}" if first and compared else ""
     shares = _shares(ranking, "{:.0%} of JCT")
     share = f" Synchronisation is {shares}." if shares else ""
-    time = words.seconds(_jct_of(best)) + words.between(found, words.seconds)
+    time = words.seconds(_middle(best)) + words.between(found, words.seconds)
     is_contest = len(ranking.cells) > 1
     lead = f"{best.label} finished first, in {time}{against}" if is_contest else f"{best.label}: JCT is {time}"
     if is_contest and not by_time:
-        lead = f"{best.label} trained the most samples a second, {_throughput_of(best):,.0f}{against}"
+        lead = f"{best.label} trained the most samples a second, {_middle(best, 'throughput_sps'):,.0f}{against}"
     places = [*filter(None, [words.setting(best)]), *([f"on {ranking.network}"] if ranking.network else [])]
     place = f"{', '.join(places)}: " if places else ""
     return f"{place[:1].upper()}{place[1:]}{lead}.{share}{_unranked(ranking)}"
