@@ -72,15 +72,15 @@ class References:
     of: tuple[int | None, ...]
 
 
-def agree(one: Point, other: Point) -> bool:
+def agree(point: Point, other: Point) -> bool:
     """Whether every field that both have has the same value in both."""
-    return all(one[name] == other[name] for name in one.keys() & other.keys())
+    return all(point[name] == other[name] for name in point.keys() & other.keys())
 
 
-def are_compared(one: Comparable, other: Comparable) -> bool:
+def are_compared(cell: Comparable, other: Comparable) -> bool:
     """Whether they are of different arms at the same point, of which one of them may know more."""
-    related = one.point.keys() <= other.point.keys() or other.point.keys() <= one.point.keys()
-    return one.label != other.label and related and agree(one.point, other.point)
+    related = cell.point.keys() <= other.point.keys() or other.point.keys() <= cell.point.keys()
+    return cell.label != other.label and related and agree(cell.point, other.point)
 
 
 def partner(point: Point, others: Iterable[tuple[Point, _T]]) -> _T | None:

@@ -88,11 +88,7 @@ def _planned(resolved: dict[str, Any]) -> int | None:
 
 
 def _spec(run_dir: Path) -> str:
-    """The spec's text, as a terminal may be given it; nothing where it is not there.
-
-    Raises:
-        OutputError: it is no file, or larger than a spec.
-    """
+    """The spec's text, as a terminal may be given it; nothing where it is not there."""
     path = run_dir / "spec.yaml"
     try:
         return printable(read_bytes(path, LARGEST_SPEC_BYTES, run_dir).decode(errors="replace"))
@@ -137,11 +133,7 @@ def _json(run_dir: Path, name: str, of: Shape) -> dict[str, Any]:
 
 
 def _labels(arm: dict[str, Any]) -> list[str]:
-    """Label the rows of an arm, as its resolved spec says: by its jobs, if it has some.
-
-    Raises:
-        KeyError, TypeError, ValueError: its jobs are damaged.
-    """
+    """Label the rows of an arm, as its resolved spec says: by its jobs, if it has some."""
     label, jobs = str(arm["label"]) if "label" in arm else "", arm.get("jobs") or ()
     if sum(int(job["copies"]) for job in jobs) > MOST_JOBS:
         raise ValueError(f"an arm has more than {MOST_JOBS} jobs, copies included")
@@ -154,7 +146,6 @@ def _labels(arm: dict[str, Any]) -> list[str]:
 
 
 def _trials(run_dir: Path, path: Path, warmup: int, with_samples: bool) -> list[Trial]:
-    """The trial that a record is of, or its jobs, if it has several."""
     record = _json(run_dir, f"trials/{path.name}", RECORD)
     try:
         check_name(path, record["id"])

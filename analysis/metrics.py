@@ -8,6 +8,9 @@ must have, where nodes have died meanwhile; else all must be in each.
 Of an asynchronous scheme each row is an update of its own, and workers have as many as they got done; ``update`` is its
 place in the order in which the server applied them, ``staleness`` how many of others came between the weights that it
 was computed on and itself, and ``held_s`` for how long the server held newer weights back from its worker.
+
+Times of iterations, their parts and their sums raise OutputError if an iteration is not there for every rank, or there
+is none.
 """
 
 from __future__ import annotations
@@ -34,9 +37,6 @@ def gst_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
 
     Of an asynchronous scheme it is each update's own, from a worker's gradient to newer weights, without the time for
     which these were held back; there are several of each iteration then, in the order of the updates.
-
-    Raises:
-        OutputError: an iteration is not there for every rank, or there is none.
     """
     return measures_of(samples.columns).gst_s(samples, skip)
 
@@ -44,11 +44,7 @@ def gst_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
 def iterations_s(samples: pd.DataFrame, skip: int = 0) -> pd.Series[float]:
     """Compute the time that each iteration takes (s), without the first ``skip``: from the moment the last worker has
     one sum, or the first worker starts, to the moment the last worker has the next. Of an asynchronous scheme, the time
-    of each round.
-
-    Raises:
-        OutputError: as :func:`gst_s`.
-    """
+    of each round."""
     return measures_of(samples.columns).iterations_s(samples, skip)
 
 
@@ -66,11 +62,7 @@ def mini_batches(samples: pd.DataFrame) -> pd.Series[float]:
 
 
 def jct_s(samples: pd.DataFrame) -> float:
-    """Job completion time (s): the first worker starts its first iteration to the last worker ends its last.
-
-    Raises:
-        OutputError: as :func:`gst_s`.
-    """
+    """Job completion time (s): the first worker starts its first iteration to the last worker ends its last."""
     return measures_of(samples.columns).jct_s(samples)
 
 
@@ -84,9 +76,6 @@ def compute_s(samples: pd.DataFrame) -> float:
     """The part of :func:`jct_s` (s) until the last worker has its gradient, summed over the iterations.
 
     An iteration counts from the end of the one before (of the last worker), so this plus :func:`sync_s` is the JCT.
-
-    Raises:
-        OutputError: as :func:`gst_s`.
     """
     return measures_of(samples.columns).compute_s(samples)
 
@@ -95,9 +84,6 @@ def sync_s(samples: pd.DataFrame) -> float:
     """The rest of :func:`jct_s` (s): from the last worker's gradient to the last optimiser step, over all iterations.
 
     Of an asynchronous scheme, from each worker's own gradients to newer weights, on average over the workers.
-
-    Raises:
-        OutputError: as :func:`gst_s`.
     """
     return measures_of(samples.columns).sync_s(samples)
 
@@ -107,9 +93,6 @@ def waits_s(samples: pd.DataFrame, skip: int = 0) -> pd.DataFrame:
     first ``skip`` iterations. This is before GST begins, and not part of it. NaN where a rank was not there any more.
 
     Of an asynchronous scheme, for how long weights were held back from it; NaN beyond what a rank got done.
-
-    Raises:
-        OutputError: as :func:`gst_s`.
     """
     return measures_of(samples.columns).waits_s(samples, skip)
 
@@ -125,11 +108,7 @@ def staleness(samples: pd.DataFrame, skip: int = 0) -> pd.Series[int] | None:
 
 
 def throughput_sps(samples: pd.DataFrame, trained: int) -> float:
-    """Training samples per second of JCT; ``trained`` is how many all workers together took in all iterations.
-
-    Raises:
-        OutputError: as :func:`gst_s`.
-    """
+    """Training samples per second of JCT; ``trained`` is how many all workers together took in all iterations."""
     return trained / jct_s(samples)
 
 

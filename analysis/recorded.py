@@ -137,7 +137,7 @@ class Trial(TrialRecord):
     @property
     def worlds(self) -> tuple[int | None, ...]:
         """Number of workers, and how many went on after each time that some had died."""
-        return self.world, *(one.world for one in self.recoveries)
+        return self.world, *(recovery.world for recovery in self.recoveries)
 
     @property
     def work(self) -> Work | None:
@@ -233,7 +233,6 @@ class Run:
 
     @cached_property
     def _jobs(self) -> Mapping[str, str]:
-        """Name of the job, by label."""
         return {trial.label: trial.job for trial in self.trials}
 
     def whole(self, trial: Trial) -> Trial:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from testbed.analysis.jobs import JOBS
-from testbed.analysis.record.shapes import shape_of
+from testbed.analysis.record.fields import shape_of
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot
 from testbed.base.limits import MOST_ARMS, MOST_JOBS

@@ -102,8 +102,8 @@ def in_short(trials: Sequence[Mapping[str, Number]]) -> str:
     names = [name for name in NUMBERS if any(name in trial for trial in trials)]
     if not names:
         return FAILED
-    count = {name: sum(name in one and one[name].verdict == VALID for one in trials) for name in names}
-    without = {name: joint_verdict(one[name].verdict for one in trials if name in one) for name in names}
+    count = {name: sum(name in trial and trial[name].verdict == VALID for trial in trials) for name in names}
+    without = {name: joint_verdict(trial[name].verdict for trial in trials if name in trial) for name in names}
     main = sorted((name for name in ("gst", "jct") if name in count), key=lambda name: -count[name]) or names[:1]
     if total == 1 and len({without[name] for name in main}) > 1:
         return ", ".join(f"{CALLED[name]} {without[name]}" for name in main)

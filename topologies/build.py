@@ -51,7 +51,7 @@ def _family(builder: Callable[..., Topology]) -> Family:
 
 def names_of(family: str) -> list[str]:
     """Return the names of a family's parameters, for one of :func:`families`; for any other name, none."""
-    return [one.name for one in families()[family].parameters] if family in families() else []
+    return [parameter.name for parameter in families()[family].parameters] if family in families() else []
 
 
 def comes_with_us(expression: str) -> bool:

@@ -47,7 +47,9 @@ def matchings(servers: int, degree: int, rings: object = (), circuits: object = 
             f"{' and '.join(parts)}",
             fix=f"give degree={len(laid)}, or fewer rings: each takes two ports"
             + (", and all together one more where the number of servers is odd" if servers % 2 else "")
-            + (", or three panels if it has an odd number of servers" if any(len(one) % 2 for one in smaller) else ""),
+            + (
+                ", or three panels if it has an odd number of servers" if any(len(ring) % 2 for ring in smaller) else ""
+            ),
         )
     return (*laid, *(() for _ in range(degree - len(laid))))
 
@@ -92,11 +94,7 @@ def _path(servers: int, word: object) -> tuple[int, ...]:
 
 
 def _orders(servers: int, rings: object) -> list[Sequence[int]]:
-    """Return the servers of each ring, as it passes them.
-
-    Raises:
-        TopologyError: one is no ring of the servers.
-    """
+    """Return the servers of each ring, as it passes them."""
     orders: list[Sequence[int]] = []
     strides: dict[int, int] = {}
     for ring in _items("rings", rings, _RINGS):

@@ -203,7 +203,6 @@ def _round_canvas(
 
 
 def _frames(topology: Topology, canvas: _Canvas) -> list[str]:
-    """Draw frames around racks, pods and groups behind the nodes, and the name of each row."""
     parts = [label(4, y + 4, row_name(topology, level)) for level, y in sorted(canvas.rows.items())]
     for name, nodes in frames(topology).items():
         parts.append(_circle(name, canvas) if canvas.circles else _frame(name, nodes, canvas))
@@ -282,7 +281,6 @@ def _cable(topology: Topology, canvas: _Canvas, directed: tuple[int, int], colou
 
 
 def _circuit_colours(topology: Topology) -> dict[str, str]:
-    """Choose a colour for each name of circuits."""
     names = dict.fromkeys(circuit_names(topology).values())
     return {name: RINGS[place % len(RINGS)] for place, name in enumerate(names)}
 
@@ -300,7 +298,6 @@ def _colours(topology: Topology) -> dict[int, str]:
 
 
 def _dark(topology: Topology, host: int) -> list[int]:
-    """List a server's interfaces at which no circuit ends."""
     lit = topology.circuits
     return [interface for interface, link in enumerate(topology.ports[host]) if link not in lit]
 

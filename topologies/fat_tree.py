@@ -88,7 +88,7 @@ def _first(whole: Topology, half: int, hosts: int) -> Topology:
 def _of_first(whole: Topology, number: Mapping[int, int], _: Topology, src: int, dst: int) -> tuple[Path, ...]:
     """Return the whole tree's paths; ``number`` has the links that are left."""
     paths = whole.paths(src, dst)
-    return tuple(replace(one, links=tuple(2 * number[i // 2] + i % 2 for i in one.links)) for one in paths)
+    return tuple(replace(path, links=tuple(2 * number[i // 2] + i % 2 for i in path.links)) for path in paths)
 
 
 def _is_kept(node: Node, i: int, hosts: int, racks: int, pods: int) -> bool:
@@ -161,7 +161,6 @@ def _by_destination(half: int, up: int, _: Topology, src: int, dst: int) -> tupl
 
 
 def _ecmp(half: int, up: int, _: Topology, src: int, dst: int) -> tuple[Path, ...]:
-    """Return every shortest path, each with the same share."""
     ways = dict.fromkeys(_via(half, up, src, dst, a, j) for a in range(up) for j in range(half))
     return tuple(Path(links, 1 / len(ways)) for links in ways)
 

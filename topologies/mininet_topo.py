@@ -34,10 +34,10 @@ def is_topo(value: object) -> bool:
     return isinstance(value, type) and any(map(_is_base, value.__mro__))
 
 
-def _is_base(one: type) -> bool:
+def _is_base(type_: type) -> bool:
     """Whether a class is Mininet's ``Topo`` itself: imported, or run as a user's file
     (:mod:`testbed.topologies.load`)."""
-    return one.__name__ == "Topo" and one.__module__.endswith(("mininet.topo", "mininet/topo.py"))
+    return type_.__name__ == "Topo" and type_.__module__.endswith(("mininet.topo", "mininet/topo.py"))
 
 
 def parameters_of_topo(name: str, topo: Callable[..., object]) -> tuple[Parameter, ...]:

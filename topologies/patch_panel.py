@@ -179,11 +179,7 @@ class _Circuits:
         ends.append(nic)
 
     def _hops(self, topology: Topology, path: Sequence[int], word: str) -> list[tuple[int, int]]:
-        """Return each server of a path but the last, and the directed link to the next, on the lowest panel.
-
-        Raises:
-            TopologyError: no circuit is there.
-        """
+        """Return each server of a path but the last, and the directed link to the next, on the lowest panel."""
         found = []
         for here, there in pairwise(path):
             link = next((link for link, other in self.neighbours(topology)[here] if other == there), None)
@@ -236,7 +232,6 @@ class _Circuits:
         return [topology.port_at_tail(last ^ 1)]
 
     def _leaves(self, topology: Topology, here: int, dst: int) -> int | None:
-        """Return the directed link by which traffic leaves for another server."""
         if dst not in self._towards:
             self._towards[dst] = self._ways(topology, dst)
         return self._given.get((here, dst), self._towards[dst].get(here))

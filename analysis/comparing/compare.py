@@ -44,6 +44,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from math import comb
 from typing import Final, Literal
 
@@ -202,7 +203,10 @@ def compare(
     paired = base.path == new.path
     labels = _labels(base, new, arms)
     told = conditions.check(base, new, labels, allowed)
-    found = _decided(list(_asked(base, new, labels, thresholds)), paired)
+    asked = list(_asked(base, new, labels, thresholds))
+    tested = [one for one in asked if not one.why]
+    p_values = iter(holm([p_differ(one.base, one.new) for one in tested]))
+    found = [one if one.why else _judged(one, paired, next(p_values), len(tested)) for one in asked]
     failures = tuple(_failures(base, new, labels))
     if not found or (all(one.ratio is None for one in found) and (accept_failures or not failures)):
         raise _nothing(base, new, found, thresholds)
@@ -228,10 +232,7 @@ def compare(
 def least_repeats(tests: int) -> int:
     """Count the repeats that a side must have for ``tests`` Mann-Whitney tests together to be able to find a
     difference."""
-    repeats = 2
-    while _smallest_p(repeats, repeats) * tests > LEVEL:
-        repeats += 1
-    return repeats
+    return next(repeats for repeats in count(2) if _smallest_p(repeats, repeats) * tests <= LEVEL)
 
 
 def _asked(base: Side, new: Side, labels: conditions.Pairs, thresholds: Mapping[str, float]) -> Iterator[Judged]:
@@ -377,13 +378,6 @@ def _failed(side: Side) -> dict[Cell, tuple[int, int]]:
     return found
 
 
-def _decided(asked: Sequence[Judged], paired: bool) -> list[Judged]:
-    """All verdicts together, for each test is corrected for the others."""
-    tested = [one for one in asked if not one.why]
-    p_values = iter(holm([p_differ(one.base, one.new) for one in tested]))
-    return [one if one.why else _judged(one, paired, next(p_values), len(tested)) for one in asked]
-
-
 def _judged(asked: Judged, paired: bool, p_value: float, tests: int) -> Judged:
     seen = ratios.of_samples(asked.base, asked.new, paired=paired)
     found = replace(asked, ratio=seen, p_value=p_value)
@@ -418,10 +412,7 @@ def _smallest_p(base: int, new: int) -> float:
 @lru_cache(maxsize=256)
 def _enough(base: int, tests: int) -> int:
     """Count the repeats that NEW must have beside so many of BASE, so that a test can find a difference."""
-    new = 1
-    while _smallest_p(base, new) * tests > LEVEL:
-        new += 1
-    return new
+    return next(new for new in count(1) if _smallest_p(base, new) * tests <= LEVEL)
 
 
 def _is_suspicious(one: Judged) -> bool:
@@ -432,11 +423,7 @@ def _is_suspicious(one: Judged) -> bool:
 
 
 def _labels(base: Side, new: Side, arms: conditions.Pairs | None) -> conditions.Pairs:
-    """Choose which arms to compare.
-
-    Raises:
-        UsageError: one of them is not there, or an arm would be compared with itself.
-    """
+    """Choose which arms to compare."""
     for i, side in enumerate((base, new)):
         known = dict.fromkeys(cell.label for cell in side.cells)
         for pair in arms or ():

@@ -102,10 +102,6 @@ def _covers(allowed: str, name: str) -> bool:
     return name == allowed or name.startswith(f"{allowed}.")
 
 
-def _unit(name: str) -> str:
-    return name.removeprefix(plain(name))
-
-
 def _texts(name: str, before: Any, after: Any) -> tuple[str, str]:
     """Both values as people write them, or as they are where these would look the same."""
     found = _written(name, before), _written(name, after)
@@ -113,7 +109,7 @@ def _texts(name: str, before: Any, after: Any) -> tuple[str, str]:
 
 
 def _written(name: str, value: Any) -> str:
-    write = WRITTEN.get(_unit(name))
+    write = WRITTEN.get(name.removeprefix(plain(name)))
     return write(value) if write and isinstance(value, int | float) else _said(value)
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from testbed.analysis.comparing.measured import NAMES, value_text
 from testbed.analysis.history.series import Point, Series
 from testbed.analysis.history.text import change_texts, heading, title, told
-from testbed.analysis.html.figures import plotly
+from testbed.analysis.html.packed import plotly
 from testbed.analysis.html.pages import source, template
 from testbed.base.listing import counted
 from testbed.files.writing import write_bytes
@@ -57,39 +57,43 @@ def render(found: Sequence[Series], unread: Sequence[str]) -> str:
     )
 
 
-def _figure(number: int, one: Series) -> Figure:
+def _figure(number: int, series: Series) -> Figure:
     figure = go.Figure()
-    order = list(range(len(one.points)))
-    values = [point.value for point in one.points]
+    order = list(range(len(series.points)))
+    values = [point.value for point in series.points]
     figure.add_scatter(
         x=order,
         y=values,
         mode="lines+markers",
-        name=NAMES[one.metric],
+        name=NAMES[series.metric],
         line={"color": LINE, "width": 1},
         marker={
-            "color": [CHANGE if i in {change.position for change in one.changes} else LINE for i in order],
+            "color": [CHANGE if i in {change.position for change in series.changes} else LINE for i in order],
             "size": 7,
         },
         error_y={
             "type": "data",
             "symmetric": False,
-            "array": [0.0 if p.high is None else p.high - p.value for p in one.points],
-            "arrayminus": [0.0 if p.low is None else p.value - p.low for p in one.points],
+            "array": [0.0 if p.high is None else p.high - p.value for p in series.points],
+            "arrayminus": [0.0 if p.low is None else p.value - p.low for p in series.points],
             "color": LINE,
             "thickness": 1,
         },
-        customdata=[_hover(one.metric, point) for point in one.points],
+        customdata=[_hover(series.metric, point) for point in series.points],
         hovertemplate="%{customdata}<extra></extra>",
     )
     figure.add_scatter(
-        x=order, y=list(one.levels), mode="lines", line={"color": LEVEL, "width": 2, "shape": "hvh"}, hoverinfo="skip"
+        x=order,
+        y=list(series.levels),
+        mode="lines",
+        line={"color": LEVEL, "width": 2, "shape": "hvh"},
+        hoverinfo="skip",
     )
-    for change in one.changes:
+    for change in series.changes:
         at = change.position - 0.5
         figure.add_vline(x=at, line={"color": CHANGE, "width": 1, "dash": "dot"})
-    runs = counted(len(one.points), "run")
-    return Figure(f"series-{number}", title(one), _json(figure, one), f"{runs}: {'; '.join(told(one))}.")
+    runs = counted(len(series.points), "run")
+    return Figure(f"series-{number}", title(series), _json(figure, series), f"{runs}: {'; '.join(told(series))}.")
 
 
 def _hover(metric: str, point: Point) -> str:
@@ -103,10 +107,9 @@ def _hover(metric: str, point: Point) -> str:
     return "<br>".join(html.escape(line) for line in lines)
 
 
-def _json(figure: go.Figure, one: Series) -> Markup:
-    """Write a figure as JSON that may stand inside a script element."""
-    every = max(1, len(one.points) // 8)
-    shown = list(range(0, len(one.points), every))
+def _json(figure: go.Figure, series: Series) -> Markup:
+    every = max(1, len(series.points) // 8)
+    shown = list(range(0, len(series.points), every))
     axis = {"automargin": True, "zeroline": False, "title": {"standoff": 10, "font": {"size": 12}}}
     figure.update_layout(
         template="none",
@@ -118,7 +121,7 @@ def _json(figure: go.Figure, one: Series) -> Markup:
         font={"family": "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif", "size": 13},
         hoverlabel={"align": "left"},
     )
-    figure.update_xaxes(**axis, tickvals=shown, ticktext=[one.points[i].started[:10] for i in shown])
+    figure.update_xaxes(**axis, tickvals=shown, ticktext=[series.points[i].started[:10] for i in shown])
     figure.update_yaxes(**axis)
-    figure.update_yaxes(title_text=UNITS[one.metric])
+    figure.update_yaxes(title_text=UNITS[series.metric])
     return Markup(str(pio.to_json(figure, engine="json")).replace("<", "\\u003c").replace(">", "\\u003e"))

@@ -83,7 +83,7 @@ def collect(folder: Path) -> tuple[list[Side], list[str]]:
     found = [side for side in found if side.trials]
     found.sort(key=lambda side: (min(trial.started for trial in side.trials), side.name))
     measured = {
-        (side.experiment, frozenset((one.id, one.started) for one in side.trials)): side for side in found[::-1]
+        (side.experiment, frozenset((trial.id, trial.started) for trial in side.trials)): side for side in found[::-1]
     }
     return list(measured.values())[::-1], unread
 

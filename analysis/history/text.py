@@ -23,17 +23,17 @@ def as_json(found: Sequence[Series], unread: Sequence[str]) -> dict[str, Any]:
     return {"series": [_entry(one) for one in found], "not_read": list(unread)}
 
 
-def title(one: Series) -> str:
+def title(series: Series) -> str:
     """``quickstart: ring, batch 16: GST``."""
-    return f"{one.experiment}: {one.cell}: {NAMES[one.metric]}"
+    return f"{series.experiment}: {series.cell}: {NAMES[series.metric]}"
 
 
-def change_texts(one: Series) -> list[str]:
+def change_texts(series: Series) -> list[str]:
     """A sentence for each change."""
     return [
-        f"{100 * (change.ratio - 1):+.1f} % with {one.points[change.position].name} "
-        f"({one.points[change.position].started[:16]})"
-        for change in one.changes
+        f"{100 * (change.ratio - 1):+.1f} % with {series.points[change.position].name} "
+        f"({series.points[change.position].started[:16]})"
+        for change in series.changes
     ]
 
 
@@ -46,15 +46,14 @@ def heading(found: Sequence[Series]) -> str:
     return f"{of}; {few} more {'have' if few > 1 else 'has'} too few runs to tell" if few else of
 
 
-def told(one: Series) -> list[str]:
+def told(series: Series) -> list[str]:
     """List a series' changes, or say that there are none, or can be none yet."""
     few = f"too few runs to see a change: {FEWEST} are the least"
-    return change_texts(one) or [few if _is_short(one) else "no change"]
+    return change_texts(series) or [few if _is_short(series) else "no change"]
 
 
-def _is_short(one: Series) -> bool:
-    """Whether it has too few runs for a change to be found."""
-    return len(one.points) < FEWEST
+def _is_short(series: Series) -> bool:
+    return len(series.points) < FEWEST
 
 
 def bars(values: Sequence[float]) -> str:
@@ -65,34 +64,34 @@ def bars(values: Sequence[float]) -> str:
     return "".join(BARS[round((value - low) / (high - low) * (len(BARS) - 1))] for value in values)
 
 
-def _block(one: Series) -> list[str]:
-    values = [point.value for point in one.points]
-    least, most, last = (value_text(one.metric, value) for value in (min(values), max(values), values[-1]))
+def _block(series: Series) -> list[str]:
+    values = [point.value for point in series.points]
+    least, most, last = (value_text(series.metric, value) for value in (min(values), max(values), values[-1]))
     span = f"{len(values)} runs, {least} to {most}, last {last}" if len(values) > 1 else f"1 run, {last}"
-    lines = [title(one), f"  {bars(values)}  {span}"]
-    lines += [f"  {'changed: ' if one.changes else ''}{each}" for each in told(one)]
-    for point in one.points:
+    lines = [title(series), f"  {bars(values)}  {span}"]
+    lines += [f"  {'changed: ' if series.changes else ''}{each}" for each in told(series)]
+    for point in series.points:
         lines += [f"  {point.name} ({point.started[:16]}) ran under other conditions: {each}" for each in point.changed]
     return lines
 
 
-def _entry(one: Series) -> dict[str, Any]:
+def _entry(series: Series) -> dict[str, Any]:
     return {
-        "experiment": one.experiment,
-        "label": one.cell.label,
-        "batch": one.cell.batch,
-        "point": dict(one.cell.point),
-        "metric": one.metric,
+        "experiment": series.experiment,
+        "label": series.cell.label,
+        "batch": series.cell.batch,
+        "point": dict(series.cell.point),
+        "metric": series.metric,
         "runs": [
             {**vars(point), "changed": list(point.changed), "level": level}
-            for point, level in zip(one.points, one.levels, strict=True)
+            for point, level in zip(series.points, series.levels, strict=True)
         ],
         "changes": [
             {
-                "run": one.points[change.position].name,
-                "started": one.points[change.position].started,
+                "run": series.points[change.position].name,
+                "started": series.points[change.position].started,
                 "ratio": change.ratio,
             }
-            for change in one.changes
+            for change in series.changes
         ],
     }

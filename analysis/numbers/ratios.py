@@ -101,8 +101,8 @@ def did_alike(base: Sequence[Numbers], new: Sequence[Numbers]) -> bool:
 
 def works(trials: Sequence[Numbers]) -> list[Work]:
     """List the work that a cell's trials did: those with a VALID number, or, without any, all."""
-    counts = [one for one in trials if one.is_believed] or trials
-    return sorted({one.work for one in counts if one.work is not None})
+    counts = [trial for trial in trials if trial.is_believed] or trials
+    return sorted({count.work for count in counts if count.work is not None})
 
 
 def work_text(works: Sequence[Work]) -> str:
@@ -116,11 +116,10 @@ def work_text(works: Sequence[Work]) -> str:
 def workers(trials: Sequence[Numbers]) -> str:
     """Write how many workers a cell's trials had: ``4``; ``4 to 3`` if some died; ``4 or 4 to 3`` if in some trials
     only."""
-    return " or ".join(dict.fromkeys(" to ".join(map(str, one.workers)) for one in trials))
+    return " or ".join(dict.fromkeys(" to ".join(map(str, trial.workers)) for trial in trials))
 
 
 def _apart(base: Sequence[Numbers], new: Sequence[Numbers], name: str) -> tuple[list[float], list[float]]:
-    """Return the values of two runs that are not paired: what each cell's numbers are from."""
     (base_valid, before), (new_valid, after) = counted(_repeats(base, name)), counted(_repeats(new, name))
     if new_valid and not base_valid:
         return [], []
@@ -129,4 +128,4 @@ def _apart(base: Sequence[Numbers], new: Sequence[Numbers], name: str) -> tuple[
 
 def _repeats(trials: Sequence[Numbers], name: str) -> Iterable[Repeat[float]]:
     """Return the number as repeats, of trials in which it is known and above 0."""
-    return [(one.repeat, *one.of[name]) for one in trials if name in one.of and one.of[name][1] > 0]
+    return [(trial.repeat, *trial.of[name]) for trial in trials if name in trial.of and trial.of[name][1] > 0]

@@ -8,7 +8,7 @@ from functools import partial
 
 from testbed.analysis.papers import evidence
 from testbed.analysis.papers.bml_theory import SIZES, least_gst_t_f, network
-from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
+from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs, Stated
 from testbed.analysis.papers.evidence import Measured, Values, gst_s, measure, reduction
 from testbed.analysis.papers.judging import falling, near, true, within
 from testbed.analysis.recorded import Run, Trial
@@ -192,26 +192,14 @@ def job_completion(job: Job, runs: Runs) -> Finding:
     """Reductions of JCT for each batch: against PS of whole tensors, the paper's, and of equal shares."""
     run = runs.get(job.experiment.spec)
     ends = {job.batches[0]: job.most, job.batches[-1]: job.least}
-    whole = [
-        Row(
-            f"JCT less than PS, batch {batch}",
-            "%",
-            ends.get(batch, (job.least, job.most)),
-            job.reduction("ps(place=tensor)", batch),
-            measure(run, [TENSORS, BML], reduction, batch, signed=True),
-        )
-        for batch in job.batches
-    ]
-    equal = [
-        Row(
-            f"JCT less than PS of equal shares, batch {batch}",
-            "%",
-            (0.0, 50.0),
-            job.reduction("ps", batch),
-            measure(run, [SHARES, BML], reduction, batch, signed=True),
-        )
-        for batch in job.batches
-    ]
+
+    def less(ps: str, scheme: str, arm: str, batch: int, paper: Stated) -> Row:
+        ours = measure(run, [arm, BML], reduction, batch, signed=True)
+        return Row(f"JCT less than {ps}, batch {batch}", "%", paper, job.reduction(scheme, batch), ours)
+
+    in_range = (job.least, job.most)
+    whole = [less("PS", "ps(place=tensor)", TENSORS, batch, ends.get(batch, in_range)) for batch in job.batches]
+    equal = [less("PS of equal shares", "ps", SHARES, batch, (0.0, 50.0)) for batch in job.batches]
     low, high = job.least - BY_FIT, job.most + BY_FIT
     checks = [within(f"{row.name}: in the paper's range, +-{BY_FIT:g}", row, low, high) for row in whole]
     checks += [
@@ -249,8 +237,7 @@ def _job_assumes(job: Job) -> tuple[str, ...]:
     )
 
 
-def switch_count(runs: Runs) -> Finding:
-    del runs  # nothing is measured
+def switch_count(_: Runs) -> Finding:
     rows = []
     for n, k in ((4, 2), (8, 2), (16, 2), (4, 3), (4, 4)):
         net = network(f"bcube(n={n},k={k})")
@@ -270,8 +257,7 @@ def _switch_share(k: int) -> Row:
     return Row(f"switches a server, BCube(4,{k}) over fat-tree(4)", "%", 20.0 * k, 100 * each[0] / each[1])
 
 
-def whole_cost(runs: Runs) -> Finding:
-    del runs
+def whole_cost(_: Runs) -> Finding:
     rows = [_cost_share(k, gbps) for gbps in (10, 40) for k in (2, 3, 4)]
     return Finding(
         tuple(rows),

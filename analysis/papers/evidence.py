@@ -132,7 +132,7 @@ def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: st
     if run is None:
         return _Counted((), 0, 0, ("it was not run",))
     asked = run.resolved.get("repeats") or 1
-    repeats = range(asked if isinstance(asked, int) else 1 + max((one.repeat for one in run.trials), default=0))
+    repeats = range(asked if isinstance(asked, int) else 1 + max((trial.repeat for trial in run.trials), default=0))
     found, doubts, valid = [], [], 0
     for repeat in repeats:
         trials = [_trial(run, label, _batch(run, label) if batch is None else batch, repeat) for label in arms]
@@ -147,12 +147,12 @@ def _counted(run: Run | None, arms: Sequence[str], batch: int | None, number: st
 def _batch(run: Run, label: str) -> int | None:
     """The first of the run that an arm has, or else the arm's own."""
     own = [trial.batch for trial in run.trials if trial.label == label]
-    return next((one for one in (*run.batches, *own) if one in own), None)
+    return next((batch for batch in (*run.batches, *own) if batch in own), None)
 
 
 def _trial(run: Run, label: str, batch: int | None, repeat: int) -> Trial | None:
     wanted = (label, batch, repeat)
-    return next((one for one in run.trials if (one.label, one.batch, one.repeat) == wanted), None)
+    return next((trial for trial in run.trials if (trial.label, trial.batch, trial.repeat) == wanted), None)
 
 
 def _why_not(label: str, trial: Trial | None, number: str) -> str:

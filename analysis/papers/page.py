@@ -81,6 +81,5 @@ def _line(row: Row) -> Line:
 
 
 def _pictures(finding: Finding) -> list[Markup]:
-    """Draw a picture for each unit, of rows that follow each other."""
     groups = [picture(list(rows)) for _, rows in groupby(finding.rows, key=lambda row: row.unit)]
     return [Markup(svg) for svg in groups if svg]

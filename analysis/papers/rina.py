@@ -34,9 +34,8 @@ EIGHT_A_RACK = "spine_leaf(racks=8,hosts_per_rack=8,spines=1)"
 """The rack size of section IV-B2's example."""
 
 
-def count_steps(runs: Runs) -> Finding:
+def count_steps(_: Runs) -> Finding:
     """Steps of forests: a ring's, and Rina's with every ToR replaced."""
-    del runs  # nothing is measured
     rows, checks = [], []
     for text in (EIGHT_A_RACK, RACKS, *NETWORKS):
         net = build_topology(text, rate_bps=RATE_BPS)
@@ -67,10 +66,8 @@ def count_steps(runs: Runs) -> Finding:
     )
 
 
-def bandwidth_occupation(runs: Runs) -> Finding:
+def bandwidth_occupation(_: Runs) -> Finding:
     """The lemmas on the smallest networks that show each, the worked example, and 80 % of the switches."""
-    del runs
-
     racks = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription=4,ina=[{}])"
     rows = [
         Row("worked example of figure 4", "B0", 1 / 4, worked_example().share),
@@ -94,9 +91,8 @@ def _share(expression: str) -> float:
     return occupation(net, PS, {node for node in net.switches if net.nodes[node].ina}).share
 
 
-def replaced(runs: Runs) -> Finding:
+def replaced(_: Runs) -> Finding:
     """Figure 11's curves, from the model."""
-    del runs
     rows, checks = [], []
     for text in NETWORKS:
         net = build_topology(text, rate_bps=RATE_BPS)

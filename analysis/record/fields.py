@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypedDict, TypeGuard, Union, Unpack, get_args, get_origin, get_type_hints
 
 from testbed.analysis.record.version import SCHEMA
-from testbed.files.shape import COUNT, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind
+from testbed.files.shape import COUNT, EACH, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind, Shape
 
 NO_UNIT, SHARE = "", "share"
 UNITS = {"_s": "s", "_bps": "bit/s", "_sps": "samples/s", "bytes": "B"}
@@ -208,3 +209,42 @@ def is_mapping(type_: Any) -> bool:
 def is_part(type_: Any) -> TypeGuard[type[Part]]:
     """Whether it is an object with declared fields."""
     return isinstance(type_, type) and issubclass(type_, Part)
+
+
+def shape_of(part: type[Part]) -> Mapping[str, Shape]:
+    """The shape that readers hold a part's JSON against (:mod:`testbed.files.shape`). Fields that no reader uses may be
+    anything, unless they say that they are checked."""
+    shape: dict[str, Any] = dict(part.bounds or {})
+    if shape:
+        return shape
+    for field in part.all_fields:
+        if field.is_checked:
+            *path, last = field.key.split(".")
+            inside = shape
+            for name in path:
+                inside = inside.setdefault(name, {})
+            inside[last] = _shape(field, field.type)
+    return shape
+
+
+def _shape(field: Field, type_: Any) -> Shape:
+    """The shape of a field's values, or of those in it, which are of a type."""
+    bound, into = field.more.get("bound"), element(type_)
+    if isinstance(bound, list):
+        return bound
+    if into is not None:
+        return {EACH: _shape(field, into)} if is_mapping(type_) else [_shape(field, into)]
+    part = bound if is_part(bound) else present(type_)
+    return shape_of(part) if is_part(part) else field.kind
+
+
+def blank_of(part: type[Part], known: Mapping[str, Any], *, of_job: bool = False) -> dict[str, Any]:
+    """The JSON of a part of which only some values are known, by key: these, and the blank values of other fields, in
+    the order of the fields. ``of_job`` leaves out fields of a whole trial."""
+    filled = {}
+    for field in part.all_fields:
+        value = known.get(field.key, field.more.get("blank", ABSENT))
+        if value is not ABSENT and not (of_job and field.more.get("is_whole")):
+            filled[field.key] = deepcopy(value)
+    assert known.keys() <= filled.keys(), f"not declared: {known.keys() - filled.keys()}"
+    return filled

@@ -6,15 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
-from testbed.analysis.record.fields import (
-    NotNegative,
-    Part,
-    element,
-    is_mapping,
-    is_part,
-    may_be_null,
-    present,
-)
+from testbed.analysis.record.fields import NotNegative, Part, element, is_mapping, is_part, may_be_null, present
 
 _P = TypeVar("_P", bound=Part)
 _Convert = Callable[[Any], Any]

@@ -47,7 +47,6 @@ def beside(runs: Sequence[Run]) -> Run:
 
 
 def _arm(run: Run, label: str, name: str) -> dict[str, Any]:
-    """Return what the spec says of an arm, under its new label."""
     arms = [arm for arm in run.resolved.get("arms") or () if arm.get("label") == label]
     return {**(arms[0] if arms else {}), "label": f"{label} ({name})"}
 

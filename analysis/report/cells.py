@@ -299,7 +299,7 @@ def axis(run: Run) -> Axis | None:
     scales = {key: (len(set(values)), _scale(set(values))) for key, values in sorted(swept.items())}
     usable = [(count, key, scale) for key, (count, scale) in scales.items() if scale is not None and count > 1]
     if usable:
-        _, key, scale = max(usable, key=lambda one: one[0])
+        _, key, scale = max(usable, key=lambda pair: pair[0])
         return Axis(
             key, f"{key} ({scale.unit})" if scale.unit else key, lambda cell: scale.of[dict(cell.setting[1])[key]]
         )
@@ -378,7 +378,6 @@ def _scale(values: Iterable[str]) -> _Scale | None:
 
 
 def _ordered(settings: Iterable[Setting]) -> list[Setting]:
-    """Sort settings by batch, then by the sweep's values, numbers as numbers."""
 
     def key(setting: Setting) -> tuple[Any, ...]:
         return setting[0], *((name, *rank(as_text(json.loads(value)))) for name, value in setting[1])

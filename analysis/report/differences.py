@@ -21,7 +21,7 @@ Difference = tuple[str, tuple[str, ...]]
 def of_specs(runs: Sequence[Run]) -> tuple[Difference, ...]:
     """Settings in which the specs differ; arms that have the same label by what they differ in, others as a whole."""
     arms = [{str(arm.get("label")): arm for arm in run.resolved.get("arms") or ()} for run in runs]
-    several = {label for label in set().union(*arms) if sum(label in one for one in arms) > 1}
+    several = {label for label in set().union(*arms) if sum(label in arm for arm in arms) > 1}
     return _different([_settings(run, own, several) for run, own in zip(runs, arms, strict=True)])
 
 
@@ -40,6 +40,6 @@ def _settings(run: Run, arms: Mapping[str, Mapping[str, Any]], several: Collecti
 
 
 def _different(settings: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:
-    names = dict.fromkeys(name for one in settings for name in one)
-    found = [(name, tuple(one.get(name, ABSENT) for one in settings)) for name in names]
+    names = dict.fromkeys(name for setting in settings for name in setting)
+    found = [(name, tuple(setting.get(name, ABSENT) for setting in settings)) for name in names]
     return tuple((name, values) for name, values in found if len(set(values)) > 1)

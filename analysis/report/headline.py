@@ -17,15 +17,7 @@ from typing import TypeAlias
 from testbed.analysis.numbers import ratios
 from testbed.analysis.recorded import Place, Run
 from testbed.analysis.report import words
-from testbed.analysis.report.cells import (
-    MeasuredCell,
-    believed,
-    cells,
-    did_alike,
-    faster_by,
-    names_of_networks,
-    over,
-)
+from testbed.analysis.report.cells import MeasuredCell, believed, cells, did_alike, faster_by, names_of_networks, over
 from testbed.analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 
@@ -135,13 +127,19 @@ def lead(run: Run) -> str:
 
 
 def first_sentence(run: Run) -> str:
-    """The first sentence of the lead, which a page shows large. Where no arm of its network is faster than the first arm,
-    it begins with the arms of other networks."""
+    """The first sentence of the lead, which a page shows large. Where no arm of its network is faster than the first
+    arm, it begins with the arms of other networks."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
     told = found(run)
     if told.number == ratios.THROUGHPUT:
-        return _samples(told)
+        said = [
+            f"{label} trained {words.span(_ratio(pair, told.number) for pair in of)} as many samples a second as "
+            f"{_first_of(told.run, of)}, with {ratios.workers(of[0].cell.numbers)} workers in place of "
+            f"{ratios.workers(of[0].first.numbers)}{_at(told, of)}"
+            for label, of in _by_label(told.apart).items()
+        ]
+        return f"{shortened(said, words.MOST_NAMED, '; ', 'more arms')}."
     fastest = _fastest(told)
     if not fastest:
         return _elsewhere(told) or _by_itself(told)
@@ -301,17 +299,6 @@ def _by_label(of: Pairs) -> dict[str, list[Pair]]:
 def _first_of(run: Run, of: Pairs) -> str:
     """The name of the arm or job that ratios are relative to."""
     return of[0].first.label if run.has_jobs else run.first
-
-
-def _samples(told: Finding) -> str:
-    """Samples per second of each arm; which is the most says nothing where numbers of workers differ."""
-    said = [
-        f"{label} trained {words.span(_ratio(pair, told.number) for pair in of)} as many samples a second as "
-        f"{_first_of(told.run, of)}, with {ratios.workers(of[0].cell.numbers)} workers in place of "
-        f"{ratios.workers(of[0].first.numbers)}{_at(told, of)}"
-        for label, of in _by_label(told.apart).items()
-    ]
-    return f"{shortened(said, words.MOST_NAMED, '; ', 'more arms')}."
 
 
 def _alone(run: Run) -> Finding:

@@ -62,7 +62,7 @@ def course(trial: Trial, link: int) -> tuple[Floats, Floats]:
     rate_bps = next(one.rate_bps for one in trial.links if one.link == link)
     is_blocked = False
     found = [(-np.inf, rate_bps)]
-    changes = [one for one in trial.events if one.done_s is not None and one.error is None]
+    changes = [event for event in trial.events if event.done_s is not None and event.error is None]
     for event in sorted(changes, key=lambda one: one.done_s or 0.0):
         rate_bps = event.rates_bps.get(link, rate_bps)
         is_blocked = event.blocked.get(link, is_blocked)

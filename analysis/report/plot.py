@@ -314,7 +314,6 @@ def timed(figure: Figure, letter: str, longest_s: float) -> Figure:
 
 
 def _times(value: Any, factor: float) -> Any:
-    """Numbers, or a column that a figure names, times a factor."""
     if isinstance(value, dict):
         return value | {"times": factor}
     return [None if one is None else rounded(one * factor) for one in value]

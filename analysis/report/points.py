@@ -86,5 +86,4 @@ def _split(trial: Trial, shared: Collection[str]) -> tuple[dict[str, str], dict[
 
 
 def _arms(arm: dict[str, Any], order: dict[str, list[str]]) -> list[dict[str, Any]]:
-    """Return what the spec says of an arm, under each of its labels."""
     return [arm | {"label": label} for label in order.get(str(arm.get("label")), [str(arm.get("label"))])]

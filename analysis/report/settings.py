@@ -43,19 +43,19 @@ def events(run: Run) -> tuple[tuple[str, Pairs], ...]:
     return (*found[:MOST_TRIALS], *more)
 
 
-def _recovery(one: Recovery) -> tuple[str, str]:
-    lost = ", ".join(one.without)
-    how_long = "no worker was left" if one.recovered_s is None else f"done after {one.recovered_s:.2f} s"
-    what = f"{one.world} workers go on from iteration {one.first} ({how_long}) with {one.scheme}"
-    return _moment(one.called_s), f"without {lost}, {what}" if lost else f"no worker made progress: {what}"
+def _recovery(recovery: Recovery) -> tuple[str, str]:
+    lost = ", ".join(recovery.without)
+    how_long = "no worker was left" if recovery.recovered_s is None else f"done after {recovery.recovered_s:.2f} s"
+    what = f"{recovery.world} workers go on from iteration {recovery.first} ({how_long}) with {recovery.scheme}"
+    return _moment(recovery.called_s), f"without {lost}, {what}" if lost else f"no worker made progress: {what}"
 
 
-def _loss(one: Loss) -> tuple[str, str]:
-    how_long = "not known" if one.recovered_s is None else f"{one.recovered_s:.2f} s later"
-    lost = f"; {counted(len(one.lost_updates), 'update')} lost with it" if one.lost_updates else ""
+def _loss(loss: Loss) -> tuple[str, str]:
+    how_long = "not known" if loss.recovered_s is None else f"{loss.recovered_s:.2f} s later"
+    lost = f"; {counted(len(loss.lost_updates), 'update')} lost with it" if loss.lost_updates else ""
     return _moment(
-        one.noticed_s
-    ), f"the others noticed that {one.node} was lost; weights changed next: {how_long}{lost}"
+        loss.noticed_s
+    ), f"the others noticed that {loss.node} was lost; weights changed next: {how_long}{lost}"
 
 
 def _event(event: Event) -> tuple[str, str]:

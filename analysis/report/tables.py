@@ -120,7 +120,6 @@ class _Column:
 
 
 def _settings(found: Sequence[MeasuredCell]) -> list[_Column]:
-    """Batch, and a column for each setting that a sweep varies."""
     keys = dict.fromkeys(key for cell in found for key in cell.point)
     batch = [_Column("Batch", lambda cell: Value(str(cell.batch) if cell.batch else NONE, cell.batch, state=SETTING))]
     return batch + [_Column(key, lambda cell, key=key: _point(cell, key)) for key in keys]  # type: ignore[misc]
@@ -133,7 +132,6 @@ def _point(cell: MeasuredCell, key: str) -> Value:
 
 
 def _fidelity(cell: MeasuredCell) -> Value:
-    """The verdict, and how far off GST and JCT can be."""
     errors = {name: cell.error(name) for name in (GST, JCT)}
     reported = {name for trial in cell.finished for name in trial.numbers}
     valid = sum(cell.verdict_in(name) == VALID for name in reported)
@@ -201,7 +199,6 @@ def _middle(title: str, name: str, as_text: Callable[[float], str]) -> _Column:
 
 
 def _median(cell: MeasuredCell, name: str, as_text: Callable[[float], str]) -> Value:
-    """A metric's median with its interval."""
     return _marked(_value(cell.median(name), as_text), NUMBER_OF.get(name, JCT), cell)
 
 
@@ -459,15 +456,15 @@ def again(run: Run) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     )
 
 
-def _attempt(one: Attempt) -> str:
+def _attempt(attempt: Attempt) -> str:
     """``GST 0.213 s (1.09 of theory), INVALID: CPU steal: 7.1% taken by the host``."""
-    gst_s, ratio, jct_s = one.metrics.gst_median_s, one.metrics.gst_ratio, one.metrics.jct_s
+    gst_s, ratio, jct_s = attempt.metrics.gst_median_s, attempt.metrics.gst_ratio, attempt.metrics.jct_s
     numbers = [
         *([f"GST {words.seconds(gst_s)}"] if gst_s is not None else []),
         *([f"{ratio:.3f} of theory"] if ratio is not None else []),
         *([f"JCT {words.seconds(jct_s)}"] if jct_s is not None else []),
     ]
-    return f"{', '.join([*numbers, one.verdict])}: {'; '.join(one.reasons)}."
+    return f"{', '.join([*numbers, attempt.verdict])}: {'; '.join(attempt.reasons)}."
 
 
 def _reason(check: RecordedCheck) -> str:

@@ -54,7 +54,6 @@ def _doubtful_in(trial: Trial) -> tuple[tuple[str, ...], str]:
 
 
 def _doubt(numbers: Sequence[str], verdict: str, names: Sequence[str], finished: int) -> str:
-    """The sentence about trials that are not VALID in the same numbers."""
     where = f" in {listed(numbers)}" if numbers else ""
     if len(names) == finished:
         return (
@@ -88,7 +87,6 @@ def counts(run: Run) -> str:
 
 
 def _again(run: Run) -> list[str]:
-    """The sentence that trials were measured more than once, where some were."""
     count = sum(bool(trial.earlier) for trial in run.trials)
     made = sum(trial.attempts for trial in run.trials)
     was = "was" if count == 1 else "were"
@@ -182,7 +180,7 @@ def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float]
         return listed(f"{as_text(value)} for {marked(cell.label, cell, number)}" for value, cell in values)
     told, others = believed([cell for _, cell in values], number)
     spans = [
-        _ends([one for one in values if one[1] in of], as_text) + (f" on {network}" if network else "")
+        _ends([value for value in values if value[1] in of], as_text) + (f" on {network}" if network else "")
         for network, of in by_network(told).items()
     ]
     are = "is" if len(others) == 1 else "are"
@@ -192,7 +190,6 @@ def each(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float]
 
 
 def _ends(values: Sequence[tuple[float, MeasuredCell]], as_text: Callable[[float], str]) -> str:
-    """The least and the greatest value, each with its arm."""
     (low, least), (high, greatest) = min(values, key=lambda row: row[0]), max(values, key=lambda row: row[0])
     return f"{as_text(low)} for {least.label}" + (
         f" to {as_text(high)} for {greatest.label}" if len(values) > 1 else ""

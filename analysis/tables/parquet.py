@@ -120,11 +120,7 @@ def _names(schema: pa.Schema) -> list[str]:
 
 
 def _checked_size(file: BinaryIO) -> int:
-    """Bytes of a file that ends as Parquet does: with the length of its footer, and four letters.
-
-    Raises:
-        UnfitError: it does not, or its footer is longer than ours can be.
-    """
+    """Bytes of a file that ends as Parquet does: with the length of its footer, and four letters."""
     size_bytes = file.seek(0, os.SEEK_END)
     file.seek(max(0, size_bytes - 8))
     end = file.read()

@@ -42,10 +42,6 @@ def _path(run_dir: Path, trial: str) -> Path:
 
 
 def _check_values(table: pd.DataFrame) -> None:
-    """
-    Raises:
-        UnfitError: values cannot be those of a trial; names the column.
-    """
     parquet.check_range(table, COLUMNS, 0, _LARGEST, "numbers from 0 on")
     parquet.check_whole(table, ["link"])
     if not (table["window_s"] > 0).all() or not (table["full_share"] <= 1).all():

@@ -35,10 +35,6 @@ def read(run_dir: Path, trial: str) -> pd.DataFrame | None:
 
 
 def _check_values(table: pd.DataFrame) -> None:
-    """
-    Raises:
-        UnfitError: values cannot be those of a trial; names the column.
-    """
     parquet.check_range(table, ("size_bytes", *WHOLE), 0, _LARGEST, "numbers from 0 on")
     parquet.check_range(table, ("start_s", "end_s"), -_LONGEST_S, _LONGEST_S, "times")
     parquet.check_range(table.dropna(subset="arrived_s"), ("arrived_s",), -_LONGEST_S, _LONGEST_S, "times")

@@ -81,7 +81,7 @@ def compared(number: int, asked: Case) -> Compared:
         RuntimeError: the program says that what the algorithms have found cannot be.
     """
     found = schedule(asked.batch, Network(asked.topology, asked.rates))
-    sent = replace(asked.batch, updates=tuple(one for one in asked.batch.updates if one.id in found.order))
+    sent = replace(asked.batch, updates=tuple(update for update in asked.batch.updates if update.id in found.order))
     if not sent.updates:
         return Compared(number, found, None, 0.0)
     begin_s = time.monotonic()
@@ -93,4 +93,4 @@ def compared(number: int, asked: Case) -> Compared:
 
 def _enough(batch: Batch) -> int:
     """Slots in which all updates can go straight to the server, one after another, at half of the rate."""
-    return math.ceil(sum(8 * one.sizes_bytes[0] for one in batch.updates) / (WHOLE_BPS / 2) / SLOT_S)
+    return math.ceil(sum(8 * update.sizes_bytes[0] for update in batch.updates) / (WHOLE_BPS / 2) / SLOT_S)

@@ -134,7 +134,7 @@ class _Program:
             self._sent(update, hop)
         self._capacities()
         if batch.delay_bound is not None:
-            self._deadlines({one.id: one.version + batch.delay_bound - batch.version for one in self.updates})
+            self._deadlines({update.id: update.version + batch.delay_bound - batch.version for update in self.updates})
 
     def solved(self, objective: Objective) -> Optimum | None:
         from scipy.optimize import Bounds, milp
@@ -151,7 +151,9 @@ class _Program:
         )
         if found.x is None:
             return None
-        ends = {one.id: max((found.x[i], end) for i, end in self._commit(one).items())[1] for one in self.updates}
+        ends = {
+            update.id: max((found.x[i], end) for i, end in self._commit(update).items())[1] for update in self.updates
+        }
         hops = {one.id: hop for one, hop in product(self.updates, self.hops) if found.x[self._hop(one, hop)] > 0.5}
         return Optimum(ends, hops)
 
@@ -172,7 +174,6 @@ class _Program:
         return self._variable("committed", update.id, 0, t)
 
     def _moved(self, what: str, a: int, b: int, until: int) -> dict[int, float]:
-        """Return the terms of what is sent before slot ``until``."""
         return {self._variable(what, a, b, t, np.inf, whole=False): 1.0 for t in range(until)}
 
     def _by(self, what: str, a: int, t: int) -> dict[int, float]:
@@ -180,7 +181,6 @@ class _Program:
         return {self._variable(what, a, 0, early): 1.0 for early in range(t + 1)}
 
     def _commit(self, update: Update) -> dict[int, float]:
-        """The moment of an update's commit in seconds."""
         return {self._committed(update, t): (t + 1) * self.slots.length_s for t in range(self.slots.count)}
 
     def _sum(self, aggregator: int) -> None:

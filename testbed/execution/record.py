@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.analysis.record.blank import blank_of
+from testbed.analysis.record.fields import blank_of
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.version import SCHEMA
 from testbed.trial.model import Trial

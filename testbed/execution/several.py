@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from testbed.analysis.jobs import JOB
-from testbed.analysis.record.blank import blank_of
+from testbed.analysis.record.fields import blank_of
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.record.work import Slot as RecordedSlot
 from testbed.analysis.verdicts import INVALID, joint_verdict

@@ -28,9 +28,8 @@ SIZE_BYTES = 100 * MBIT / 8
 Numbers = tuple[list[Row], list[Statement]]
 
 
-def figures(runs: Runs, *, cases: int = QUICK_CASES) -> Finding:
+def figures(_: Runs, *, cases: int = QUICK_CASES) -> Finding:
     """The figures, then so many random batches beside the best schedule."""
-    del runs  # nothing is measured
     rows: list[Row] = []
     checks: list[Statement] = []
     for figure in (figure_2, figure_3, figure_4, figure_5, figure_6):

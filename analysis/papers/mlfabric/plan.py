@@ -64,13 +64,11 @@ def _planned(run: Run | None, values: Callable[[Trial], Values]) -> Measured:
 
 
 def _late(trial: Trial) -> Values:
-    """Compute by how many per cent of its planned time each transfer was there late."""
     table = trial.transfers
     return np.array([]) if table is None else np.asarray(100 * late_shares(table), np.float64)
 
 
 def _overtaking(trial: Trial) -> Values:
-    """Count the updates and sums that were there before one that was to be at the same node earlier."""
     return np.array([]) if trial.transfers is None else np.array([float(overtaken(trial.transfers))])
 
 
@@ -96,4 +94,4 @@ def _planned_gst_s(model: str, scale: float, rate_bps: float, iterations: int, s
     size_bytes = 4 * round(sum(count for _, count in tensor_sizes(model)) / scale)
     scheme, topology = f"mlfabric_a(delay_bound={SCHEME_BOUND})", f"star(hosts={WORKERS + 2})"
     played = play(Asked(scheme, topology, size_bytes, rate_bps / scale, PACE_S, iterations, seed))
-    return float(np.median([one.end_s - one.ready_s for one in played.updates if one.iteration]))
+    return float(np.median([update.end_s - update.ready_s for update in played.updates if update.iteration]))

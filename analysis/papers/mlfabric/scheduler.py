@@ -21,9 +21,8 @@ GOAL = 0.1
 """Share of the paper's times that this scheduler is to reach. The claim does not hang on it."""
 
 
-def scheduler_time(runs: Runs) -> Finding:
+def scheduler_time(_: Runs) -> Finding:
     """Find the time that a batch takes, with a replica, over what the paper's scheduler takes."""
-    del runs  # nothing of a run is looked at
     times_ms = {count: measured_ms(count, REPEATS, MOST_S) for count in PAPER_MS}
     rows = [_row(count, times_ms[count], paper_ms) for count, paper_ms in PAPER_MS.items()]
     goals = [_goal(count, times_ms[count], GOAL * paper_ms) for count, paper_ms in PAPER_MS.items()]
@@ -50,4 +49,4 @@ def _goal(count: int, times_ms: Sequence[float], goal_ms: float) -> Row:
 
 
 def _over(times_ms: Sequence[float], limit_ms: float) -> Measured:
-    return Measured(tuple(one / limit_ms for one in times_ms), "batches", len(times_ms), len(times_ms))
+    return Measured(tuple(time_ms / limit_ms for time_ms in times_ms), "batches", len(times_ms), len(times_ms))

@@ -12,8 +12,16 @@ from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
 from testbed.analysis.papers.evidence import Values, measure, measure_means
 from testbed.analysis.papers.judging import falling, near, near_beyond_1, rising, within
 from testbed.analysis.papers.mlfabric.ideals import PAPERS, Asked, ring_s, round_s
-from testbed.analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
-from testbed.analysis.papers.mlfabric.rounds import ABOUT, applied_s, rounds_s, speed_up
+from testbed.analysis.papers.mlfabric.rounds import (
+    ABOUT,
+    ITERATIONS,
+    LEVELS,
+    TIME,
+    applied_s,
+    reached_over,
+    rounds_s,
+    speed_up,
+)
 from testbed.analysis.recorded import Run, Trial
 
 TABLE_2 = Experiment(
@@ -104,7 +112,6 @@ disturbs."""
 
 
 def _iterations(run: Run | None) -> Iterator[Row]:
-    """Yield rows of the iteration times that each speed-up is the ratio of."""
     papers_s = {("C1", "N2"): PAPERS_ITERATION_S * PAPERS_TABLE_2["C1", "N2"], BEST: PAPERS_SLOW_RING_S}
     for place in PAPERS_TABLE_2:
         ours, ring = (measure_means(run, [label], rounds_s) for label in _labels(place))

@@ -11,8 +11,7 @@ from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
 from testbed.analysis.papers.evidence import measure, measure_means
 from testbed.analysis.papers.judging import near
 from testbed.analysis.papers.mlfabric.ideals import MTU_BYTES, Asked, ring_of, round_s
-from testbed.analysis.papers.mlfabric.reaching import ITERATIONS, LEVELS, TIME, reached_over
-from testbed.analysis.papers.mlfabric.rounds import RING, rounds_s
+from testbed.analysis.papers.mlfabric.rounds import ITERATIONS, LEVELS, RING, TIME, reached_over, rounds_s
 from testbed.workloads.sync.cost import goodput
 
 LDA = Experiment("mlfabric/lda.yaml", (), ("repeats=3", "workload.iterations=150"))

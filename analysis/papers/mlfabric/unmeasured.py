@@ -16,12 +16,11 @@ SPREADS = (16, 4, 1)
 MEAN_DELAY, STEPS, DESCENTS, C, FEATURES, SEED = 16, 2000, 64, 0.1, 3, 1
 
 
-def convergence(runs: Runs) -> Finding:
+def convergence(_: Runs) -> Finding:
     """The error of descent with delays in narrower and narrower intervals."""
-    del runs  # nothing is measured
     asked = problem(SEED, features=FEATURES)
-    found = {one: errors(asked, Delays(MEAN_DELAY, one), STEPS, DESCENTS, SEED, C) for one in SPREADS}
-    each = [Row(f"error, epsilon {one}", "", ours=_simulated(found[one])) for one in SPREADS]
+    found = {spread: errors(asked, Delays(MEAN_DELAY, spread), STEPS, DESCENTS, SEED, C) for spread in SPREADS}
+    each = [Row(f"error, epsilon {spread}", "", ours=_simulated(found[spread])) for spread in SPREADS]
     over = [
         Row(
             f"error with epsilon {wide} over {narrow}",
@@ -62,4 +61,4 @@ def proven(spread: int) -> float:
 
 
 def _simulated(samples: Sequence[float] | Values) -> Measured:
-    return Measured(tuple(float(one) for one in samples), "simulations", 0, 0)
+    return Measured(tuple(float(sample) for sample in samples), "simulations", 0, 0)

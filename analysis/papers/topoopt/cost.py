@@ -15,9 +15,8 @@ ABOUT = 0.1
 IDEAL, OPTICAL = 3.4, 1.33
 
 
-def costs(runs: Runs) -> Finding:
+def costs(_: Runs) -> Finding:
     """Ratios by the bill of built networks, with two fibres an interface and with one."""
-    del runs  # nothing is measured
     rows = {}
     for degree, gbps in SIZES:
         where = f"d = {degree}, {gbps} Gbit/s"

@@ -20,9 +20,8 @@ NEAR_HOPS = 3
 EXACT = 1e-9
 
 
-def hops(runs: Runs) -> Finding:
+def hops(_: Runs) -> Finding:
     """Rings alone, with strides in geometric ratio; further circuits for MP transfers can only shorten ways."""
-    del runs  # nothing is measured
     rows, shares = [], {}
     for servers in JOBS:
         counts = _counts(servers, RINGS)
@@ -64,7 +63,6 @@ def _most_are_near(shares: dict[int, float]) -> Statement:
 
 
 def _counts(servers: int, count: int) -> Counter[int]:
-    """Count how many servers are so many circuits away from any one."""
     return Counter(fewest(servers, both_ways(servers, geometric(servers, rings(servers), count))))
 
 

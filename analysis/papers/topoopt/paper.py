@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from testbed.analysis.papers.claim import Claim, Paper
-from testbed.analysis.papers.topoopt.compared import OTHERS, compared
+from testbed.analysis.papers.topoopt.compared import OTHERS, SHARED, compared, shared
 from testbed.analysis.papers.topoopt.cost import costs
 from testbed.analysis.papers.topoopt.degrees import DEGREES, ITERATIONS, degrees
 from testbed.analysis.papers.topoopt.hops import hops
-from testbed.analysis.papers.topoopt.learnt import LEARNT, learnt
-from testbed.analysis.papers.topoopt.look_ahead import LOOK_AHEAD, look_ahead
+from testbed.analysis.papers.topoopt.moving import BY_FAR, LOOK_AHEAD, RECONFIGURED, look_ahead, reconfigured
 from testbed.analysis.papers.topoopt.permutations import permutations
-from testbed.analysis.papers.topoopt.permuted import PERMS, PERMS_ALLREDUCE, PERMS_CANDLE, permuted
+from testbed.analysis.papers.topoopt.permuted import DLRM, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE, permuted, trained
 from testbed.analysis.papers.topoopt.predicted import EXPERIMENTS, predicted
-from testbed.analysis.papers.topoopt.reconfigured import BY_FAR, RECONFIGURED, reconfigured
-from testbed.analysis.papers.topoopt.shared import SHARED, shared
-from testbed.analysis.papers.topoopt.switched import MODELS, switched
-from testbed.analysis.papers.topoopt.trained import DLRM, trained
+from testbed.analysis.papers.topoopt.switched import LEARNT, MODELS, learnt, switched
 
 PAPER = Paper(
     "topoopt",

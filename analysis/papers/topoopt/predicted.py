@@ -16,14 +16,11 @@ import numpy as np
 from testbed.analysis.papers.claim import Experiment, Finding, Row, Runs
 from testbed.analysis.papers.evidence import Values, iteration_s, measure
 from testbed.analysis.papers.judging import within
-from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4
+from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, SHARED
 from testbed.analysis.papers.topoopt.degrees import ITERATIONS
-from testbed.analysis.papers.topoopt.look_ahead import LOOK_AHEAD
-from testbed.analysis.papers.topoopt.permuted import PERMS, PERMS_CANDLE
-from testbed.analysis.papers.topoopt.reconfigured import ONESHOT, RECONFIGURED
-from testbed.analysis.papers.topoopt.shared import SHARED
+from testbed.analysis.papers.topoopt.moving import LOOK_AHEAD, ONESHOT, RECONFIGURED
+from testbed.analysis.papers.topoopt.permuted import DLRM, PERMS, PERMS_CANDLE
 from testbed.analysis.papers.topoopt.switched import MODELS
-from testbed.analysis.papers.topoopt.trained import DLRM
 from testbed.analysis.recorded import Trial
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -80,7 +77,7 @@ def _arms(runs: Runs, experiment: Experiment) -> dict[str, list[str]]:
 
 def _ratios(*trials: Trial) -> Values:
     """Return the ratios of all iterations after the warm-up, of one trial or of copies of a job."""
-    return np.concatenate([_ratio(one) for one in trials])
+    return np.concatenate([_ratio(trial) for trial in trials])
 
 
 def _ratio(trial: Trial) -> Values:

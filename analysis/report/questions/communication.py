@@ -174,7 +174,7 @@ def _in_table(found: Sequence[Named]) -> Sequence[Named]:
 def _more(found: Sequence[Named]) -> Sequence[str]:
     """Say how many kinds of collectives, and arms at settings, the table has no row for; nothing where it has all."""
     told = []
-    kinds = sum(sum(one.bytes > 0 for one in trial.collectives) for _, trial in _in_table(found))
+    kinds = sum(sum(collective.bytes > 0 for collective in trial.collectives) for _, trial in _in_table(found))
     rows = sum(len(_largest(trial, len(found))) for _, trial in _in_table(found))
     if kinds > rows:
         told.append(
@@ -192,28 +192,32 @@ def _largest(trial: Trial, cells: int = 1) -> Sequence[Collective]:
     return [one for one in ordered if one.bytes][: max(1, min(MOST_SHOWN, MOST_ROWS // cells))]
 
 
-def _told(study: Study, cell: MeasuredCell, trial: Trial, one: Collective) -> dict[str, str]:
+def _told(study: Study, cell: MeasuredCell, trial: Trial, collective: Collective) -> dict[str, str]:
     return {
         "Arm": words.row_name(cell, JCT),
-        "Collective": f"{one.op} of {words.amount(one.bytes)}{_by(study, trial, one)}",
-        "Count": f"{one.count:,}",
-        "Time": words.seconds(one.median_s),
-        "algbw": _rate(one.algbw_bps),
-        "busbw": _rate(one.busbw_bps),
-        "Time / limit": words.ratio(one.median_s / one.least_s) if one.least_s else words.UNKNOWN,
+        "Collective": f"{collective.op} of {words.amount(collective.bytes)}{_by(study, trial, collective)}",
+        "Count": f"{collective.count:,}",
+        "Time": words.seconds(collective.median_s),
+        "algbw": _rate(collective.algbw_bps),
+        "busbw": _rate(collective.busbw_bps),
+        "Time / limit": words.ratio(collective.median_s / collective.least_s) if collective.least_s else words.UNKNOWN,
     }
 
 
-def _by(study: Study, trial: Trial, one: Collective) -> str:
+def _by(study: Study, trial: Trial, collective: Collective) -> str:
     """Say what moved a collective, where that is not the scheme; and of Gloo's sums, which are those that the spec has
     compared."""
-    if one.by == "scheme":
+    if collective.by == "scheme":
         return ""
     workload = study.run.resolved.get("workload")
     every = workload.get("check") if isinstance(workload, Mapping) else None
-    like = [each for each in trial.collectives if each.by == "scheme" and each.op == one.op and each.ranks == one.ranks]
-    is_comparison = every and one.by == GLOO and one.bytes in {each.bytes for each in like}
-    return f" ({one.by}: the comparison of check: {every})" if is_comparison else f" ({one.by})"
+    like = [
+        each
+        for each in trial.collectives
+        if each.by == "scheme" and each.op == collective.op and each.ranks == collective.ranks
+    ]
+    is_comparison = every and collective.by == GLOO and collective.bytes in {each.bytes for each in like}
+    return f" ({collective.by}: the comparison of check: {every})" if is_comparison else f" ({collective.by})"
 
 
 def _rate(rate_bps: float | None) -> str:

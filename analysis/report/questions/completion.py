@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -132,8 +133,9 @@ class Ranking:
 
     @property
     def best(self) -> MeasuredCell:
-        by_time = self.number == ratios.JCT
-        return min(self.cells, key=_jct_of) if by_time else max(self.cells, key=_throughput_of)
+        if self.number == ratios.JCT:
+            return min(self.cells, key=_middle)
+        return max(self.cells, key=partial(_middle, metric="throughput_sps"))
 
 
 def _jct_seen(study: Study) -> list[str]:
@@ -147,13 +149,13 @@ def _jct_seen(study: Study) -> list[str]:
         if len(ranking.cells) > 1:
             contests.setdefault(ranking.network, []).append(ranking)
     told = [[_contests(network, of)] for network, of in contests.items()]
-    where = "settings on a network" if any(one.network for one in rankings) else "settings"
+    where = "settings on a network" if any(ranking.network for ranking in rankings) else "settings"
     left = [
         f"At {count} of {len(rankings)} {where}, {what}."
         for count, what in (
-            (sum(bool(one.others) for one in rankings), "arms that are not VALID are not ranked"),
-            (sum(bool(one.unlike) for one in rankings), "arms that did other work are not ranked"),
-            (sum(not one.best.valid_in(one.number) for one in rankings), "no arm is VALID"),
+            (sum(bool(ranking.others) for ranking in rankings), "arms that are not VALID are not ranked"),
+            (sum(bool(ranking.unlike) for ranking in rankings), "arms that did other work are not ranked"),
+            (sum(not ranking.best.valid_in(ranking.number) for ranking in rankings), "no arm is VALID"),
         )
         if count
     ]
@@ -169,8 +171,8 @@ def _failed(study: Study) -> list[str]:
 
 def _contests(network: str, rankings: Sequence[Ranking]) -> str:
     """Say which arm was first how often, where several arms are ranked."""
-    did = "finished first in" if all(one.number == ratios.JCT for one in rankings) else "was fastest in"
-    counts = words.counted([one.best.label for one in rankings], did)
+    did = "finished first in" if all(ranking.number == ratios.JCT for ranking in rankings) else "was fastest in"
+    counts = words.counted([ranking.best.label for ranking in rankings], did)
     settings = f"{counted(len(rankings), 'setting')} with several arms"
     return f"{f'On {network}, of' if network else 'Of'} {settings} {counts}."
 
@@ -199,17 +201,18 @@ def _jct_told(study: Study) -> tuple[dict[str, str], ...]:
     if len(study.settings) == 1 or not 1 < len(rankings) <= words.MOST_ROWS:
         return ()
     names = names_of_networks(study.cells)
-    has_network = any(one.network for one in rankings)
+    has_network = any(ranking.network for ranking in rankings)
     return tuple(
         {
-            "Setting": words.setting(one.best),
-            **({"Network": one.network or names[one.best.network]} if has_network else {}),
-            "Fastest arm": _fastest(one),
-            "Its JCT": words.seconds(_jct_of(one.best)) + words.between(one.best.median("jct_s"), words.seconds),
-            f"Relative to {words.against(study.run)}": _against(study, one),
-            "Synchronisation's share of JCT": _shares(one) or words.UNKNOWN,
+            "Setting": words.setting(ranking.best),
+            **({"Network": ranking.network or names[ranking.best.network]} if has_network else {}),
+            "Fastest arm": _fastest(ranking),
+            "Its JCT": words.seconds(_middle(ranking.best))
+            + words.between(ranking.best.median("jct_s"), words.seconds),
+            f"Relative to {words.against(study.run)}": _against(study, ranking),
+            "Synchronisation's share of JCT": _shares(ranking) or words.UNKNOWN,
         }
-        for one in rankings
+        for ranking in rankings
     )
 
 
@@ -236,20 +239,14 @@ def _against(study: Study, ranking: Ranking) -> str:
 
 def _shares(ranking: Ranking, form: str = "{:.0%}") -> str:
     """Say how much of each arm's JCT is synchronisation; nothing where that is not known."""
-    shares = [(sync / _jct_of(cell), cell) for cell in ranking.cells if (sync := cell.middle("sync_s")) is not None]
+    shares = [(sync / _middle(cell), cell) for cell in ranking.cells if (sync := cell.middle("sync_s")) is not None]
     return words.each(shares, form.format, ratios.JCT) if shares else ""
 
 
-def _jct_of(cell: MeasuredCell) -> float:
-    found = cell.middle("jct_s")
-    assert found is not None  # callers left the others out
-    return found
-
-
-def _throughput_of(cell: MeasuredCell) -> float:
-    found = cell.middle("throughput_sps")
-    assert found is not None  # or JCT would decide
-    return found
+def _middle(cell: MeasuredCell, metric: str = "jct_s") -> float:
+    value = cell.middle(metric)
+    assert value is not None  # callers left the others out
+    return value
 
 
 def _first_of(study: Study, ranking: Ranking) -> str:
@@ -260,11 +257,11 @@ def _first_of(study: Study, ranking: Ranking) -> str:
     against = f", {words.ratio(compared.value)} of {first.label}" if first and compared else ""
     shares = _shares(ranking, "{:.0%} of JCT")
     share = f" Synchronisation is {shares}." if shares else ""
-    time = words.seconds(_jct_of(best)) + words.between(found, words.seconds)
+    time = words.seconds(_middle(best)) + words.between(found, words.seconds)
     is_contest = len(ranking.cells) > 1
     lead = f"{best.label} finished first, in {time}{against}" if is_contest else f"{best.label}: JCT is {time}"
     if is_contest and not by_time:
-        lead = f"{best.label} trained the most samples a second, {_throughput_of(best):,.0f}{against}"
+        lead = f"{best.label} trained the most samples a second, {_middle(best, 'throughput_sps'):,.0f}{against}"
     places = [*filter(None, [words.setting(best)]), *([f"on {ranking.network}"] if ranking.network else [])]
     place = f"{', '.join(places)}: " if places else ""
     return f"{place[:1].upper()}{place[1:]}{lead}.{share}{_unranked(ranking)}"
@@ -444,7 +441,7 @@ def _speed_seen(study: Study, compared: list[MeasuredCell]) -> list[str]:
 def _largest(study: Study, network: str, cells: Sequence[MeasuredCell]) -> str:
     """The arm of a network that is fastest beside the first."""
     speeds = [(found, cell) for cell in cells if (found := _speed(study, cell))]
-    most, best = max(speeds, key=lambda one: one[0].value)
+    most, best = max(speeds, key=lambda pair: pair[0].value)
     of = f"Of {counted(len(speeds), 'arm')} on {network}, the" if network else "The"
     return f"{of} largest speed-up is that of {words.in_cell(best)}: {_times(most)}."
 

@@ -63,12 +63,12 @@ def _table(trial: Trial) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "arm": trial.label,
-            "stage": [one.what for one in trial.critical_path],
-            "sort": [_sort(one.what) for one in trial.critical_path],
-            "where": [one.where for one in trial.critical_path],
-            "row": [rows[one.where] for one in trial.critical_path],
-            "start_s": [one.start_s for one in trial.critical_path],
-            "end_s": [one.end_s for one in trial.critical_path],
+            "stage": [stage.what for stage in trial.critical_path],
+            "sort": [_sort(stage.what) for stage in trial.critical_path],
+            "where": [stage.where for stage in trial.critical_path],
+            "row": [rows[stage.where] for stage in trial.critical_path],
+            "start_s": [stage.start_s for stage in trial.critical_path],
+            "end_s": [stage.end_s for stage in trial.critical_path],
         }
     )
 
@@ -111,7 +111,7 @@ def _row(trial: Trial) -> dict[str, str]:
     """Write for how long the path is in each sort of stage; where two overlap, as transfers in a pipeline, in the
     later."""
     stages: Sequence[tuple[str, float, float]] = [
-        (_sort(one.what), one.start_s, one.end_s) for one in trial.critical_path
+        (_sort(stage.what), stage.start_s, stage.end_s) for stage in trial.critical_path
     ]
     ends = [*(start for _, start, _ in stages[1:]), stages[-1][2]]
     spent = dict.fromkeys((what for what, _ in SORTS.values()), 0.0)

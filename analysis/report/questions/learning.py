@@ -12,15 +12,7 @@ from testbed.analysis.numbers.goal import Quality, goal, quality, reached_s
 from testbed.analysis.numbers.repeats import JCT
 from testbed.analysis.recorded import Trial
 from testbed.analysis.report import plot, words
-from testbed.analysis.report.cells import (
-    Group,
-    MeasuredCell,
-    Study,
-    believed,
-    by_network,
-    interval,
-    notes,
-)
+from testbed.analysis.report.cells import Group, MeasuredCell, Study, believed, by_network, interval, notes
 from testbed.analysis.report.cells import cells as every_cell
 from testbed.analysis.report.question import Panel, Question
 from testbed.base.listing import counted, shortened
@@ -157,7 +149,7 @@ def _firsts(by_setting: Mapping[Any, Sequence[tuple[float, MeasuredCell, float]]
         for network, members in by_network(told).items():
             if len(members) > 1:
                 times = [(time, cell.label) for time, cell, _ in found if cell in members]
-                first.setdefault(network, []).append(min(times, key=lambda one: one[0])[1])
+                first.setdefault(network, []).append(min(times, key=lambda pair: pair[0])[1])
     return words.of_networks(
         [
             [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import pandas as pd
@@ -74,14 +75,9 @@ def _label(one: tuple[MeasuredCell, Trial]) -> str:
 
 def _fitting(trials: Sequence[Trial]) -> list[Trial]:
     """Choose as many trials as there is room for, the first always."""
-    shown: list[Trial] = []
-    links = 0
-    for trial in trials[:MOST_PANELS]:
-        links += len(trial.links)
-        if shown and links > MOST_LINKS:
-            break
-        shown.append(trial)
-    return shown
+    links = accumulate(len(trial.links) for trial in trials)
+    fitting = [trial for trial, total in zip(trials, links, strict=True) if total <= MOST_LINKS]
+    return fitting[:MOST_PANELS] or [trials[0]]
 
 
 def _panel(i: int, trial: Trial, highest: int, *, said: bool) -> Panel:
@@ -121,7 +117,7 @@ def _load(links: Sequence[LinkCount]) -> _Load | None:
     counted = [(link, link.bytes) for link in links if link.bytes is not None]
     if not counted:
         return None
-    busiest, most = max(counted, key=lambda one: one[1])
+    busiest, most = max(counted, key=lambda pair: pair[1])
     drops = sum(link.drops or 0 for link, _ in counted)
     return _Load(busiest, most, sum(count for _, count in counted), len(counted), drops)
 

@@ -58,17 +58,17 @@ def _table(trial: Trial) -> pd.DataFrame:
         {
             "arm": trial.label,
             "batch": trial.batch,
-            "from": [one.source for one in trial.pairs],
-            "to": [one.target for one in trial.pairs],
-            "bytes": [one.bytes / count for one in trial.pairs],
-            "predicted_bytes": [one.theory_bytes / count for one in trial.pairs],
-            "mp_bytes": [one.mp_bytes / count for one in trial.pairs],
+            "from": [pair.source for pair in trial.pairs],
+            "to": [pair.target for pair in trial.pairs],
+            "bytes": [pair.bytes / count for pair in trial.pairs],
+            "predicted_bytes": [pair.theory_bytes / count for pair in trial.pairs],
+            "mp_bytes": [pair.mp_bytes / count for pair in trial.pairs],
         }
     )
 
 
 def _figure(trial: Trial, rows: list[int], highest: float) -> plot.Figure:
-    names = [plot.text(name) for name in dict.fromkeys([one.source for one in trial.pairs])]
+    names = [plot.text(name) for name in dict.fromkeys([pair.source for pair in trial.pairs])]
     measured, predicted = (
         {
             "type": "heatmap",
@@ -105,8 +105,8 @@ def _figure(trial: Trial, rows: list[int], highest: float) -> plot.Figure:
 
 def _row(cell: MeasuredCell, trial: Trial) -> dict[str, str]:
     known, count = trial.metrics, trial.iterations
-    measured, predicted = (sum(getattr(one, name) for one in trial.pairs) for name in ("bytes", "theory_bytes"))
-    messages = sum(one.mp_bytes for one in trial.pairs)
+    measured, predicted = (sum(getattr(pair, name) for pair in trial.pairs) for name in ("bytes", "theory_bytes"))
+    messages = sum(pair.mp_bytes for pair in trial.pairs)
     beside = known.iteration_median_s and known.iteration_predicted_s
     return {
         "Trial": words.marked(words.name(trial), cell, JCT),

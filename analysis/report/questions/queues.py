@@ -165,8 +165,8 @@ def _grid(one: _Shown) -> pd.DataFrame:
     return grid.assign(**known)[[*known, *grid]]
 
 
-def _figure(one: _Shown, rows: list[int], highest: float) -> plot.Figure:
-    names = [plot.text(link.name) for link in one.links[:MOST_LINKS]]
+def _figure(shown: _Shown, rows: list[int], highest: float) -> plot.Figure:
+    names = [plot.text(link.name) for link in shown.links[:MOST_LINKS]]
     trace = {
         "type": "heatmap",
         "rows": rows,
@@ -190,7 +190,7 @@ def _figure(one: _Shown, rows: list[int], highest: float) -> plot.Figure:
             "autorange": "reversed",
             "showgrid": False,
         },
-        "shapes": [_end_of_iteration(end_s) for end_s in _ends_s(one.trial)],
+        "shapes": [_end_of_iteration(end_s) for end_s in _ends_s(shown.trial)],
     }
     return plot.finished([trace], layout, 90 + 20 * max(4, len(names)))
 
@@ -209,9 +209,9 @@ def _end_of_iteration(end_s: float) -> dict[str, Any]:
     return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": line, "opacity": 0.3}
 
 
-def _caption(one: _Shown) -> str:
-    left = len(one.links) - MOST_LINKS
-    return _name(one) + (f", {MOST_LINKS} of {len(one.links)} links at which bytes waited" * (left > 0))
+def _caption(shown: _Shown) -> str:
+    left = len(shown.links) - MOST_LINKS
+    return _name(shown) + (f", {MOST_LINKS} of {len(shown.links)} links at which bytes waited" * (left > 0))
 
 
 def _worst(network: str, shown: Sequence[_Shown]) -> str:
@@ -225,8 +225,8 @@ def _worst(network: str, shown: Sequence[_Shown]) -> str:
     )
 
 
-def _name(one: _Shown) -> str:
-    return words.marked(words.name(one.trial), one.cell, GST)
+def _name(shown: _Shown) -> str:
+    return words.marked(words.name(shown.trial), shown.cell, GST)
 
 
 def _rows(shown: list[_Shown]) -> tuple[dict[str, str], ...]:
@@ -236,9 +236,9 @@ def _rows(shown: list[_Shown]) -> tuple[dict[str, str], ...]:
     return tuple(_row(one, link) | ({"Marks": f"{link.marks:,}"} if marked else {}) for one, link in told)
 
 
-def _row(one: _Shown, link: _Link) -> dict[str, str]:
+def _row(shown: _Shown, link: _Link) -> dict[str, str]:
     return {
-        "Trial": _name(one),
+        "Trial": _name(shown),
         "Link": link.name,
         "Most": f"{words.amount(link.most_bytes)}, {words.seconds(link.ms(link.most_bytes) / 1e3)}",
         "Mean": f"{words.amount(link.mean_bytes)}, {words.seconds(link.ms(link.mean_bytes) / 1e3)}",

@@ -128,7 +128,7 @@ def _times(cell: MeasuredCell) -> list[tuple[float, Loss]]:
 
 def _longest(network: str, cells: Sequence[MeasuredCell]) -> str:
     times = [(time_s, cell, loss) for cell in cells for time_s, loss in _times(cell)]
-    longest_s, cell, loss = max(times, key=lambda one: one[0])
+    longest_s, cell, loss = max(times, key=lambda pair: pair[0])
     on = f"On {network}, from" if network else "From"
     return (
         f"{on} notice to the next commit it took {words.seconds(longest_s)} at most, when {words.in_cell(cell)} had "

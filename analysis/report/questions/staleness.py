@@ -120,7 +120,7 @@ def _seen_on(network: str, cells: Sequence[MeasuredCell]) -> list[str]:
     middles = [(_quantile(cell, 0.5), cell) for cell in cells]
     told = [f"{value:g} for {words.in_cell(cell)}" for value, cell in middles]
     if len(told) > words.MOST_NAMED:
-        (least, few), *_, (most, many) = sorted(middles, key=lambda one: one[0])
+        (least, few), *_, (most, many) = sorted(middles, key=lambda pair: pair[0])
         told = [f"{least:g} for {words.in_cell(few)} to {most:g} for {words.in_cell(many)}"]
     worst = max(cells, key=lambda cell: int(_known(cell).index.max()))
     on = f"On {network}, half" if network else "Half"

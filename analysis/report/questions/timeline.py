@@ -92,11 +92,14 @@ def _happened(trial: Trial) -> list[tuple[float, str]]:
     losses."""
     events = [(event.done_s, f"{event.kind}: {event.what}") for event in trial.events if event.done_s is not None]
     rounds = [
-        (abs(one.called_s), f"{one.world} workers go on from iteration {one.first}, without {', '.join(one.without)}")
-        for one in trial.recoveries
-        if one.without
+        (
+            abs(recovery.called_s),
+            f"{recovery.world} workers go on from iteration {recovery.first}, without {', '.join(recovery.without)}",
+        )
+        for recovery in trial.recoveries
+        if recovery.without
     ]
-    lost = [(one.noticed_s, f"lost: {one.node}") for one in trial.losses if one.noticed_s is not None]
+    lost = [(loss.noticed_s, f"lost: {loss.node}") for loss in trial.losses if loss.noticed_s is not None]
     return sorted(events + rounds + lost)
 
 

@@ -81,15 +81,15 @@ def _having(study: Study) -> Iterator[_Shown]:
             yield _Shown(cell, trial, table)
 
 
-def _label(one: _Shown) -> str:
-    return one.cell.label
+def _label(shown: _Shown) -> str:
+    return shown.cell.label
 
 
-def _window(one: _Shown) -> pd.DataFrame:
+def _window(shown: _Shown) -> pd.DataFrame:
     """The first transfers after the warm-up, or the last ones, if fewer than a chart has room for come after it."""
-    called = names(one.trial)
-    first = int((one.table["start_s"] < _warm_s(one.trial)).sum())
-    table = one.table.iloc[max(0, min(first, len(one.table) - MOST_BARS)) :].head(MOST_BARS)
+    called = names(shown.trial)
+    first = int((shown.table["start_s"] < _warm_s(shown.trial)).sum())
+    table = shown.table.iloc[max(0, min(first, len(shown.table) - MOST_BARS)) :].head(MOST_BARS)
     told = table[["members", "size_bytes", "start_s", "end_s", "arrived_s"]]
     sender, receiver = (table[end].map(lambda node: called.get(node, f"node {node}")) for end in ("from", "to"))
     what = table["purpose"].map(lambda purpose: Purpose(purpose).text)
@@ -106,11 +106,11 @@ def _warm_s(trial: Trial) -> float:
     return float(ends_s.loc[: trial.warmup - 1].max())
 
 
-def _chart(study: Study, one: _Shown, table: pd.DataFrame, start: int) -> plot.Figure:
+def _chart(study: Study, shown: _Shown, table: pd.DataFrame, start: int) -> plot.Figure:
     count, end_s = len(table), float(table[["end_s", "arrived_s"]].max().max())
     traces = [_bars([start, start + count], "as planned", "end_s", plot.COMPUTE, upper=True)]
     for what, rows in table.groupby("what", sort=False):
-        shade = _shade(study, one, str(what))
+        shade = _shade(study, shown, str(what))
         span = [start + int(rows.index[0]), start + int(rows.index[-1]) + 1]
         traces.append(_bars(span, str(what), "arrived_s", shade, upper=False))
     by_row = table.sort_values("row")
@@ -150,9 +150,9 @@ def _bars(rows: Sequence[int], name: str, ends: str, shade: str, *, upper: bool)
     }
 
 
-def _shade(study: Study, one: _Shown, what: str) -> str:
+def _shade(study: Study, shown: _Shown, what: str) -> str:
     others = {purpose.text: shade for purpose, shade in SHADES.items()}
-    return others.get(what, plot.colour(study.run, one.cell.label))
+    return others.get(what, plot.colour(study.run, shown.cell.label))
 
 
 def _legend(study: Study, shown: Sequence[_Shown], drawn: pd.DataFrame) -> tuple[Key, ...]:
@@ -169,21 +169,21 @@ def _beside(*values_s: float | None) -> str:
     return " / ".join(map(words.seconds, values_s))
 
 
-def _row(one: _Shown) -> Mapping[str, str]:
+def _row(shown: _Shown) -> Mapping[str, str]:
     """Write how well the plans of a whole trial were kept, and what planning took, if that was told."""
-    late = late_shares(one.table)
+    late = late_shares(shown.table)
     kept = {
         "Later than planned, median": f"{late.median():+.1%}",
         "95th percentile": f"{late.quantile(0.95):+.1%}",
         f"Within {NEAR:.0%}": f"{(late.abs() <= NEAR).mean():.0%}",
     }
-    known = one.trial.metrics
+    known = shown.trial.metrics
     plan = _beside(known.scheduler_median_s, known.scheduler_p99_s)
     return {
-        "Trial": words.marked(words.name(one.trial), one.cell, JCT),
-        "Transfers": f"{len(one.table):,}",
+        "Trial": words.marked(words.name(shown.trial), shown.cell, JCT),
+        "Transfers": f"{len(shown.table):,}",
         **(dict.fromkeys(kept, words.UNKNOWN) if late.empty else kept),
-        "Overtaking": f"{overtaken(one.table):,}",
+        "Overtaking": f"{overtaken(shown.table):,}",
         "GST / predicted": _beside(known.gst_median_s, known.gst_predicted_s),
         "JCT / predicted": _beside(known.jct_s, known.jct_predicted_s),
         "To plan a batch, median / p99": plan,

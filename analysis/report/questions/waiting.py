@@ -92,7 +92,7 @@ def _figure(study: Study, group: Group, start: int, frame: pd.DataFrame) -> plot
 
 
 def _longest(network: str, waited: Sequence[tuple[MeasuredCell, dict[str, Any]]]) -> str:
-    cell, most = max(waited, key=lambda one: one[1]["wait_s"])
+    cell, most = max(waited, key=lambda pair: pair[1]["wait_s"])
     where = (
         f", where {most['slowest_most_often']} was the slowest in {most['slowest_in_share']:.0%} of the iterations"
         if most["slowest_most_often"]

@@ -14,18 +14,14 @@ import yaml
 
 from testbed.analysis.papers.claim import Experiment, Finding, Verdict
 from testbed.analysis.papers.topoopt import cost, hops, permutations
-from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, OTHERS
+from testbed.analysis.papers.topoopt.compared import CANDLE, CANDLE_D8, DLRM_D4, JOBS, OTHERS, SHARED, TOPOOPT, labels
 from testbed.analysis.papers.topoopt.degrees import COUNTS, DEGREES, ITERATIONS, arm
-from testbed.analysis.papers.topoopt.learnt import LEARNT
-from testbed.analysis.papers.topoopt.look_ahead import LOOK_AHEAD, RECONFIGURATION_S, SECOND
+from testbed.analysis.papers.topoopt.moving import DARK_MS, LOOK_AHEAD, ONESHOT, RECONFIGURATION_S, RECONFIGURED, SECOND
+from testbed.analysis.papers.topoopt.moving import arm as dark
 from testbed.analysis.papers.topoopt.paper import PAPER
-from testbed.analysis.papers.topoopt.permuted import ALONE, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
+from testbed.analysis.papers.topoopt.permuted import ALONE, DLRM, PERMS, PERMS_ALLREDUCE, PERMS_CANDLE
 from testbed.analysis.papers.topoopt.predicted import EXPERIMENTS, STAYS
-from testbed.analysis.papers.topoopt.reconfigured import DARK_MS, ONESHOT, RECONFIGURED
-from testbed.analysis.papers.topoopt.reconfigured import arm as dark
-from testbed.analysis.papers.topoopt.shared import JOBS, SHARED, TOPOOPT, labels
-from testbed.analysis.papers.topoopt.switched import MODELS
-from testbed.analysis.papers.topoopt.trained import DLRM
+from testbed.analysis.papers.topoopt.switched import LEARNT, MODELS
 from testbed.analysis.record.accuracy import Accuracy
 from testbed.analysis.record.work import Slot
 from testbed.analysis.recorded import Run, Trial

@@ -100,7 +100,7 @@ workload: {kind: profile, model: resnet50, scale: 100, batch: 32, iterations: 1,
 arms: [{topology: star(hosts=2), scheme: ring}]
 """
 FIELD = """
-from testbed.analysis.record.blank import blank_of
+from testbed.analysis.record.fields import blank_of
 from testbed.analysis.record.reading import read
 from testbed.analysis.record.trial import TrialRecord
 

@@ -8,10 +8,18 @@ from dataclasses import dataclass
 import pytest
 
 from testbed.analysis.record import fields
-from testbed.analysis.record.blank import blank_of
-from testbed.analysis.record.fields import NotNegative, Part, Text, by_path, optional, required, unread
+from testbed.analysis.record.fields import (
+    NotNegative,
+    Part,
+    Text,
+    blank_of,
+    by_path,
+    optional,
+    required,
+    shape_of,
+    unread,
+)
 from testbed.analysis.record.reading import read
-from testbed.analysis.record.shapes import shape_of
 from testbed.analysis.record.version import SCHEMA
 from testbed.files.shape import COUNT, EACH, NAME, NOT_NEGATIVE, NUMBER, TEXT, TRUTH
 

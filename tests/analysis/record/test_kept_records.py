@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from testbed.analysis.load import load
-from testbed.analysis.record.blank import blank_of
 from testbed.analysis.record.columns import of_every_run
+from testbed.analysis.record.fields import blank_of
 from testbed.analysis.record.trial import TrialRecord
 from testbed.analysis.schema import RECORD
 from testbed.execution import results

@@ -20,7 +20,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from testbed.analysis import report
-from testbed.analysis.html.figures import plotly
+from testbed.analysis.html.packed import plotly
 from testbed.base.errors import OutputError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
