@@ -3,7 +3,8 @@
 python benchmarks/forest_scale.py
 
 The BML forest of BCube(32,2), 2,048 classes, several times; then every scheme once, on the network of about 1,024
-workers that suits it; then a ring of 4,096 workers, with its cost.
+workers that suits it; then a ring of 4,096 workers, with its cost; then all messages of a ring of 1,024, one after the
+other, and the memory that they take beside a list of all.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ import resource
 import statistics
 import sys
 import time
+import tracemalloc
+from collections import Counter
+from itertools import islice
 
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
+from testbed.workloads.sync.chunks import whole
 from testbed.workloads.sync.cost import cost
+from testbed.workloads.sync.flows import flows
 from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.messages import messages
 from testbed.workloads.sync.schemes import build
 from testbed.workloads.sync.verify import verify
 
@@ -50,6 +57,7 @@ SCHEMES = {
     "openmpi(algorithm=rabenseifner)": RACKS,
 }
 SCHEME_TARGET_S, TARGET_BYTES = 10.0, 1 << 30
+MANY, MESSAGES_TARGET_BYTES = "star(hosts=1024)", 128 << 20
 LARGEST, LARGEST_TARGET_S = "star(hosts=4096)", 20.0
 TENSORS = [1_000_003 // (i + 1) for i in range(500)]  # as a large model has: many, and of unlike sizes
 
@@ -69,6 +77,7 @@ def main() -> int:
     print(f"  {'total':8} {total_s:6.2f} s   target {TARGET_S:.2f} s or less")
     del timed, forest
     slow = _every_scheme() + _largest()
+    slow += _messages()
     memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"most memory {memory / 2**20:.0f} MiB, target {TARGET_BYTES >> 20} MiB or less")
     return 0 if total_s <= TARGET_S and not slow and memory <= TARGET_BYTES else 1
@@ -106,6 +115,36 @@ def _largest() -> list[str]:
     steps = f"generate {generate_s:.2f} s, verify {verify_s:.2f} s, cost {cost_s:.2f} s"
     print(f"\nring on {LARGEST}: {steps}, total {total_s:.2f} s, target {LARGEST_TARGET_S:.0f} s or less")
     return ["ring"] if total_s > LARGEST_TARGET_S else []
+
+
+def _messages() -> list[str]:
+    """Time and memory of all messages of a ring, without a list of them."""
+    topology = build_topology(MANY, rate_bps=10**9)
+    forest = build("ring", topology, TENSORS)
+    table = whole(forest, 10**6)
+    began = time.perf_counter()
+    count_bytes = Counter[tuple[int, int]]()
+    count = 0
+    for message in messages(forest, table):
+        count += 1
+        count_bytes[message.src, message.dst] += message.bytes
+    took_s = time.perf_counter() - began
+    began = time.perf_counter()
+    expected = {(src, dst): each for src, dst, each in flows(forest, 4e6)}
+    edges_s = time.perf_counter() - began
+    off = max(abs(count_bytes[pair] / expected[pair] - 1) for pair in expected)
+    tracemalloc.start()
+    some = list(islice(messages(forest, table), 20_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    each = sum(sys.getsizeof(one) + sys.getsizeof(one.what) + sys.getsizeof(one.after) for one in some) / len(some)
+    print(f"\nring on {MANY}: {count:,} messages in {took_s:.1f} s; their sums by edges take {edges_s:.2f} s")
+    print(f"  bytes by edge differ by {off:.1e} at most; 1 % for whole floats is allowed")
+    print(
+        f"  20,000 of them with all else take {peak / 2**20:.0f} MiB, target {MESSAGES_TARGET_BYTES >> 20} MiB or less;"
+    )
+    print(f"  a list of all would take {count * each / 2**20:.0f} MiB at least")
+    return ["messages"] if off > 0.01 or peak > MESSAGES_TARGET_BYTES else []
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
@@ -16,7 +15,7 @@ from testbed.workloads import kinds
 from testbed.workloads.kinds.hybrid.plan import plan
 from testbed.workloads.kinds.script.plan import scripted
 from testbed.workloads.learning.buckets import Gradient
-from testbed.workloads.parallel.strategy import gradients, read
+from testbed.workloads.parallel.strategy import Strategy, gradients, read
 from testbed.workloads.plan import Plan as AnyPlan
 from testbed.workloads.sync.cost import cost_of_flows
 from testbed.workloads.sync.flows import Flows
@@ -54,7 +53,9 @@ def test_forests_libraries_and_scripts(scheme: str) -> None:
     made = build(scheme, net, [])
     bytes_are_those_of_cost(made, net, 40_000)
     if scheme != "openmpi":
-        script = kinds.of(made).for_scripts(made, net)
+        carrier = kinds.of(made).carrier
+        assert carrier is not None
+        script = carrier.for_scripts(made, net)
         assert script.kind == "script"
         bytes_are_those_of_cost(script, net, 40_000)
 
@@ -64,21 +65,18 @@ def test_a_small_array_of_a_script_takes_as_few_classes_as_its_engine_does() -> 
     assert len({one.what.klass for one in messages(made, 1024)}) == 2
 
 
-@given(st.data())
+@given(strategies(SMALL).filter(lambda one: bool(gradients(SMALL, one))))
 @settings(max_examples=15)
-def test_hybrid_messages_come_after_what_they_need(data: st.DataObject) -> None:
-    made = plan(
-        star("star(hosts=4)"),
-        SMALL,
-        data.draw(strategies(SMALL).filter(lambda one: one.servers == 4 and gradients(SMALL, one))),
-    )
+def test_hybrid_messages_come_after_what_they_need(strategy: Strategy) -> None:
+    net = star(f"star(hosts={strategy.servers})")
+    made = plan(net, SMALL, strategy)
     every = messages(made, made.gradient_floats)
     place = {one.number: i for i, one in enumerate(every)}
     into = {one.number: one.dst for one in every}
     assert len(place) == len(every)
     for i, one in enumerate(every):
         assert all(place[number] < i and into[number] == one.src for number in one.after)
-    bytes_are_those_of_cost(made, star("star(hosts=4)"), made.gradient_floats)
+    bytes_are_those_of_cost(made, net, made.gradient_floats)
     got = Counter(one.src for one in every if one.what.klass < 0)
     assert got == Counter(made.workers[one.src] for one in made.messages if not one.is_local)
 
