@@ -53,9 +53,7 @@ def test_forests_libraries_and_scripts(scheme: str) -> None:
     made = build(scheme, net, [])
     bytes_are_those_of_cost(made, net, 40_000)
     if scheme != "openmpi":
-        carrier = kinds.of(made).carrier
-        assert carrier is not None
-        script = carrier.for_scripts(made, net)
+        script = kinds.of(made).carrier.for_scripts(made, net)
         assert script.kind == "script"
         bytes_are_those_of_cost(script, net, 40_000)
 
