@@ -84,3 +84,13 @@ def test_one_whose_sums_are_wrong_can_be_looked_at(wrong: str) -> None:
     assert (made.facts["verified"], made.facts["cost"]) == (False, None)
     assert "h2" in made.facts["problem"]
     assert made.facts["problem"] in str(made)
+
+
+def test_messages_and_schedules_of_a_forest() -> None:
+    forest = api.forest("ring", api.topology("star(hosts=4)"), size_bytes=4_000)
+    every = list(forest.messages(chunk_bytes=400))
+    assert sum(one.bytes for one in every) == forest.wire_bytes
+    assert len(every) == 4 * 3 * 6  # classes, chunks of each, edges up and down
+    assert [one["what"] for one in forest.schedule("h1")[:4]] == ["Fetch", "SendTo", "ReceiveFrom", "Deliver"]
+    with pytest.raises(SchemeError, match="decides while it runs what to send"):
+        api.forest("mlfabric_s", api.topology("star(hosts=5)")).messages()

@@ -147,6 +147,23 @@ def test_forest_draws_its_trees(testbed: CLI, tmp_path: Path) -> None:
     assert "fix: add --draw FILE.svg" in testbed("forest", "ring", "star(hosts=3)", "--class", "1").err
 
 
+def test_forest_prints_the_schedule_of_a_node(testbed: CLI) -> None:
+    asked = ("forest", "two_level(groups=[[0,1],[2,3]])", "star(hosts=4)", "--schedule", "h0")
+    told = [one for one in json.loads(testbed(*asked, "--json").out) if one["klass"] == 2]
+    first = told[0]["number"]
+    assert [(one["what"], one["nodes"], one["after"]) for one in told] == [
+        ("Fetch", [], []),
+        ("ReceiveFrom", ["h1"], [first]),
+        ("SendTo", ["h2"], [first + 1]),
+        ("ReceiveFrom", ["h2"], [first + 2]),
+        ("SendTo", ["h1"], [first + 3]),
+        ("Deliver", [], [first + 3]),
+    ]
+    rows = testbed(*asked).out.splitlines()
+    assert rows[0].split() == ["action", "class", "what", "nodes", "after"]
+    assert len(rows) == 1 + 18
+
+
 def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import numpy as np\nfrom testbed.workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
