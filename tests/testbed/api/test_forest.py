@@ -91,6 +91,6 @@ def test_messages_and_schedules_of_a_forest() -> None:
     every = list(forest.messages(chunk_bytes=400))
     assert sum(one.bytes for one in every) == forest.wire_bytes
     assert len(every) == 4 * 3 * 6  # classes, chunks of each, edges up and down
-    assert [one["what"] for one in forest.schedule("h1")[:4]] == ["Fetch", "SendTo", "ReceiveFrom", "Deliver"]
+    assert [one["what"] for one in forest.schedule("h1")[:4]] == ["Fetch", "ReceiveFrom", "SendTo", "ReceiveFrom"]
     with pytest.raises(SchemeError, match="decides while it runs what to send"):
         api.forest("mlfabric_s", api.topology("star(hosts=5)")).messages()

@@ -40,6 +40,10 @@ class _Play(Play):
         every = [steps(plan.model, plan.strategy, rank, plan.messages) for rank in range(len(plan.workers))]
         self._agendas = {node: Agenda(every[rank]) for node, rank in self._server.items()}
         self._needed = {number: needed for own in every for number, needed in _needed(own).items()}
+        self._owed: dict[int, tuple[int, ...]] = dict.fromkeys(plan.workers, ())
+        for one in plan.messages:
+            if not one.is_local:
+                self._owed[plan.workers[one.dst]] += (self._base + one.number,)
         self._steps: dict[int, int] = {}
         self._early: dict[int, list[Message]] = {node: [] for node in plan.workers}
         """Chunks that came to a server before it began its AllReduces."""
@@ -62,8 +66,7 @@ class _Play(Play):
             super().arrived(message)
 
     def needs(self, node: int) -> tuple[int, ...]:
-        rank = self._server.get(node)
-        return tuple(self._base + one.number for one in self._plan.messages if one.dst == rank and not one.is_local)
+        return self._owed.get(node, ())
 
     def _take_steps(self, node: int) -> None:
         agenda = self._agendas[node]
