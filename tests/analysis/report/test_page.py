@@ -206,7 +206,8 @@ def test_a_finding_from_invalid_trials_is_red(run_dir: Path, edit: Edit) -> None
         edit(run_dir / "trials" / f"{scheme}-b16.json", doubt)
     found = page(run_dir)
     assert ("h1", {"class": "bad"}) in found.tags
-    assert " its time at 1 of 2 settings. Not reliable: GST is INVALID. On another network, BML on BCube" in found.text
+    assert " On another network, BML on BCube took 0.50×" in found.text
+    assert " at 1 of 2 settings. Not reliable: GST is INVALID. " in found.text
     assert (
         "Left out: Ring on fat-tree at 1 of 2 settings, BML on BCube at 1 of 2 settings (PS on fat-tree" in found.text
     )
