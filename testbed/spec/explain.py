@@ -112,8 +112,9 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
     if kind == "string_pattern_mismatch":
         return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"
     if kind in _LIMITS:
-        sign, key = _LIMITS[kind]
-        return f"{_short(value)} is impossible", f"give {sign} {context[key]}"
+        (sign, key), word = _LIMITS[kind], None if isinstance(value, str) else _word_at(path, texts)
+        limit = f"{context[key]:g}" if isinstance(context[key], float) else context[key]
+        return f"{word or _short(value)} is impossible", f"give {sign} {limit}"
     if kind == "too_long":
         return f"a list of {context['actual_length']}", f"give at most {context['max_length']}"
     if kind == "too_short":
