@@ -10,5 +10,8 @@ BATCHES = sorted((EXPERIMENTS / "mlfabric" / "batches").glob("*.yaml"))
 SPECS = sorted(set(EXPERIMENTS.rglob("*.yaml")).difference(BATCHES))
 """For all other commands."""
 
+STEPS_OF_A_GUESS = 20
+"""Steps of searches whose strategies nothing will run under: 2 s of a core in place of 16 for all of TopoOpt's
+claims."""
 GUESSING, MLFABRIC = "guesses at how long claims take", "MLfabric's ideal networks"
 """Tests in one process each, which remembers for all of them what takes it seconds (``pytest.mark.xdist_group``)."""

@@ -390,7 +390,8 @@ def _verdict(found: Judged, slowdown: Interval, p_value: float, tests: int) -> t
     """The verdict, and for an inconclusive one what is missing."""
     limit, sizes = 1 + found.threshold, (len(found.base), len(found.new))
     if _smallest_p(*sizes) * tests > LEVEL:
-        return INCONCLUSIVE, f"{TOO_FEW}: {sizes[0]} and {sizes[1]}, and {tests} tests want {least_repeats(tests)} each"
+        want = "1 test wants" if tests == 1 else f"{tests} tests want"
+        return INCONCLUSIVE, f"{TOO_FEW}: {sizes[0]} and {sizes[1]}, and {want} {least_repeats(tests)} each"
     if 1 / limit <= slowdown.low and slowdown.high <= limit:
         return SAME, ""
     if slowdown.low > limit or slowdown.high < 1 / limit:

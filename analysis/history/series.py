@@ -71,7 +71,7 @@ def collect(folder: Path) -> tuple[list[Side], list[str]]:
         OutputError: there is no such directory, or neither a run nor a baseline in it.
     """
     if not folder.is_dir():
-        raise OutputError(f"{folder}: is not a directory", fix="give the one that holds runs, such as runs")
+        raise OutputError(f"{folder}: is not a directory", fix="give a directory that has runs in it")
     found, unread = [], []
     for path in _sources(folder):
         try:

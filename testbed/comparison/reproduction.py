@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 
 from testbed.analysis.load import load
 from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Verdict, number, stated
+from testbed.analysis.papers.durations import DURATIONS_S
 from testbed.analysis.recorded import Run
 from testbed.base import exits
 from testbed.base.errors import MissingToolError, OutputError
@@ -26,7 +26,6 @@ from testbed.base.python import PACKAGE
 from testbed.base.units import rate_text
 from testbed.capacity.cache import known
 from testbed.experiment.fit import enlarged
-from testbed.experiment.planning import duration_s
 from testbed.experiment.run import Announce
 from testbed.experiment.run import Experiment as Running
 from testbed.files.writing import named_errors, temporaries
@@ -105,14 +104,8 @@ def _names(papers: Iterable[Paper]) -> set[str]:
 
 def expected_s(claims: Sequence[Claim], full: bool) -> float:
     """Guess how long measuring and deciding claims takes from the beginning (s)."""
-    measured_s = sum(experiment_s(one, full) for one in experiments(claims, full))
+    measured_s = sum(DURATIONS_S[one.spec][full] or 0.0 for one in experiments(claims, full))
     return measured_s + sum(claim.computes_s for claim in claims)
-
-
-@cache
-def experiment_s(experiment: Experiment, full: bool) -> float:
-    """Guess how long an experiment takes (s). Remembered, since most belong to several claims of a list."""
-    return duration_s(source(experiment, full))
 
 
 def measure(experiment: Experiment, out: Path, full: bool, announce: Announce, overrides: Sequence[str] = ()) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -374,7 +375,8 @@ class _Cells:
         self._gradients: dict[Hashable, Gradient] = {}
         self._jobs: dict[Hashable, Job | None] = {}
         self._own: dict[Hashable, Prepared] = {}
-        self._problems: dict[str, SpecError] = {}
+        self._problems: dict[str, list[tuple[str, str, SpecError]]] = {}
+        self._asked: Counter[str] = Counter()
 
     def made(self) -> list[Trial]:
         """
@@ -388,7 +390,7 @@ class _Cells:
         if not self._problems and self._source.grid.cells[0].spec.failover_s is not None:
             self._said("failover", "", partial(_check_survivor, found))
         if self._problems:
-            raise together(list(self._problems.values()))
+            raise together([self._told(noted) for noted in self._problems.values()])
         return found
 
     def _at_one_point(self, group: Sequence[PlannedCell]) -> list[Trial]:
@@ -468,13 +470,19 @@ class _Cells:
 
     def _said(self, where: str, at: str, make: Callable[[], _T]) -> _T | None:
         """Return what ``make`` returns; note its error with the place in the spec that it is about, and the point."""
+        self._asked[where] += 1
         try:
             return make()
         except SpecError as error:
-            where = f"workload.{error.key}" if isinstance(error, OwnError) else where
-            told = SpecError(f"{self._source.name}: {where}: {error.problem}", fix=error.fix)
-            self._problems.setdefault(told.problem, at_point(told, at))
+            place = f"workload.{error.key}" if isinstance(error, OwnError) else where
+            told = SpecError(f"{self._source.name}: {place}: {error.problem}", fix=error.fix)
+            self._problems.setdefault(told.problem, []).append((where, at, told))
             return None
+
+    def _told(self, noted: Sequence[tuple[str, str, SpecError]]) -> SpecError:
+        """The error of a mistake; one that is made at some points only says at which first."""
+        where, at, error = noted[0]
+        return at_point(error, at) if len(noted) < self._asked[where] else error
 
     def _check_count(self) -> None:
         """

@@ -24,13 +24,6 @@ from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.network import lab_rate_bps
 
-STEPS_OF_A_GUESS = 20
-"""Steps of searches whose strategies nothing will run under: 2 s of a core in place of 16 for all of TopoOpt's
-claims."""
-PLAYED_FOR_A_GUESS = 4
-"""Cells of an experiment that nothing will run now: a list of all claims takes 15 s of a core in place of 28, and
-MLfabric's claims seem to take a tenth less."""
-
 
 def plan(source: Source) -> dict[str, Any]:
     """Check everything and predict; nothing is touched.
@@ -62,15 +55,6 @@ def plan(source: Source) -> dict[str, Any]:
         "warnings": [*never(firsts), *warnings(planned)],
         "machine_congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
     }
-
-
-def duration_s(source: Source) -> float:
-    """A guess at how long all trials take; nothing is touched.
-
-    Raises:
-        SpecError: the experiment cannot be.
-    """
-    return Estimate(PLAYED_FOR_A_GUESS).left_s(trials(settled(source, most_steps=STEPS_OF_A_GUESS)))
 
 
 def predict(trial: Trial) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from testbed.base.nearest import nearest
 from testbed.base.units import truth_text
 from testbed.perturb.registry import PERTURBATIONS
 from testbed.spec.model import Spec
+from testbed.spec.ranges import is_range
 from testbed.spec.repeats import REPEATS
 from testbed.spec.workload.kinds import KINDS
 from testbed.spec.yaml import word_at
@@ -112,8 +113,10 @@ def _describe(item: Any, path: Path, schema: _Schema, texts: Texts) -> tuple[str
     if kind == "string_pattern_mismatch":
         return f"{value!r} cannot name a directory", "use letters, digits, '.', '_' and '-'"
     if kind in _LIMITS:
-        sign, key = _LIMITS[kind]
-        return f"{_short(value)} is impossible", f"give {sign} {context[key]}"
+        (sign, key), word = _LIMITS[kind], None if isinstance(value, str) else _word_at(path, texts)
+        limit = f"{context[key]:g}" if isinstance(context[key], float) else context[key]
+        told = word if word and not is_range(word) else _short(value)
+        return f"{told} is impossible", f"give {sign} {limit}"
     if kind == "too_long":
         return f"a list of {context['actual_length']}", f"give at most {context['max_length']}"
     if kind == "too_short":

@@ -213,14 +213,12 @@ class Spec(_WithLabs):
             ):
                 first = seen.setdefault(identity, i)
                 if first != i:
-                    what = (
-                        "label"
-                        if isinstance(identity, str)
-                        else "topology, scheme or jobs, strategy, rate, perturbations and checkpoints"
-                    )
+                    what, fix = "topology, scheme or jobs, strategy, rate, perturbations and checkpoints", "remove one"
+                    if isinstance(identity, str):
+                        what, fix = f"label, {identity!r}", "give one of them another label, or remove it"
                     raise refuse(
                         f"arms.{first} and arms.{i} have the same {what}",
-                        "remove one; use repeats to run an arm more than once",
+                        f"{fix}; use repeats to run an arm more than once",
                     )
         return self
 

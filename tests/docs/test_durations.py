@@ -23,13 +23,13 @@ from testbed.experiment import pace
 from testbed.experiment.duration import Estimate
 from testbed.experiment.expand import trials
 from testbed.experiment.finding import settled
-from testbed.experiment.planning import STEPS_OF_A_GUESS
 from testbed.experiment.selection import Wanted
 from testbed.spec import Source, load, read
 from testbed.spec.new import NAMES
 from tests import own
 from tests.docs.markdown import ROOT, Block, blocks, pages
 from tests.docs.test_commands import command
+from tests.shipped import STEPS_OF_A_GUESS
 
 LONGEST_S = 300.0
 """Longest time (s) of a snippet that is shown without its time."""

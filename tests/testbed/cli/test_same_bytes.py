@@ -27,7 +27,7 @@ from unittest import mock
 import pytest
 
 from tests import own
-from tests.shipped import BATCHES, GUESSING, SPECS
+from tests.shipped import BATCHES, GUESSING, SPECS, STEPS_OF_A_GUESS
 
 ROOT = Path(__file__).parents[3]
 FILE = Path(__file__).with_name("same_bytes.txt")
@@ -55,7 +55,7 @@ def printed(words: str) -> str:
     from testbed.cli import app
     from testbed.experiment import planning
 
-    short = partial(planning.settled, most_steps=planning.STEPS_OF_A_GUESS)
+    short = partial(planning.settled, most_steps=STEPS_OF_A_GUESS)
     searches = mock.patch.object(planning, "settled", short)
     with chdir(ROOT), searches, redirect_stdout(io.StringIO()) as out:
         app([*shlex.split(words), "--json"], standalone_mode=False)

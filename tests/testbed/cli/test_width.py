@@ -13,7 +13,7 @@ import typer
 
 from testbed.cli import app, experiment, main
 from testbed.experiment.run import Run
-from tests.shipped import BATCHES, GUESSING
+from tests.shipped import BATCHES
 
 from ..conftest import Called
 from ..experiment.test_progress import FAILED, record
@@ -38,7 +38,7 @@ COMMANDS = [
     f"plan {ROOT}/experiments/quickstart.yaml",
     f"plan {ROOT}/experiments/sweep.yaml",
     f"plan {ROOT}/experiments/rina/chain.yaml",
-    pytest.param("reproduce --list", marks=pytest.mark.xdist_group(GUESSING)),
+    "reproduce --list",
     "clean",
     "compare base.json slow.json",
     "compare base.json same.json --threshold gst=0.1%",

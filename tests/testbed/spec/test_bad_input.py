@@ -977,6 +977,10 @@ def test_the_profile_without_a_mistake_is_fine(testbed: Callable[..., Called], s
 CALLS: dict[str, list[str]] = {
     "asynchronous_servers_beyond_floats": ["forest", "async_ps(servers=3)", "star(hosts=5)", "--bytes", "8"],
     "set_without_value": ["plan", "spec.yaml", "--set", "seed"],
+    "set_topology_wrong_at_each_point": [
+        *("plan", "spec.yaml", "--set", "arms.0.topology=star(hots=2)", "--set", "links.rate=[100 Mbit/s, 200 Mbit/s]"),
+    ],
+    "set_range_from_0": ["plan", "spec.yaml", "--set", "workload.iterations=0..4"],
     "set_label_off": ["plan", "spec.yaml", "--set", "arms.0.label=Off"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
     "set_beyond_a_list": ["plan", "spec.yaml", "--set", "arms.5.scheme=ring"],
