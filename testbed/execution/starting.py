@@ -14,10 +14,11 @@ from testbed.control import endings
 from testbed.control.feed import Feed
 from testbed.execution import supervise
 from testbed.execution.switching import SOON_S, Switching
+from testbed.execution.turns import Light, Lit, LookAhead, Looked, Start, Turns
 from testbed.lab.base import Lab
 from testbed.lab.programs import Exit, Launch
 from testbed.trial.files import Files
-from testbed.trial.job import Job, Slot
+from testbed.trial.job import Job
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,16 @@ class Starting:
         """Start nothing yet. ``switching`` gives jobs their circuits, where some have circuits of their own. A job that
         has no slot is alone: it begins at once, and ends the trial if it fails."""
         self._lab, self._files, self._switching = lab, files, switching
-        self._waiting = [job for job in jobs if job.slot]
         self._of = {job.name: [process.name for process in job.members.values()] for job in jobs}
         jobs_of = Counter(process for processes in self._of.values() for process in processes)
         self._shared = {process for process, count in jobs_of.items() if count > 1}
-        waiting = {process for job in self._waiting for process in self._of[job.name]}
+        own = {
+            name: [process for process in processes if process not in self._shared]
+            for name, processes in self._of.items()
+        }
+        self._turns, self._own = Turns(jobs, own), own
+        waiting = {process for job in self._turns.waiting for process in self._of[job.name]}
         self._at_once = [launch for launch in launches if launch.process not in waiting]
-        self._running: dict[str, Job] = {}
         self._launches = {
             job.name: [launch for launch in launches if launch.process in self._of[job.name]] for job in jobs
         }
@@ -66,7 +70,7 @@ class Starting:
 
     def begin(self, feed: Feed) -> None:
         """Start a job that is alone; tell the ``feed`` of the others, of which none runs yet."""
-        feed.postpone(list(dict.fromkeys(process for job in self._waiting for process in self._of[job.name])))
+        feed.postpone(list(dict.fromkeys(process for job in self._turns.waiting for process in self._of[job.name])))
         if self._at_once:
             self._lab.launch(self._at_once)
 
@@ -76,38 +80,22 @@ class Starting:
         if self._begun_s is None:
             self._begun_s = now_s
         self._end_failed(feed)
-        running = set(feed.running)
-        self._running = {name: job for name, job in self._running.items() if not running.isdisjoint(self._own(name))}
-        self._look_ahead()
-        due = [job for job in self._waiting if self._is_due(job.own_slot, now_s - self._begun_s)]
-        for job in [job for job in due if self._has_circuits(job)]:  # circuits move while processes are started
+        told = self._turns.handle(Looked(now_s - self._begun_s, frozenset(feed.running)))
+        starts = [one.job for one in told if isinstance(one, Start)]
+        for one in told:
+            if isinstance(one, LookAhead) and self._switching:
+                self._switching.look_ahead(one.job)
+            elif isinstance(one, Light) and (self._switching is None or self._switching.is_lit(one.job)):
+                starts += [lit.job for lit in self._turns.handle(Lit(one.job.name)) if isinstance(lit, Start)]
+        for job in starts:  # circuits move while processes are started
             self._start(job, feed)
-        next_s = min((job.own_slot.start_s for job in self._waiting), default=math.inf)
+        waiting = self._turns.waiting
+        next_s = min((job.own_slot.start_s for job in waiting), default=math.inf)
         # Those who wait for hosts are looked at anyway.
         waits_s = max(0.0, self._begun_s + next_s - now_s) or math.inf
-        return min(waits_s, SOON_S) if any(job.own_slot.circuits for job in self._waiting) else waits_s
-
-    def _own(self, job: str) -> list[str]:
-        """List the processes that a job does not share: it has ended when they have."""
-        return [process for process in self._of[job] if process not in self._shared]
-
-    def _is_due(self, slot: Slot, since_s: float) -> bool:
-        waiting = {job.name for job in self._waiting}
-        return slot.start_s <= since_s and not (waiting | self._running.keys()).intersection(slot.after)
-
-    def _has_circuits(self, job: Job) -> bool:
-        """Whether the circuits of a job whose hosts are free carry light."""
-        return self._switching is None or job.own_slot.circuits is None or self._switching.is_lit(job)
-
-    def _look_ahead(self) -> None:
-        """Patch the circuits that can be patched while jobs run."""
-        for job in self._waiting:
-            if self._switching and job.own_slot.circuits is not None and self.began.keys() >= set(job.own_slot.after):
-                self._switching.look_ahead(job)
+        return min(waits_s, SOON_S) if any(job.own_slot.circuits for job in waiting) else waits_s
 
     def _start(self, job: Job, feed: Feed) -> None:
-        self._waiting.remove(job)
-        self._running[job.name] = job
         assert self._begun_s is not None
         # The start of many processes takes a while, of this job or of another one: that is no waiting for hosts.
         started_s = time.monotonic() - self._begun_s
@@ -131,7 +119,7 @@ class Starting:
         """End jobs of which a process has failed. Others of a job may fail as well for a moment: then all its exits
         tell which was first."""
         now_s, exits = time.monotonic(), feed.failed
-        for name in {**self._running, **self.failed}:
+        for name in {**self._turns.running, **self.failed}:
             failed = [exit for exit in exits if exit.process in self._of[name]]
             if failed:
                 self._exits.setdefault(name, []).extend(failed)
@@ -139,7 +127,7 @@ class Starting:
                 feed.forgive(failed)
             if name not in self._failing_s or name in self.failed:
                 continue
-            left = [process for process in feed.running if process in self._own(name)]
+            left = [process for process in feed.running if process in self._own[name]]
             if not left or now_s - self._failing_s[name] > supervise.SETTLE_S:
                 self.failed[name] = endings.died(self._exits[name], left, self._files)
                 for process in left:

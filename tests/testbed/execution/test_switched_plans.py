@@ -17,6 +17,7 @@ from testbed.execution.execute import execute
 from testbed.execution.observed import Observed
 from testbed.experiment.expand import trials
 from testbed.lab.measurements import Counters
+from testbed.perturb.circuits import State
 from testbed.recovery.deaths import switched, undisturbed
 from testbed.spec import read
 from testbed.testing import IdealPlace
@@ -26,6 +27,7 @@ from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.trial.phases import Cause, Change, Phase
 from testbed.workloads.kinds.forest.kind import ForestKind
+from testbed.workloads.kinds.parts import Control
 from testbed.workloads.sync.schemes import build
 
 from ..bench import Bench, fits_schema
@@ -119,8 +121,6 @@ def test_a_plan_that_is_refused_and_a_job_that_replans_itself_take_none() -> Non
 
 
 def test_circuits_that_move_begin_a_phase_and_an_iteration_in_between_is_one_of_its_own() -> None:
-    from testbed.perturb.circuits import State
-
     spec = SPEC.replace("star(hosts=3)", '"patch_panel(servers=6,degree=2,rings=[1])"')
     job = trial_of(spec).job
     after = trial_of(spec.replace("rings=[1]", "rings=[[0,2,4,1,3,5]]")).topology
@@ -143,7 +143,7 @@ def test_a_controller_tells_the_plan_in_a_lab_and_the_kernels_bytes_are_held_aga
     scheme: str, is_right: bool, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workers stay with their ring, whatever is told of them."""
-    monkeypatch.setattr(ForestKind, "controllers", ("timed",))
+    monkeypatch.setattr(ForestKind, "control", Control(("timed",)))
     monkeypatch.setitem(registry.BUILT_IN, "timed", (Timed.__module__, "Timed"))
     monkeypatch.setattr(Timed, "scheme", scheme)
     (outcome,) = bench.run(SPEC, tmp_path)
