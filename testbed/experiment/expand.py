@@ -532,7 +532,7 @@ def with_found(trial: Trial, found: Mapping[str, Mapping[str, Any]]) -> Trial:
 
         made = jobs(cell, bring, folder, built)
     else:
-        sent = trial.job.gradient if trial.job.is_synchronised else None
+        sent = trial.job.gradient if trial.job.floats else None
         made = (replace(job(cell, sent, trial.job.own, folder, built), batch=trial.batch, own=trial.job.own),)
         _check_size(cell, made[0])
     some = [_drawn_as(planned, ran) for planned, ran in zip(trial.jobs, made, strict=True)]

@@ -39,7 +39,7 @@ def identity(trial: Trial) -> str:
         # A scheme of one's own as the spec names it: from elsewhere, its file has another path.
         plan = job.plan.built_by(job.written_scheme)
         arrays = job.kind.encode(plan) | {"routes": job.cost.link_bytes}
-        if job.is_synchronised and job.stragglers is not None:
+        if job.stragglers is not None:
             arrays |= vars(job.stragglers)
         for name, array in arrays.items():
             _add(digest, of_job(job.name, name), array)
