@@ -12,6 +12,7 @@ from testbed.topologies import mininet_topo
 from testbed.topologies.bcube import bcube
 from testbed.topologies.call import Call, parse
 from testbed.topologies.check import check
+from testbed.topologies.cloud import cloud
 from testbed.topologies.dragonfly import dragonfly
 from testbed.topologies.expander import expander
 from testbed.topologies.fat_tree import fat_tree
@@ -24,7 +25,10 @@ from testbed.topologies.spine_leaf import spine_leaf
 from testbed.topologies.star import star
 
 EXAMPLE = "bcube(n=3,k=2)"
-_BUILDERS: tuple[Callable[..., Topology], ...] = (star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander)
+_BUILDERS: tuple[Callable[..., Topology], ...] = (
+    *(star, bcube, fat_tree, spine_leaf, dragonfly),
+    *(patch_panel, expander, cloud),
+)
 _FIXED = 2  # every builder takes rate_bps and delay_s first; the parameters after them are its own
 
 

@@ -46,9 +46,10 @@ class Burst:
 def bursts_of(topology: Topology) -> tuple[Burst, ...]:
     """Choose a burst from every NIC to another such that every NIC also receives one and no link carries two.
 
-    Hosts with one NIC each send to the next host. Hosts with several send, through each, to the next host on the same
-    switch; the two ends of a direct link, or of a circuit behind patch panels, send to each other. NICs that reach no
-    others this way (alone on a switch, all of one host, or routed around it) have no burst.
+    Hosts with one NIC each send to the next host, in the order of the switches that they are at. Hosts with several
+    send, through each, to the next host on the same switch; the two ends of a direct link, or of a circuit behind patch
+    panels, send to each other. NICs that reach no others this way (alone on a switch, all of one host, or routed around
+    it) have no burst.
     """
     groups: dict[int | frozenset[int], list[tuple[int, int]]] = defaultdict(list)
     for host in topology.hosts:
@@ -60,6 +61,7 @@ def bursts_of(topology: Topology) -> tuple[Burst, ...]:
                 groups[-1 if single else topology.head(link)].append((host, link))
             elif link in topology.circuits:
                 groups[frozenset({link, topology.circuits[link] ^ 1})].append((host, link))
+    groups[-1].sort(key=lambda nic: topology.head(nic[1]))  # so that each uplink of a rack carries one
     found: list[Burst] = []
     for members in groups.values():
         ring = [

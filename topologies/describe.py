@@ -65,9 +65,9 @@ def _describe_panels(panels: Panels) -> dict[str, Any]:
 def bisection_bps(topology: Topology) -> float | None:
     """Compute how much (bit/s) one half of the hosts can send the other, one way, for the worst choice of halves.
 
-    An odd host goes to either half. Where no closed form is known (BCube with odd n, spine-leaf with an odd number of
-    racks, dragonfly, circuits, a topology from a user's own builder, links of a level that differ), every choice of
-    halves is looked at, and of more than ``MOST_TRIED`` hosts it is None.
+    An odd host goes to either half. Where no closed form is known (BCube with odd n, spine-leaf or cloud with an odd
+    number of racks, racks of different sizes, dragonfly, circuits, a topology from a user's own builder, links of a
+    level that differ), every choice of halves is looked at, and of more than ``MOST_TRIED`` hosts it is None.
     """
     formula = _FORMULAS.get(topology.family)
     known = formula(topology) if formula and _alike(topology) else None
@@ -130,7 +130,7 @@ def _racks(topology: Topology) -> float | None:
     """Return the bisection between half the racks and the others; each sends what its uplinks carry, or what its hosts
     do if that is less. A fat-tree's layers above the edge switches do not block (Al-Fares et al., section 2.1)."""
     leaves = [switch for switch in topology.switches if topology.nodes[switch].level == 1]
-    if len(leaves) % 2 or "hosts" in topology.params:  # racks may have different numbers of hosts
+    if len(leaves) % 2 or {"hosts", "sizes"} & topology.params.keys():  # racks may have different numbers of hosts
         return None
     down_bps = up_bps = 0
     for directed in topology.ports[leaves[0]]:
@@ -147,4 +147,5 @@ _FORMULAS: dict[str, Callable[[Topology], float | None]] = {
     "bcube": _bcube,
     "fat_tree": _racks,
     "spine_leaf": _racks,
+    "cloud": _racks,
 }

@@ -64,16 +64,22 @@ def _evenly(nodes: list[int], aside: float = 0.0) -> dict[int, float]:
 
 
 def _by_rack(topology: Topology, hosts: list[int]) -> dict[int, float]:
-    """Place hosts by rack: each rack has the same width, and a gap to the next."""
-    racks: dict[int | None, list[int]] = defaultdict(list)
+    """Place hosts by rack, or by the switch that they are at, with a gap to the next."""
+    racks: dict[int, list[int]] = defaultdict(list)
     for host in hosts:
-        racks[topology.nodes[host].rack].append(host)
-    gap = 0.1 if len(racks) > 1 else 0.0
-    return {
-        host: (place + gap + (1 - 2 * gap) * x) / len(racks)
-        for place, rack in enumerate(racks.values())
-        for host, x in _evenly(rack).items()
-    }
+        racks[_rack(topology, host)].append(host)
+    gap, left = 0.1 if len(racks) > 1 else 0.0, 0
+    found = {}
+    for _, members in sorted(racks.items()):
+        for host, x in _evenly(members).items():
+            found[host] = (left + len(members) * (gap + (1 - 2 * gap) * x)) / len(hosts)
+        left += len(members)
+    return found
+
+
+def _rack(topology: Topology, host: int) -> int:
+    rack = topology.nodes[host].rack
+    return topology.head(topology.ports[host][0]) if rack is None and topology.ports[host] else rack or 0
 
 
 def svg(

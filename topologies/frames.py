@@ -10,6 +10,7 @@ from testbed.topologies.model import Topology
 _ROWS = {
     "star": {0: "hosts", 1: "switch"},
     "fat_tree": {0: "hosts", 1: "edge", 2: "aggregation", 3: "core"},
+    "cloud": {0: "hosts", 1: "rack", 2: "row", 3: "core"},
     "spine_leaf": {0: "hosts", 1: "leaf", 2: "spine"},
 }
 

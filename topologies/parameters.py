@@ -140,7 +140,7 @@ def did_you_mean(word: str, known: Mapping[str, object] | Sequence[str]) -> str:
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def at_least(family: str, minimum: int, **values: int) -> None:
+def at_least(family: str, minimum: int, **values: float) -> None:
     """Refuse each named value below ``minimum``.
 
     Raises:
@@ -149,6 +149,24 @@ def at_least(family: str, minimum: int, **values: int) -> None:
     for name, value in values.items():
         if value < minimum:
             raise TopologyError(f"{family}: {name} is {value}", fix=f"give {name} at least {minimum}")
+
+
+def uplink_bps(family: str, down_bps: float, oversubscription: float, uplinks: int = 1) -> int:
+    """Return the rate (bit/s) of each uplink of a rack whose hosts can send ``down_bps`` together.
+
+    Raises:
+        TopologyError: the oversubscription is not positive, or leaves no bandwidth.
+    """
+    if oversubscription <= 0:
+        raise TopologyError(
+            f"{family}: oversubscription is {oversubscription}", fix="give oversubscription a number above 0"
+        )
+    found_bps = round(down_bps / (uplinks * oversubscription))
+    if found_bps < 1:
+        raise TopologyError(
+            f"{family}: oversubscription {oversubscription} leaves an uplink less than 1 bit/s", fix="make it smaller"
+        )
+    return found_bps
 
 
 _MOST_LINKS: ContextVar[int] = ContextVar("most_links", default=MOST_LINKS)

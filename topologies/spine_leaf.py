@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from testbed.base.errors import TopologyError
 from testbed.topologies.model import Link, Node, Path, Topology
-from testbed.topologies.parameters import at_least, check_size
+from testbed.topologies.parameters import at_least, check_size, uplink_bps
 
 
 def spine_leaf(
@@ -36,22 +35,14 @@ def spine_leaf(
     counts = {"racks": racks, "hosts_per_rack": hosts_per_rack, "spines": spines}
     at_least("spine_leaf", 1, **counts)
     check_size("spine_leaf", racks * (hosts_per_rack + spines), **counts)
-    if oversubscription <= 0:
-        raise TopologyError(
-            f"spine_leaf: oversubscription is {oversubscription}", fix="give oversubscription a number above 0"
-        )
-    uplink_bps = round(rate_bps * hosts_per_rack / (spines * oversubscription))
-    if uplink_bps < 1:
-        raise TopologyError(
-            f"spine_leaf: oversubscription {oversubscription} leaves an uplink less than 1 bit/s", fix="make it smaller"
-        )
+    up_bps = uplink_bps("spine_leaf", rate_bps * hosts_per_rack, oversubscription, spines)
     hosts = racks * hosts_per_rack
     nodes = [Node(f"h{h}", "host", 0, rack=h // hosts_per_rack) for h in range(hosts)]
     nodes += [Node(f"leaf{r}", "switch", 1, rack=r) for r in range(racks)]
     nodes += [Node(f"spine{s}", "switch", 2) for s in range(spines)]
     links = [Link(h, 0, hosts + h // hosts_per_rack, h % hosts_per_rack, rate_bps, delay_s) for h in range(hosts)]
     links += [
-        Link(hosts + r, hosts_per_rack + s, hosts + racks + s, r, uplink_bps, delay_s)
+        Link(hosts + r, hosts_per_rack + s, hosts + racks + s, r, up_bps, delay_s)
         for r in range(racks)
         for s in range(spines)
     ]

@@ -91,7 +91,7 @@ class Conductor:
         self._pending = [(event, stream) for stream in schedule.streams if (event := next(stream, None))]
         self._expected: Move | None = None
         self._helpers = {helper.name: self._start(helper) for helper in schedule.helpers}
-        self._sources = [helper.name for helper in schedule.helpers if helper.tells_sent]
+        self._sources = [helper.name for helper in schedule.helpers if helper.sends_to is not None]
 
     def log(self, helper: str) -> Path:
         """Path of a helper's output."""
@@ -140,16 +140,18 @@ class Conductor:
         return told
 
     def finish(self) -> list[int]:
-        """End the helpers; return the bytes that each source of background traffic sent, in the spec's order.
+        """End the helpers, sources first, while sinks still read; return the bytes that each source of background
+        traffic sent, in the spec's order.
 
         Raises:
             TrialError: one of them failed, or the lab ended.
         """
-        for running in self._helpers.values():
-            running.signal(signal.SIGCONT)  # a frozen host's, which would not end
-            running.signal(signal.SIGTERM)
-        for running in self._helpers.values():
-            running.wait(END_TIMEOUT_S)
+        for names in (self._sources, self._helpers.keys() - {*self._sources}):
+            for name in names:
+                self._helpers[name].signal(signal.SIGCONT)  # a frozen host's, which would not end
+                self._helpers[name].signal(signal.SIGTERM)
+            for name in names:
+                self._helpers[name].wait(END_TIMEOUT_S)
         return [self._sent_bytes(name) for name in self._sources]
 
     def _sent_bytes(self, source: str) -> int:

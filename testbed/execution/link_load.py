@@ -37,7 +37,7 @@ def probed_bytes(trial: Trial, probes: Lines) -> LinkLoad:
 
 def background_bytes(trial: Trial, sent: Sequence[int]) -> LinkLoad:
     """Return the bytes that background flows put on links; ``sent`` has the bytes that each of them sent."""
-    flows = zip(trial.network.background, sent, strict=True)
+    flows = zip(trial.background, sent, strict=True)
     return _routed((trial.topology.connections(*pair)[0], count / trial.network.goodput) for pair, count in flows)
 
 

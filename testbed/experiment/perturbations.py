@@ -9,7 +9,7 @@ from testbed.base.errors import SpecError
 from testbed.lab.base import LinkSettings
 from testbed.lab.choice import places
 from testbed.perturb.kinds.base import Context, Perturbation
-from testbed.perturb.schedule import background_pairs, schedule
+from testbed.perturb.schedule import schedule
 from testbed.perturb.stragglers import draw
 from testbed.spec import Arm, Spec
 from testbed.spec.workload.base import Synchronised
@@ -44,7 +44,6 @@ def check(
             if (moved := one.moved(now)) is not now:
                 now = moved
                 kinds.cost(plan, now, 1.0)  # a worker that cannot be reached
-            background_pairs([one], topology)
             one.step_sigma_s(topology)
             schedule([one], Context(topology, spec.workload.scale, LinkSettings(), spec.place.limits, spec.seed, known))
             if isinstance(spec.workload, Synchronised):

@@ -47,7 +47,7 @@ def together(seen: Seen) -> list[tuple[int, ...]]:
         used += [pair for job in seen.trial.jobs for pair in job.kind.pairs(job.plan)]
     else:
         return [(position,) for position in range(len(seen.links))]
-    used += [*((one.src, one.dst) for one in topology.bursts), *seen.trial.network.background]
+    used += [*((one.src, one.dst) for one in topology.bursts), *seen.trial.background]
     position = {link["link"]: i for i, link in enumerate(seen.links)}
     both = {*used, *((dst, src) for src, dst in used)}
     return [tuple(position[link] for link in links) for links in groups(topology, both)]

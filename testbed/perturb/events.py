@@ -20,14 +20,14 @@ START_SIGNAL, STOP_SIGNAL = signal.SIGUSR1, signal.SIGUSR2
 class Helper:
     """A process that waits beside the workers until a perturbation wants it: ``python -m MODULE ARGUMENTS...``.
 
-    One that ``tells_sent`` says at its end how many bytes it sent.
+    One that ``sends_to`` another node says at its end how many bytes it sent there.
     """
 
     name: str
     node: int
     module: str
     arguments: tuple[str, ...] = ()
-    tells_sent: bool = False
+    sends_to: int | None = None
 
 
 @dataclass(frozen=True)

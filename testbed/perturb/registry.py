@@ -20,6 +20,7 @@ from testbed.perturb.kinds.down import Down
 from testbed.perturb.kinds.freeze import Freeze
 from testbed.perturb.kinds.hog import Hog
 from testbed.perturb.kinds.impair import Impair
+from testbed.perturb.kinds.interference import Interference
 from testbed.perturb.kinds.jitter import Jitter
 from testbed.perturb.kinds.kill import Kill
 from testbed.perturb.kinds.queue import Queue
@@ -39,6 +40,7 @@ _BUILT_IN: tuple[type[Perturbation], ...] = (
     *(Freeze, Kill),
     Circuits,
     Reconfigure,
+    Interference,
 )
 """Kinds that come with testbed, in the order in which messages list them."""
 

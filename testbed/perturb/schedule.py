@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from testbed.perturb.events import Event, Helper
 from testbed.perturb.kinds.base import Context, Perturbation
-from testbed.topologies.model import Topology
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,11 @@ def schedule(perturbations: Sequence[Perturbation], context: Context) -> Schedul
     return Schedule(tuple(streams), tuple(helpers))
 
 
-def background_pairs(perturbations: Sequence[Perturbation], topology: Topology) -> list[tuple[int, int]]:
-    """List (source, sink) of every background flow: what the lab needs routes for.
+def background_pairs(perturbations: Sequence[Perturbation], context: Context) -> list[tuple[int, int]]:
+    """List the nodes at both ends of what each helper sends, in the order of helpers: the lab needs routes for it.
 
     Raises:
-        SpecError: there is no such host, or a host is to send to itself.
+        SpecError: as :func:`schedule`.
     """
-    return [pair for one in perturbations for pair in one.pairs(topology)]
+    helpers = (helper for i, one in enumerate(perturbations) for helper in one.helpers(replace(context, number=i)))
+    return [(helper.node, helper.sends_to) for helper in helpers if helper.sends_to is not None]

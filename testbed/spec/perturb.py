@@ -1,7 +1,7 @@
 """The list ``perturb`` of a spec: what happens to a trial while it runs.
 
 Compute: ``straggle``, ``slow``, ``jitter``, ``trace``, ``hog``. Network: ``rates``, ``rate``, ``background``,
-``queue``, ``impair``, ``down``, ``circuits``. Both: ``freeze``, ``kill``. Each is a file of
+``interference``, ``queue``, ``impair``, ``down``, ``circuits``. Both: ``freeze``, ``kill``. Each is a file of
 :mod:`testbed.perturb.kinds`. Settings of published experiments have names (:data:`NAMED`), which stand in the list in
 place of a group.
 """

@@ -222,7 +222,7 @@ def peer(addresses: Addresses, node: int, other: int, port: int, connection: int
 def host_pairs(trial: Trial) -> list[tuple[int, int]]:
     """Return (source, destination) of every flow of a trial, probes and background flows included: the pairs that the
     lab needs routes for."""
-    wanted = {(burst.src, burst.dst) for burst in trial.topology.bursts} | {*trial.network.background}
+    wanted = {(burst.src, burst.dst) for burst in trial.topology.bursts} | {*trial.background}
     if trial.is_probed_before:
         wanted |= {pair for ring in meeting_rings(trial.topology) for pair in pairs(ring)}
     if trial.findings:

@@ -11,7 +11,7 @@ from testbed.analysis.cell import Cell
 from testbed.analysis.strikes import Strikes
 from testbed.perturb import targets
 from testbed.perturb.kinds.base import COMPUTING, Context
-from testbed.perturb.schedule import Schedule
+from testbed.perturb.schedule import Schedule, background_pairs
 from testbed.perturb.schedule import schedule as schedule_of
 from testbed.perturb.strikes import of_computing, of_links
 from testbed.spec import Spec
@@ -175,6 +175,11 @@ class Trial:
     def schedule(self) -> Schedule:
         """Return what is to happen in the lab, from its beginning."""
         return schedule_of(self.network.perturbations, self._context)
+
+    @cached_property
+    def background(self) -> list[tuple[int, int]]:
+        """Pairs (source, sink) of each process that sends what competes with the trial's jobs."""
+        return background_pairs(self.network.perturbations, self._context)
 
     @property
     def _context(self) -> Context:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from testbed.lab.base import BUCKET_PACKETS, BUCKET_S, LinkSettings
 from testbed.perturb.kinds.base import Perturbation
-from testbed.perturb.schedule import background_pairs
 from testbed.spec import Arm, Spec
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.cost import ETHERNET_BYTES, Shaper, goodput
@@ -47,11 +46,6 @@ class Network:
     def jitter(self) -> list[Mapping[int, float]]:
         """Standard deviations (s), by host, of what each perturbation adds to the steps of a synchronisation."""
         return [sigma_s for one in self.perturbations if (sigma_s := one.step_sigma_s(self.topology))]
-
-    @property
-    def background(self) -> list[tuple[int, int]]:
-        """Pairs (source, sink) of each flow that competes with those of the trial's jobs."""
-        return background_pairs(self.perturbations, self.topology)
 
     @property
     def settings_met(self) -> list[LinkSettings]:

@@ -123,6 +123,7 @@ ABSURD = ["1000000000", "99999999", "300000", "-1", "0", "1e30", "nan", "inf", "
 ABSURD += ["9" * 5000, "[" * 900 + "]" * 900, "[[0,1],[2,99999999]]", "../../etc/passwd"]
 RIGHT = {"star": "hosts=3", "bcube": "n=2,k=2", "fat_tree": "k=4", "dragonfly": "a=2,g=3,h=1"}
 RIGHT["patch_panel"] = "servers=4,degree=2"
+RIGHT["cloud"] = "rows=1,racks=2,hosts_per_rack=2"
 RIGHT["expander"] = "servers=6,degree=3"
 RIGHT["spine_leaf"] = "racks=2,hosts_per_rack=2,spines=1"
 PATHS = [

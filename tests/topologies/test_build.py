@@ -12,7 +12,8 @@ from testbed.base.extras import install
 from testbed.topologies.build import build, families
 
 FAMILIES = (
-    "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander, or ./FILE.py:FUNCTION for your own"
+    "use one of star, bcube, fat_tree, spine_leaf, dragonfly, patch_panel, expander, cloud, or ./FILE.py:FUNCTION for "
+    "your own"
 )
 SPINE_LEAF = "spine_leaf(racks=2,hosts_per_rack=4,spines=1,oversubscription="
 BCUBE = "write it as bcube(n=...,k=...)"
@@ -52,6 +53,22 @@ GOLDEN = {
     "fat_tree(k=4,oversubscription=0)": (
         "fat_tree: oversubscription is 0, and k=4 gives an edge switch 2 uplinks",
         "give oversubscription a divisor of k/2: 1, 2",
+    ),
+    "cloud(racks=0)": ("cloud: racks is 0", "give racks at least 1"),
+    "cloud(sizes=[7,0])": ("cloud: one of its sizes is 0", "give each rack at least 1 host"),
+    "cloud(sizes=[3,3],racks=2)": (
+        "cloud: sizes says how many racks there are, and how many hosts each has",
+        "leave out racks and hosts_per_rack, or sizes",
+    ),
+    "cloud(rows=2,sizes=[1,2,3])": (
+        "cloud: 3 racks cannot be divided evenly among 2 rows",
+        "give as many sizes as a multiple of 2",
+    ),
+    "cloud(rack_delay_s=-1)": ("cloud: rack_delay_s is -1.0", "give rack_delay_s at least 0"),
+    "cloud(oversubscription=0)": ("cloud: oversubscription is 0.0", "give oversubscription a number above 0"),
+    "cloud(rows=99999999)": (
+        "cloud with rows=99999999, racks=4, hosts_per_rack=4 has more than 262,144 links, the most that can be built",
+        "make it smaller",
     ),
     "expander(servers=8,degree=2)": ("expander: degree is 2", "give degree at least 3"),
     "expander(servers=8,degree=3,seed=-1)": ("expander: seed is -1", "give seed at least 0"),
@@ -138,7 +155,7 @@ def test_impossible_links(rate_bps: int, delay_s: float, text: str) -> None:
 
 def test_families_describe_themselves() -> None:
     known = families()
-    assert list(known) == ["star", "bcube", "fat_tree", "spine_leaf", "dragonfly", "patch_panel", "expander"]
+    assert list(known) == ["star", "bcube", "fat_tree", "spine_leaf", "dragonfly", "patch_panel", "expander", "cloud"]
     assert all(family.doc.endswith(".") for family in known.values())
     assert [(p.name, p.kind, p.required) for p in known["bcube"].parameters] == [
         ("n", "an integer", True),

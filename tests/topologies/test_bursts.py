@@ -10,7 +10,7 @@ from testbed.topologies.build import build
 
 NETWORKS = [
     *("star(hosts=9)", "bcube(n=3,k=2)", "fat_tree(k=4)", "spine_leaf(racks=2,hosts_per_rack=4,spines=1)"),
-    *("expander(servers=8,degree=3)", "expander(servers=4,degree=3)"),
+    *("expander(servers=8,degree=3)", "expander(servers=4,degree=3)", "cloud(rows=2,racks=2)"),
 ]
 
 

@@ -23,6 +23,7 @@ EXPRESSIONS = [
     "fat_tree(k=4)",
     "fat_tree(k=8)",
     "spine_leaf(racks=2,hosts_per_rack=4,spines=1)",
+    "cloud(rows=2,sizes=[7,5,3,1],rack_delay_s=0,row_delay_s=0)",
 ]
 ROUND = ["dragonfly(a=4,g=9,h=2)", "dragonfly(a=1,g=2,h=2)", "dragonfly(a=6,g=5,h=2,p=4)", "dragonfly(a=2,g=3,h=1,p=1)"]
 SVG = "{http://www.w3.org/2000/svg}"

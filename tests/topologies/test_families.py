@@ -27,6 +27,7 @@ SMALL = (
     + [f"fat_tree(k=4,routing={routing},oversubscription=2)" for routing in ("two_level", "by_destination", "ecmp")]
     + [f"expander(servers=8,degree=3,kind={kind},seed=5)" for kind in ("jellyfish", "xpander")]
     + ["expander(servers=9,degree=4,routing=ecmp)"]
+    + ["cloud(rows=1,racks=1,hosts_per_rack=3)", "cloud(rows=2,racks=2,hosts_per_rack=3)", "cloud(sizes=[3,2,1])"]
     + [
         f"spine_leaf(racks={racks},hosts_per_rack={hosts},spines={spines},routing={routing})"
         for racks in (1, 2, 3)

@@ -9,7 +9,10 @@ from testbed.topologies.build import build
 from testbed.topologies.draw import svg
 from testbed.topologies.recorded import from_links
 
-FAMILIES = ("star(hosts=3)", "bcube(n=3,k=2)", "fat_tree(k=4)", "spine_leaf(racks=2,hosts_per_rack=3,spines=2)")
+FAMILIES = (
+    *("star(hosts=3)", "bcube(n=3,k=2)", "fat_tree(k=4)"),
+    *("spine_leaf(racks=2,hosts_per_rack=3,spines=2)", "cloud"),
+)
 
 
 @pytest.mark.parametrize("expression", FAMILIES)

@@ -35,6 +35,8 @@ SMALL = [
     *(f"fat_tree(k=4,routing={routing},oversubscription=2)" for routing in ("two_level", "by_destination", "ecmp")),
     *(f"expander(servers=10,degree=4,kind={kind},routing=shortest)" for kind in ("jellyfish", "xpander")),
     "expander(servers=12,degree=3,kind=xpander,seed=7,routing=ecmp)",
+    "cloud(rows=1,racks=3,hosts_per_rack=2)",
+    "cloud(rows=2,sizes=[3,1,2,2])",
     *(
         f"dragonfly({size},routing={routing})"
         for size in ("a=2,g=3,h=1", "a=1,g=2,h=2", "a=4,g=3,h=2", "a=3,g=4,h=2,p=1")

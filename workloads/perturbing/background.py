@@ -7,7 +7,7 @@ Usage::
 
 Each flow's rate is RATE_BPS of payload, or what TCP reaches where that is 0. The source connects before it is told to
 send. At each SIGUSR2, and when it is ended by SIGTERM, it prints a line with the bytes that it has sent so far and that
-have arrived.
+have arrived. Before it ends it waits for what is on its way, so that all links have carried the same.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 PATIENCE_S = 60.0
 """Longest time (s) for which a source tries to connect: the lab starts sinks and sources within moments of each
 other."""
+DRAIN_S, LOOK_S = 3.0, 0.01
+"""Longest time (s) for which a source waits at its end for what is on its way, and the time between two looks."""
 SLICE_S = 0.01
 """Length (s) of the slices in which a paced flow sends what is due."""
 
@@ -85,6 +87,9 @@ class Source:
                 selector.register(sock, selectors.EVENT_WRITE) if starts else selector.unregister(sock)
         self._sending = starts
         self._begun_s, self._paid_bytes = time.monotonic(), 0
+        if number == signal.SIGTERM:
+            while self._unacknowledged_bytes() and time.monotonic() < self._begun_s + DRAIN_S:
+                time.sleep(LOOK_S)
         if not starts:
             print(json.dumps({"sent_bytes": self.sent_bytes - self._unacknowledged_bytes()}), flush=True)
         return number != signal.SIGTERM
@@ -123,6 +128,7 @@ def _dial(address: str, port: int) -> socket.socket:
             time.sleep(RETRY_S)
             continue
         sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, BUFFER_BYTES)  # little is left to send at an end
         return sock
 
 

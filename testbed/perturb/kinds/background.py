@@ -11,11 +11,8 @@ from testbed.base.errors import SpecError
 from testbed.base.groups import Rate, Whole
 from testbed.perturb import targets
 from testbed.perturb.events import Event, Helper, helped
+from testbed.perturb.flows import flow
 from testbed.perturb.kinds.base import Context, Timed
-from testbed.topologies.model import Topology
-
-BACKGROUND_PORT = 8_000
-"""Port of the first perturbation's sink; the n-th listens at this plus n."""
 
 
 class Background(Timed):
@@ -34,23 +31,13 @@ class Background(Timed):
 
     disturbs_tcp: ClassVar[bool] = True
 
-    def pairs(self, topology: Topology) -> Sequence[tuple[int, int]]:
-        source, sink = targets.hosts(topology, [self.source, self.sink])
-        if source == sink:
-            raise SpecError(f"background traffic from {self.source} to itself", fix="name two hosts")
-        return [(source, sink)]
-
     def helpers(self, context: Context) -> list[Helper]:
         """Make the sink, then the source."""
-        number, module = context.number, "testbed.workloads.perturbing.background"
         source, sink = targets.hosts(context.topology, [self.source, self.sink])
-        place = (context.addresses.flow(source, sink)[1], str(BACKGROUND_PORT + number))
-        flows, rate_bps = str(self.flows), str(round((self.rate_bps or 0) / context.scale))
-        sending = ("source", *place, flows, rate_bps)
-        return [
-            Helper(f"sink{number}", sink, module, ("sink", *place, flows)),
-            Helper(f"source{number}", source, module, sending, tells_sent=True),
-        ]
+        if source == sink:
+            raise SpecError(f"background traffic from {self.source} to itself", fix="name two hosts")
+        rate_bps = round((self.rate_bps or 0) / context.scale)
+        return flow(context, (source, sink), count=self.flows, rate_bps=rate_bps)
 
     def events(self, context: Context) -> Sequence[Event]:
         _, source = self.helpers(context)

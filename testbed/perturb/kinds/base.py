@@ -158,15 +158,6 @@ class Perturbation(Group):
         if it does not. Set :attr:`moves_circuits`, too."""
         return None
 
-    def pairs(self, topology: Topology) -> Sequence[tuple[int, int]]:
-        """List (source, sink) of each flow that it adds: the lab needs routes for them.
-
-        Raises:
-            SpecError: there is no such host, or a host is to send to itself.
-        """
-        del topology
-        return ()
-
     def step_sigma_s(self, topology: Topology) -> Mapping[int, float]:
         """Standard deviation (s) of what is added to each step of a synchronisation, by host.
 

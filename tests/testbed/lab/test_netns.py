@@ -61,6 +61,7 @@ def children(pid: int) -> list[int]:
         "fat_tree(k=4,oversubscription=2)",
         "dragonfly(a=2,g=3,h=1)",
         "expander(servers=8,degree=3)",
+        "cloud(rows=2,sizes=[3,1,2,2])",
         "spine_leaf(racks=3,hosts_per_rack=2,spines=2)",
     ],
 )

@@ -108,6 +108,37 @@ def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(run: Run, 
     assert 0.4 < sent / (40e6 / 4 / 8 * 1.5) < 1.2, "on a busy machine less than it was asked for"
 
 
+TENANTS = """
+name: tenants
+links: {rate: 200 Mbit/s}
+workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: {pace: {32: 0.1 s}}}
+arms:
+  - topology: "cloud(racks=2,hosts_per_rack=2,oversubscription=2,seed=0,rack_delay_s=0)"
+    jobs: [{name: a, scheme: ring, hosts: [h0, h1]}]
+perturb: [{kind: interference, flows: 2, mean_on: 2 s, mean_off: 50 ms}]
+timeout: 20 s
+"""
+
+
+def test_flows_of_other_tenants_share_uplinks_and_are_not_taken_for_the_jobs(run: Run) -> None:
+    """The job's two hosts are in different racks, as are those that no job has."""
+    record, _ = run("", spec=TENANTS)
+    events = record["events"]
+    assert {event["kind"] for event in events} == {"interference"}
+    assert [event["error"] for event in events] == [None] * len(events)
+    (job,) = record["jobs"]
+    wire = check(job, "bytes on the wire")
+    assert wire["ok"], wire
+    assert job["metrics"]["gst_ratio"] > 1.2, "a flow takes half of an uplink while it sends"
+    links = {(link["from"], link["to"]): link for link in record["links"]}
+    for way in ((("h2", "tor0"), ("tor0", "row0"), ("tor1", "h3")), (("h3", "tor1"), ("row0", "tor0"), ("tor0", "h2"))):
+        (sent_bytes,) = {links[ends]["other_bytes"] for ends in way}
+        assert sent_bytes > 0
+        for ends in way:  # acknowledgements of the other way are counted as nobody's
+            beyond = links[ends]["bytes"] - links[ends]["theory_bytes"]
+            assert 0 <= beyond < 0.02 * (sent_bytes + links[ends]["theory_bytes"]), links[ends]
+
+
 def test_a_frozen_host_holds_all_up_and_nothing_is_lost(run: Run) -> None:
     record, _ = run("{kind: freeze, hosts: h2, at: 600 ms, until: 2800 ms}")
     assert record["sums"]["wrong_elements"] == 0

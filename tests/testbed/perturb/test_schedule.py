@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 
@@ -17,6 +17,7 @@ from testbed.perturb.kinds.base import Context
 from testbed.perturb.schedule import schedule
 from testbed.perturb.targets import links
 from testbed.topologies.build import build
+from testbed.topologies.cloud import places
 from testbed.topologies.model import Topology
 
 PLAIN = LinkSettings()
@@ -105,12 +106,46 @@ def test_hogs_and_flows_wait_as_helpers_until_they_are_wanted(read) -> None:
     found = schedule(read(flow, hog), context(scale=10))
     sink, source, *hogs = found.helpers
     assert (sink.node, source.node, source.arguments[-2:]) == (2, 0, ("3", "1000000"))
-    assert [one.tells_sent for one in found.helpers] == [False, True, *4 * [False]]
+    assert [one.sends_to for one in found.helpers] == [None, 2, *4 * [None]]
     assert [one.name for one in hogs] == ["hog1-h0-0", "hog1-h0-1", "hog1-h1-0", "hog1-h1-1"]
     begin, end, busy = (event for stream in found.streams for event in stream)
     assert [one.number for one in (*begin.signals, *end.signals)] == [START_SIGNAL, STOP_SIGNAL]
     assert {one.helper for one in begin.signals} == {source.name}
     assert len(busy.signals) == 4
+
+
+CLOUD = build("cloud(rows=1,racks=2,hosts_per_rack=3)", rate_bps=10**8)
+INTERFERENCE = {"kind": "interference", "flows": 3, "mean_on": "2 s", "mean_off": "1 s"}
+
+
+def test_interference_comes_and_goes_between_racks_and_hosts_of_no_job(read) -> None:
+    found = schedule(read(INTERFERENCE), replace(context(CLOUD), processes={"a/h0": 0, "b/h4": 4}))
+    racks, flows = places(CLOUD).racks, [(one.node, one.sends_to) for one in found.helpers if one.sends_to is not None]
+    assert len(flows) == 3
+    assert not {0, 4} & {node for ends in flows for node in ends}
+    assert all(racks[source] != racks[sink] for source, sink in flows)
+    assert len({one.arguments[2] for one in found.helpers}) == 3, "each flow has a port of its own"
+    told = list(islice(found.streams[0], 6000))
+    times_s = [event.at.time_s for event in told]
+    assert times_s == sorted(times_s)
+    on_s, off_s = [], []
+    for flow in (one for one in found.helpers if one.sends_to is not None):
+        own = [event for event in told if event.signals[0].helper == flow.name]
+        assert [event.signals[0].number for event in own[:4]] == 2 * [START_SIGNAL, STOP_SIGNAL]
+        gaps_s = [after.at.time_s - before.at.time_s for before, after in pairwise(own)]
+        on_s, off_s = on_s + gaps_s[::2], off_s + gaps_s[1::2]
+    assert sum(on_s) / len(on_s) == pytest.approx(2, rel=0.1)
+    assert sum(off_s) / len(off_s) == pytest.approx(1, rel=0.1)
+
+
+def test_interference_is_the_same_for_a_seed_and_another_for_another(read) -> None:
+    def told(seed: int) -> list[tuple[str, str]]:
+        there = replace(context(CLOUD), processes={"h0": 0}, seed=seed)
+        (stream,) = schedule(read(INTERFERENCE), there).streams
+        return [(str(event.at), event.what) for event in islice(stream, 50)]
+
+    assert told(1) == told(1)
+    assert told(1) != told(2)
 
 
 @pytest.mark.parametrize(

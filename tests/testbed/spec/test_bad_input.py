@@ -281,6 +281,10 @@ CHANGES: dict[str, tuple[str, str]] = {
         _on_star("{name: a, scheme: ring, hosts: 2}")
         + ", perturb: [{kind: rate, links: h0, rate: 50 Mbit/s, at: iteration 2}]",
     ),
+    "jobs_that_leave_one_host_to_interference": (
+        RING,
+        _on_star("{name: a, scheme: ring, hosts: 2}") + ", perturb: [{kind: interference}]",
+    ),
     "jobs_that_share_a_connection": (
         RING,
         _on_star("{name: a, scheme: atp, hosts: [h0, h2]}, {name: b, scheme: atp, hosts: [h1, h3]}").replace(
@@ -465,6 +469,8 @@ CHANGES: dict[str, tuple[str, str]] = {
             "impairs_nothing": "{kind: impair, links: h0}",
             "reorder_without_delay": "{kind: impair, links: h0, reorder: 1 %}",
             "flow_to_itself": "{kind: background, from: h0, to: h0}",
+            "interference_without_jobs": "{kind: interference}",
+            "interference_of_no_flow": "{kind: interference, flows: 0}",
         }.items()
     },
 }

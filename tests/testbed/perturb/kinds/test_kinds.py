@@ -94,7 +94,7 @@ def _names(node: ast.AST) -> bool:
 
 def test_kinds_are_listed_in_the_order_that_messages_have_always_had() -> None:
     first = "straggle, slow, jitter, trace, hog, rates, rate, queue, impair, down, background, freeze, kill, circuits"
-    assert ", ".join(PERTURBATIONS) == f"{first}, reconfigure"
+    assert ", ".join(PERTURBATIONS) == f"{first}, reconfigure, interference"
 
 
 def test_what_kinds_declare() -> None:
