@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SchemeError
-from testbed.workloads.locality.probe_embed import decide, stand_in
+from testbed.workloads.locality.probe_embed import decide
 
 NAMES = [f"h{host}" for host in range(16)]
 RACK = np.arange(16) * 7 % 16 // 4
@@ -63,13 +63,6 @@ def test_renamed_hosts_are_in_the_same_groups_renamed(seed: int) -> None:
     assert sets(moved) == sets(first)
 
 
-def test_until_then_groups_are_by_number() -> None:
-    assert stand_in(["a", "b", "c", "d", "e", "f"], {"groups": "probed", "k": 3, "classes": 2}) == {
-        "groups": (("a", "b"), ("c", "d"), ("e", "f")),
-        "classes": 2,
-    }
-
-
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
@@ -81,7 +74,6 @@ def test_until_then_groups_are_by_number() -> None:
     ],
 )
 def test_texts(parameters: dict[str, Any], text: str) -> None:
-    for ask in (lambda: decide(NAMES, probed(), parameters, 0), lambda: stand_in(NAMES, parameters)):
-        with pytest.raises(SchemeError) as caught:
-            ask()
-        assert str(caught.value) == text
+    with pytest.raises(SchemeError) as caught:
+        decide(NAMES, probed(), parameters, 0)
+    assert str(caught.value) == text
