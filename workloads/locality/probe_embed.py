@@ -90,6 +90,6 @@ def decide(
         seed=seed,
     )
     groups = near(embedded.coordinates, count, asked.elasticity, seed)
-    found = in_order([order[group].tolist() for group in groups])
+    ordered = in_order([order[group].tolist() for group in groups])
     kept = {name: value for name, value in parameters.items() if name not in settings}
-    return {**kept, "groups": tuple(tuple(names[host] for host in group) for group in found)}
+    return {**kept, "groups": tuple(tuple(names[host] for host in group) for group in ordered)}

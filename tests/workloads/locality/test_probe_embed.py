@@ -20,9 +20,9 @@ def probed(seed: int = 0) -> np.ndarray:
     """Round trips (ms) on four racks, with noise."""
     noise = np.random.default_rng(seed).exponential(0.1, (16, 16))
     base = np.where(RACK[:, None] == RACK[None], 0.15, 2.15)
-    found: np.ndarray = base + np.maximum(noise, noise.T)
-    np.fill_diagonal(found, 0)
-    return found
+    result: np.ndarray = base + np.maximum(noise, noise.T)
+    np.fill_diagonal(result, 0)
+    return result
 
 
 def sets(groups: Any) -> set[frozenset[str]]:
@@ -34,9 +34,9 @@ def racks(names: Sequence[str]) -> set[frozenset[str]]:
 
 
 def test_groups_are_racks() -> None:
-    found = decide(NAMES, probed(), {"groups": "probed", "classes": 64, "alpha": 2.0}, 1)
-    assert sets(found["groups"]) == racks(NAMES)
-    assert {name: value for name, value in found.items() if name != "groups"} == {"classes": 64}
+    result = decide(NAMES, probed(), {"groups": "probed", "classes": 64, "alpha": 2.0}, 1)
+    assert sets(result["groups"]) == racks(NAMES)
+    assert {name: value for name, value in result.items() if name != "groups"} == {"classes": 64}
 
 
 def test_a_missing_pair_is_left_out() -> None:

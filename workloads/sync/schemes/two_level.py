@@ -58,7 +58,7 @@ def two_level(
     settings = Grouping(probe, k, alpha, elasticity, dimensions, startup, draw)
     settings.count(topology.host_count)
     for name, default in vars(Grouping()).items():
-        users = [f"groups={found}" for found, used in _USED.items() if name in used]
+        users = [f"groups={way}" for way, used in _USED.items() if name in used]
         asked = f"groups={groups if isinstance(groups, str) else '[[..]]'}" if groups else "racks"
         if getattr(settings, name) != default and asked not in users:
             raise SchemeError(
@@ -143,9 +143,9 @@ def decides(**parameters: Value) -> Finding | None:
     if parameters.get("groups") != "probed":
         return None
 
-    def found(names: Sequence[str], measured: Mapping[str, Sequence[float | None]], seed: int) -> Mapping[str, str]:
+    def chosen(names: Sequence[str], measured: Mapping[str, Sequence[float | None]], seed: int) -> Mapping[str, str]:
         at = [list(measured).index(name) for name in names]
         distances = np.array([measured[name] for name in names], dtype=np.float64)[:, at]
         return {"scheme": str(Call("two_level", decide(names, distances, parameters, seed)))}
 
-    return Finding(str(parameters.get("probe", "latency")), found)
+    return Finding(str(parameters.get("probe", "latency")), chosen)
