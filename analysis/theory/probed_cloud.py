@@ -51,10 +51,10 @@ class Cloud:
 
 def points(cloud: Cloud, alpha: float, dimensions: int, draws: int) -> tuple[float, float]:
     """Return the mean PAIA over ``draws`` of probes, in points of 100: of distances as probed, and as embedded."""
-    found = []
+    scores = []
     for seed in range(draws):
         probed = cloud.probed_ms(seed)
         embedded = embed(probed, alpha=alpha, dimensions=dimensions, seed=seed).distances
-        found.append((100 * paia(cloud.places, probed), 100 * paia(cloud.places, embedded)))
-    raw, better = np.mean(found, axis=0).tolist()
+        scores.append((100 * paia(cloud.places, probed), 100 * paia(cloud.places, embedded)))
+    raw, better = np.mean(scores, axis=0).tolist()
     return raw, better

@@ -24,10 +24,10 @@ def symmetric(hosts: int, measured: Mapping[Pair, float | None]) -> NDArray[np.f
 
     A pair has NaN where neither direction was answered, and the diagonal is 0.
     """
-    found = np.full((hosts, hosts), np.nan)
+    directed = np.full((hosts, hosts), np.nan)
     for pair, distance in measured.items():
-        found[pair] = np.nan if distance is None else distance
-    larger: NDArray[np.float64] = np.fmax(found, found.T)
+        directed[pair] = np.nan if distance is None else distance
+    larger: NDArray[np.float64] = np.fmax(directed, directed.T)
     np.fill_diagonal(larger, 0.0)
     return larger
 

@@ -83,8 +83,8 @@ def lengths(places: Floats) -> Floats:
     """Compute the Euclidean distances between places [..., n, dimensions]: [..., n, n]."""
     squares = (places**2).sum(axis=-1)
     apart = squares[..., :, None] + squares[..., None, :] - 2 * places @ places.swapaxes(-1, -2)
-    found: Floats = np.sqrt(np.maximum(apart, 0.0))
-    return found
+    result: Floats = np.sqrt(np.maximum(apart, 0.0))
+    return result
 
 
 class _Adam:
@@ -98,5 +98,5 @@ class _Adam:
         self._first += (1 - DECAY_1) * (gradient - self._first)
         self._second += (1 - DECAY_2) * (gradient**2 - self._second)
         root = np.sqrt(self._second / (1 - DECAY_2**step))
-        found: Floats = RATE * self._first / (1 - DECAY_1**step) / (root + EPSILON)
-        return found
+        result: Floats = RATE * self._first / (1 - DECAY_1**step) / (root + EPSILON)
+        return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,18 @@ def group_count(hosts: int) -> int:
     return round(math.sqrt(hosts))
 
 
+def require() -> None:
+    """
+    Raises:
+        MissingToolError: the package of k-means is not installed.
+    """
+    if find_spec("k_means_constrained") is None:
+        raise MissingToolError(
+            "two_level(groups=probed) needs the Python package k-means-constrained, which is not installed",
+            fix=install("plink"),
+        )
+
+
 def near(coordinates: NDArray[np.float64], count: int, elasticity: float, seed: int, runs: int = RUNS) -> Members:
     """Group hosts by their ``coordinates``, float64[n, dimensions], with k-means whose groups have a least size.
 
@@ -30,15 +43,11 @@ def near(coordinates: NDArray[np.float64], count: int, elasticity: float, seed: 
     the least inertia, of these the first. (The thesis takes any of the most equal ones.)
 
     Raises:
-        MissingToolError: the package of k-means is not installed.
+        MissingToolError: as :func:`require`.
     """
-    try:
-        from k_means_constrained import KMeansConstrained  # only now: it is an extra, and takes a second
-    except ImportError as error:
-        raise MissingToolError(
-            "two_level(groups=probed) needs the Python package k-means-constrained, which is not installed",
-            fix=install("plink"),
-        ) from error
+    require()
+    from k_means_constrained import KMeansConstrained  # only now: it is an extra, and takes a second
+
     least = int(len(coordinates) / (count * elasticity) + 1e-9)
     seeds = np.random.SeedSequence(seed).generate_state(runs)
     results = []

@@ -12,7 +12,7 @@ from testbed.base.errors import SchemeError
 from testbed.base.listing import counted
 from testbed.topologies.call import Value
 from testbed.workloads.locality.embedding import embed
-from testbed.workloads.locality.groups import Members, by_number, group_count, in_order, near
+from testbed.workloads.locality.groups import group_count, in_order, near
 
 _BOUNDS = {
     "alpha": (1, 2, "1, for distances as probed, to 2"),
@@ -78,7 +78,8 @@ def decide(
         SchemeError: a parameter is out of bounds.
         MissingToolError: as :func:`.near`.
     """
-    asked = _grouping(parameters)
+    settings = {setting.name for setting in fields(Grouping)}
+    asked = Grouping(**{name: value for name, value in parameters.items() if name in settings})  # type: ignore[arg-type]
     count = asked.count(len(names))
     order = np.lexsort(np.sort(distances, axis=1).T[::-1])
     embedded = embed(
@@ -89,25 +90,6 @@ def decide(
         seed=seed,
     )
     groups = near(embedded.coordinates, count, asked.elasticity, seed)
-    return _plain(names, [[int(order[place]) for place in group] for group in groups], parameters)
-
-
-def stand_in(names: Sequence[str], parameters: Mapping[str, Value]) -> dict[str, Value]:
-    """Return plain parameters that stand for what :func:`decide` will find: as many groups, by the hosts' numbers.
-
-    Raises:
-        SchemeError: as :func:`decide`.
-    """
-    return _plain(names, by_number(len(names), _grouping(parameters).count(len(names))), parameters)
-
-
-def _grouping(parameters: Mapping[str, Value]) -> Grouping:
-    known = {setting.name for setting in fields(Grouping)}
-    return Grouping(**{name: value for name, value in parameters.items() if name in known})  # type: ignore[arg-type]
-
-
-def _plain(names: Sequence[str], groups: Members, parameters: Mapping[str, Value]) -> dict[str, Value]:
-    """Put groups, ordered by hosts' numbers, in place of the settings that led to them."""
-    led = {"groups", *(setting.name for setting in fields(Grouping))}
-    kept = {name: value for name, value in parameters.items() if name not in led}
-    return {"groups": tuple(tuple(names[host] for host in group) for group in in_order(groups)), **kept}
+    ordered = in_order([order[group].tolist() for group in groups])
+    kept = {name: value for name, value in parameters.items() if name not in settings}
+    return {**kept, "groups": tuple(tuple(names[host] for host in group) for group in ordered)}

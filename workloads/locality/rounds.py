@@ -15,9 +15,9 @@ def rounds(hosts: int) -> list[list[Pair]]:
     around = hosts - 1 + hosts % 2  # for odd n, a host that is not there stays
     if around < 1:
         return []
-    found = []
+    schedule = []
     for turn in range(around):
         met = [(turn, around)] * (around < hosts)
         met += [((turn + step) % around, (turn - step) % around) for step in range(1, (around + 1) // 2)]
-        found.append(sorted((min(pair), max(pair)) for pair in met))
-    return found
+        schedule.append(sorted((min(pair), max(pair)) for pair in met))
+    return schedule

@@ -2,9 +2,10 @@
 
 ``same_bytes.txt`` has a line for each command: the SHA-256 of its output and its words, to which ``--json`` is added.
 Left out is what depends on the machine: of a plan what this one carries, how many cores it has, and its default
-congestion control; of a schedule how long the scheduler took. Left out of the list is ``theory bml.fig5``, which takes
-seven seconds. Searches end after the few steps of a guess, which tests of claims take as well: in the same process each
-is searched once for both.
+congestion control; of a schedule how long the scheduler took. Left out of the list are ``theory bml.fig5``, which takes
+seven seconds, and ``theory plink.embedding``, which processors may round in other ways.
+Searches end after the few steps of a guess, which tests of claims take as well: in the same process each is searched
+once for both.
 
 ``python -m tests.testbed.cli.test_same_bytes --show WORDS`` prints what is compared, to hold it against that of another
 commit. ``--write`` writes the digests anew, of the commands that the file lists.

@@ -12,9 +12,9 @@ from testbed.workloads.locality.distances import by_bandwidth, check_complete, m
 
 
 def test_the_larger_direction_counts() -> None:
-    found = symmetric(3, {(0, 1): 2.0, (1, 0): 3.0, (2, 0): 4.0, (1, 2): None})
-    assert np.array_equal(found, [[0, 3, 4], [3, 0, np.nan], [4, np.nan, 0]], equal_nan=True)
-    assert missing(found) == [(1, 2)]
+    result = symmetric(3, {(0, 1): 2.0, (1, 0): 3.0, (2, 0): 4.0, (1, 2): None})
+    assert np.array_equal(result, [[0, 3, 4], [3, 0, np.nan], [4, np.nan, 0]], equal_nan=True)
+    assert missing(result) == [(1, 2)]
 
 
 def test_bandwidth_is_far_where_it_is_small() -> None:

@@ -75,10 +75,10 @@ def test_a_packet_has_14_bits_of_its_number_and_18_of_its_round() -> None:
 
 def test_each_packet_is_answered_once(used: tuple[int, int]) -> None:
     with answering(used, lambda data: [data]):
-        found = probe(Meet(7, 1, HERE, THERE), used, 50)
-    assert (found.round, found.peer, found.sent, found.answered, found.left_out) == (7, 1, 50, 50, 0)
-    assert found.rtt_s is not None
-    assert 0 < found.rtt_s < 0.01
+        result = probe(Meet(7, 1, HERE, THERE), used, 50)
+    assert (result.round, result.peer, result.sent, result.answered, result.left_out) == (7, 1, 50, 50, 0)
+    assert result.rtt_s is not None
+    assert 0 < result.rtt_s < 0.01
 
 
 def test_doubled_answers_and_those_of_another_round_are_left_out(used: tuple[int, int]) -> None:
@@ -87,10 +87,10 @@ def test_doubled_answers_and_those_of_another_round_are_left_out(used: tuple[int
         return [packed(6, number), data, data, b"long" + data, b""]
 
     with answering(used, answer):
-        found = probe(Meet(7, 1, HERE, THERE), used, 20)
-    assert found.answered == 20
-    assert 4 * 19 <= found.left_out <= 4 * 20
-    assert found.rtt_s is not None
+        result = probe(Meet(7, 1, HERE, THERE), used, 20)
+    assert result.answered == 20
+    assert 4 * 19 <= result.left_out <= 4 * 20
+    assert result.rtt_s is not None
 
 
 def test_late_answers_are_left_out(used: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +103,8 @@ def test_late_answers_are_left_out(used: tuple[int, int], monkeypatch: pytest.Mo
         return [before[-2]]
 
     with answering(used, late):
-        found = probe(Meet(7, 1, HERE, THERE), used, 50)
-    assert (found.sent, found.answered, found.left_out, found.rtt_s) == (echo.SILENT, 0, echo.SILENT, None)
+        result = probe(Meet(7, 1, HERE, THERE), used, 50)
+    assert (result.sent, result.answered, result.left_out, result.rtt_s) == (echo.SILENT, 0, echo.SILENT, None)
 
 
 def test_lost_packets_cost_little_time(used: tuple[int, int]) -> None:
@@ -113,8 +113,8 @@ def test_lost_packets_cost_little_time(used: tuple[int, int]) -> None:
 
     monotonic = time.monotonic()
     with answering(used, lossy):
-        found = probe(Meet(0, 1, HERE, THERE), used, 31)
-    assert (found.sent, found.answered) == (31, 20)
+        result = probe(Meet(0, 1, HERE, THERE), used, 31)
+    assert (result.sent, result.answered) == (31, 20)
     assert time.monotonic() - monotonic < echo.ANSWER_S + 31 / 3 * 0.2
 
 
@@ -122,8 +122,8 @@ def test_a_host_that_falls_silent_is_left(used: tuple[int, int], monkeypatch: py
     """A frozen process, and one that nobody started: its kernel says that nobody listens."""
     monkeypatch.setattr(echo, "ANSWER_S", 0.03)
     with answering(used, lambda data: [data] if int.from_bytes(data, "big") >> 18 < 5 else []):
-        found = probe(Meet(0, 1, HERE, THERE), used, 200)
-    assert (found.sent, found.answered) == (5 + echo.SILENT, 5)
+        result = probe(Meet(0, 1, HERE, THERE), used, 200)
+    assert (result.sent, result.answered) == (5 + echo.SILENT, 5)
     nobody = probe(Meet(0, 1, HERE, THERE), used, 200)
     assert (nobody.sent, nobody.answered, nobody.rtt_s) == (echo.SILENT, 0, None)
 
@@ -144,8 +144,8 @@ def test_strangers_get_no_answer(used: tuple[int, int]) -> None:
                 with pytest.raises(TimeoutError):
                     stranger.recv(64)
         assert answered.strangers == 4
-        found = probe(Meet(4, 0, THERE, HERE), used, 3)
-    assert found.answered == 3
+        result = probe(Meet(4, 0, THERE, HERE), used, 3)
+    assert result.answered == 3
 
 
 def test_answers_of_strangers_are_not_heard(used: tuple[int, int]) -> None:
@@ -159,10 +159,10 @@ def test_answers_of_strangers_are_not_heard(used: tuple[int, int]) -> None:
             return [data]
 
         with answering(used, answer):
-            found = probe(Meet(0, 1, HERE, THERE), used, 5)
-    assert (found.answered, found.left_out) == (5, 0)
-    assert found.rtt_s is not None
-    assert found.rtt_s >= 0.01
+            result = probe(Meet(0, 1, HERE, THERE), used, 5)
+    assert (result.answered, result.left_out) == (5, 0)
+    assert result.rtt_s is not None
+    assert result.rtt_s >= 0.01
 
 
 def test_an_address_that_is_taken_is_named(used: tuple[int, int]) -> None:

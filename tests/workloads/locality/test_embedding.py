@@ -13,18 +13,18 @@ from testbed.workloads.locality.embedding import embed
 
 def test_three_equal_distances_in_one_dimension() -> None:
     """The middle host is 2/3 from both others, which are 4/3 from each other: 2/9 + 1/9."""
-    found = embed(np.ones((3, 3)), dimensions=1)
-    assert found.loss == pytest.approx(1 / 3, abs=1e-4)
-    assert sorted(found.distances[np.triu_indices(3, 1)]) == pytest.approx([2 / 3, 2 / 3, 4 / 3], abs=0.01)
+    result = embed(np.ones((3, 3)), dimensions=1)
+    assert result.loss == pytest.approx(1 / 3, abs=1e-4)
+    assert sorted(result.distances[np.triu_indices(3, 1)]) == pytest.approx([2 / 3, 2 / 3, 4 / 3], abs=0.01)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
 def test_distances_that_a_plane_has_are_kept(alpha: float) -> None:
     places = np.random.default_rng(3).random((9, 2))
     apart = np.linalg.norm(places[:, None] - places[None], axis=2)
-    found = embed(apart**alpha, alpha=alpha)
-    assert found.loss < 1e-3
-    kept = found.distances / apart.mean()
+    result = embed(apart**alpha, alpha=alpha)
+    assert result.loss < 1e-3
+    kept = result.distances / apart.mean()
     assert np.corrcoef(kept.ravel(), apart.ravel())[0, 1] > 0.999
 
 
@@ -54,10 +54,10 @@ def test_no_other_method_finds_less(alpha: float, startup: bool) -> None:
     probed = random.random((4, 4)) + 0.2
     probed = np.triu(probed, 1) + np.triu(probed, 1).T
     probed[0, 3] = probed[3, 0] = np.nan
-    found = embed(probed, alpha=alpha, dimensions=1, startup=startup)
-    assert found.loss <= least(probed, alpha, 1, startup) + 2e-3
-    assert (found.startup >= 0).all()
-    assert found.startup.any() == startup
+    result = embed(probed, alpha=alpha, dimensions=1, startup=startup)
+    assert result.loss <= least(probed, alpha, 1, startup) + 2e-3
+    assert (result.startup >= 0).all()
+    assert result.startup.any() == startup
 
 
 def test_a_seed_gives_the_same_again_and_units_do_not_matter() -> None:

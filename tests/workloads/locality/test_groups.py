@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from itertools import combinations
 
@@ -58,7 +57,7 @@ def test_balanced_random_takes_any_hosts_and_sizes_differ_by_one() -> None:
 
 
 def test_without_its_package_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "k_means_constrained", None)
+    monkeypatch.setattr("testbed.workloads.locality.groups.find_spec", lambda _: None)
     with pytest.raises(MissingToolError) as caught:
         near(np.zeros((4, 2)), 2, 1.0, 0)
     assert str(caught.value) == (

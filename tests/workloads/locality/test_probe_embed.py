@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SchemeError
-from testbed.workloads.locality.probe_embed import decide, stand_in
+from testbed.workloads.locality.probe_embed import decide
 
 NAMES = [f"h{host}" for host in range(16)]
 RACK = np.arange(16) * 7 % 16 // 4
@@ -20,9 +20,9 @@ def probed(seed: int = 0) -> np.ndarray:
     """Round trips (ms) on four racks, with noise."""
     noise = np.random.default_rng(seed).exponential(0.1, (16, 16))
     base = np.where(RACK[:, None] == RACK[None], 0.15, 2.15)
-    found: np.ndarray = base + np.maximum(noise, noise.T)
-    np.fill_diagonal(found, 0)
-    return found
+    result: np.ndarray = base + np.maximum(noise, noise.T)
+    np.fill_diagonal(result, 0)
+    return result
 
 
 def sets(groups: Any) -> set[frozenset[str]]:
@@ -34,9 +34,9 @@ def racks(names: Sequence[str]) -> set[frozenset[str]]:
 
 
 def test_groups_are_racks() -> None:
-    found = decide(NAMES, probed(), {"groups": "probed", "classes": 64, "alpha": 2.0}, 1)
-    assert sets(found["groups"]) == racks(NAMES)
-    assert {name: value for name, value in found.items() if name != "groups"} == {"classes": 64}
+    result = decide(NAMES, probed(), {"groups": "probed", "classes": 64, "alpha": 2.0}, 1)
+    assert sets(result["groups"]) == racks(NAMES)
+    assert {name: value for name, value in result.items() if name != "groups"} == {"classes": 64}
 
 
 def test_a_missing_pair_is_left_out() -> None:
@@ -63,13 +63,6 @@ def test_renamed_hosts_are_in_the_same_groups_renamed(seed: int) -> None:
     assert sets(moved) == sets(first)
 
 
-def test_until_then_groups_are_by_number() -> None:
-    assert stand_in(["a", "b", "c", "d", "e", "f"], {"groups": "probed", "k": 3, "classes": 2}) == {
-        "groups": (("a", "b"), ("c", "d"), ("e", "f")),
-        "classes": 2,
-    }
-
-
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
@@ -81,7 +74,6 @@ def test_until_then_groups_are_by_number() -> None:
     ],
 )
 def test_texts(parameters: dict[str, Any], text: str) -> None:
-    for ask in (lambda: decide(NAMES, probed(), parameters, 0), lambda: stand_in(NAMES, parameters)):
-        with pytest.raises(SchemeError) as caught:
-            ask()
-        assert str(caught.value) == text
+    with pytest.raises(SchemeError) as caught:
+        decide(NAMES, probed(), parameters, 0)
+    assert str(caught.value) == text

@@ -18,8 +18,8 @@ def test_as_few_rounds_as_there_can_be(hosts: int, count: int, pairs: int) -> No
 
 @given(st.integers(0, 70))
 def test_each_pair_meets_once_and_no_host_is_twice_in_a_round(hosts: int) -> None:
-    found = rounds(hosts)
-    assert sorted(pair for met in found for pair in met) == list(combinations(range(hosts), 2))
-    for met in found:
+    result = rounds(hosts)
+    assert sorted(pair for met in result for pair in met) == list(combinations(range(hosts), 2))
+    for met in result:
         busy = [host for pair in met for host in pair]
         assert len(busy) == len(set(busy))

@@ -26,6 +26,7 @@ from testbed.workloads.sync.schemes.rina import rina, rina_without
 from testbed.workloads.sync.schemes.ring import ring
 from testbed.workloads.sync.schemes.switchml import switchml
 from testbed.workloads.sync.schemes.tree import tree
+from testbed.workloads.sync.schemes.two_level import decides as two_level_decides
 from testbed.workloads.sync.schemes.two_level import two_level
 
 Scheme = Callable[..., Plan]
@@ -59,6 +60,6 @@ REPAIRS: dict[str, Callable[..., Forest]] = {"rina": rina_without}
 """Schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that makes the forest
 without them."""
 
-DECIDES: dict[str, Callable[..., Finding | None]] = {}
+DECIDES: dict[str, Callable[..., Finding | None]] = {"two_level": two_level_decides}
 """Schemes that leave something to be found in each trial, and the function of their parameters that returns what; None
 if these leave nothing. A scheme in a file of a user's has that function as its attribute ``decides``."""

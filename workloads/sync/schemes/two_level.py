@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.base.errors import SchemeError
+from testbed.topologies.call import Call, Value
 from testbed.topologies.model import Topology
 from testbed.topologies.parameters import Hosts
-from testbed.workloads.locality.groups import balanced_random
-from testbed.workloads.locality.probe_embed import Grouping
+from testbed.workloads.finding import Finding
+from testbed.workloads.locality.groups import balanced_random, by_number, require
+from testbed.workloads.locality.probe_embed import Grouping, decide
 from testbed.workloads.sync.forest import ROOT, Forest, Parents
 from testbed.workloads.sync.trees import over, partition, racks
 
@@ -48,7 +50,7 @@ def two_level(
     at most, with the seed ``draw``; ``truth`` takes the racks that a cloud hides. ``probed`` is for groups that are
     found in a trial, by hosts' distances: ``probe`` says which, ``alpha``, ``dimensions`` and ``startup`` (a fixed part
     of each host's distances) embed them in a space, and the smallest of ``k`` groups has n / (k ``elasticity``) of the
-    n hosts. ``k`` is the root of n unless given.
+    n hosts. ``k`` is the root of n unless given. Until then, equal groups of hosts by number stand for them.
 
     Source: PHub thesis sections 4.1.2, 4.2.1 and 4.2.2 (Parameter Link).
     """
@@ -56,7 +58,7 @@ def two_level(
     settings = Grouping(probe, k, alpha, elasticity, dimensions, startup, draw)
     settings.count(topology.host_count)
     for name, default in vars(Grouping()).items():
-        users = [f"groups={found}" for found, used in _USED.items() if name in used]
+        users = [f"groups={way}" for way, used in _USED.items() if name in used]
         asked = f"groups={groups if isinstance(groups, str) else '[[..]]'}" if groups else "racks"
         if getattr(settings, name) != default and asked not in users:
             raise SchemeError(
@@ -74,12 +76,17 @@ def _members(topology: Topology, groups: str | Hosts, settings: Grouping) -> lis
     """
     Raises:
         SchemeError: there are no such groups of the hosts.
+        MissingToolError: groups are to be found with a package that is not installed.
     """
+    hosts = topology.host_count
     if groups == "random":
-        return balanced_random(topology.host_count, settings.count(topology.host_count), settings.draw)
+        return balanced_random(hosts, settings.count(hosts), settings.draw)
+    if groups == "probed":
+        require()
+        return by_number(hosts, settings.count(hosts))
     if isinstance(groups, str):
         raise SchemeError(
-            f"two_level(groups={groups}) needs what no trial finds yet", fix="use groups=random, or groups=[[..]]"
+            f"two_level(groups={groups}) needs what no network tells yet", fix="use groups=random, or groups=[[..]]"
         )
     return partition(topology, "two_level", groups) if groups else racks(topology, "two_level")
 
@@ -126,3 +133,19 @@ def hierarchy(groups: Sequence[Sequence[int]], gm: NDArray[np.int32], lm: NDArra
         trees[rows, local] = gm
     trees[rows, gm] = ROOT
     return trees
+
+
+def decides(**parameters: Value) -> Finding | None:
+    """Leave probed groups to be found, by the hosts' distances.
+
+    Each host's are those to all hosts, in the order of the names that measured.
+    """
+    if parameters.get("groups") != "probed":
+        return None
+
+    def chosen(names: Sequence[str], measured: Mapping[str, Sequence[float | None]], seed: int) -> Mapping[str, str]:
+        at = [list(measured).index(name) for name in names]
+        distances = np.array([measured[name] for name in names], dtype=np.float64)[:, at]
+        return {"scheme": str(Call("two_level", decide(names, distances, parameters, seed)))}
+
+    return Finding(str(parameters.get("probe", "latency")), chosen)

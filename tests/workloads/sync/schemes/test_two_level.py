@@ -17,7 +17,7 @@ from testbed.topologies.call import as_text
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.cost import cost
 from testbed.workloads.sync.forest import ROOT, Forest
-from testbed.workloads.sync.schemes import build
+from testbed.workloads.sync.schemes import build, finding
 from testbed.workloads.sync.schemes.two_level import apportioned, masters
 from testbed.workloads.sync.verify import verify
 
@@ -188,3 +188,19 @@ def test_settings_that_are_wrong_or_without_a_use(topology: Build, arguments: st
     with pytest.raises(SchemeError) as caught:
         build(f"two_level({arguments})", topology("star(hosts=4)"), [])
     assert str(caught.value) == f"two_level: {text}"
+
+
+def test_probed_groups_are_found_by_distances_and_until_then_by_number(topology: Build) -> None:
+    """Hosts of a job, which are not all that measured, on racks of even and odd hosts."""
+    net = topology("star(hosts=4)")
+    text = "two_level(groups=probed,k=2,classes=8,probe=bandwidth)"
+    by_number = build("two_level(groups=[[0,1],[2,3]],classes=8)", net, [])
+    assert np.array_equal(build(text, net, []).reduce, by_number.reduce)
+    wanted = finding(text)
+    assert wanted is not None
+    assert wanted.probe == "bandwidth"
+    hosts = [f"h{host}" for host in range(6)]
+    measured = {a: [0.0 if a == b else 1.0 + (int(a[1]) + int(b[1])) % 2 for b in hosts] for a in hosts}
+    assert wanted.decide(hosts[1:5], measured, 3) == {"scheme": "two_level(groups=[[h1,h3],[h2,h4]],classes=8)"}
+    assert finding("two_level(groups=random)") is None
+    assert finding("two_level") is None
