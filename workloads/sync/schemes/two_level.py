@@ -84,10 +84,14 @@ def _members(topology: Topology, groups: str | Hosts, settings: Grouping) -> lis
     if groups == "probed":
         require()
         return by_number(hosts, settings.count(hosts))
-    if isinstance(groups, str):
-        raise SchemeError(
-            f"two_level(groups={groups}) needs what no network tells yet", fix="use groups=random, or groups=[[..]]"
-        )
+    if groups == "truth":
+        try:
+            return [list(rack) for rack in places(topology).groups]
+        except TopologyError as error:
+            raise SchemeError(
+                f"two_level(groups=truth): {error.problem}", fix="take cloud(..), or groups=probed"
+            ) from None
+    assert not isinstance(groups, str), "the parameter's type allows no other word"
     return partition(topology, "two_level", groups) if groups else racks(topology, "two_level")
 
 
