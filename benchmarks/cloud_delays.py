@@ -76,8 +76,8 @@ def measure(topology: Topology, rings: list[list[int]], seconds: float) -> tuple
         took_s = time.monotonic() - begun_s
         cores = (lab.impaired_by()["cpu_s"] - line_s) / took_s
         carried_bps = 8 * (_delayed_bytes(lab, topology) - carried) / took_s
-        for one in [*started[1::2], *started[::2]]:
-            one.signal(signal.SIGTERM)
+        for process in [*started[1::2], *started[::2]]:
+            process.signal(signal.SIGTERM)
         return carried_bps, cores
 
 
