@@ -68,16 +68,16 @@ def measure(topology: Topology, rings: list[list[int]], seconds: float) -> tuple
                     started.append(lab.start(node, Program(tuple(module_command(MODULE, *words)), {}, "/"), log))
         while any(Path(folder, f"source{host}").read_bytes() == b"" for ring in rings for host in ring):
             time.sleep(0.05)
-        for source in started[1::2]:
-            source.signal(START_SIGNAL)
+        for sending in started[1::2]:
+            sending.signal(START_SIGNAL)
         time.sleep(SETTLE_S)
         begun_s, line_s, carried = time.monotonic(), lab.impaired_by()["cpu_s"], _delayed_bytes(lab, topology)
         time.sleep(seconds)
         took_s = time.monotonic() - begun_s
         cores = (lab.impaired_by()["cpu_s"] - line_s) / took_s
         carried_bps = 8 * (_delayed_bytes(lab, topology) - carried) / took_s
-        for one in [*started[1::2], *started[::2]]:
-            one.signal(signal.SIGTERM)
+        for helper in [*started[1::2], *started[::2]]:
+            helper.signal(signal.SIGTERM)
         return carried_bps, cores
 
 
