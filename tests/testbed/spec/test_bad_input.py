@@ -319,6 +319,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "two_level_alpha": ("scheme: ring", "scheme: two_level(alpha=3)"),
     "two_level_elasticity": ("scheme: ring", "scheme: two_level(elasticity=0.5)"),
     "two_level_too_many_groups": (RING, 'topology: star(hosts=16), scheme: "two_level(groups=random,k=20)"'),
+    "two_level_truth_of_no_cloud": (RING, 'topology: star(hosts=16), scheme: "two_level(groups=truth)"'),
     "two_level_setting_without_a_use": ("scheme: ring", "scheme: two_level(k=2)"),
     "two_level_groups_of_another_form": ("scheme: ring", 'scheme: "two_level(groups=[h0,h1,h2])"'),
     "two_level_groups_of_unknown_hosts": ("scheme: ring", 'scheme: "two_level(groups=[[h0,h1],[h3]])"'),

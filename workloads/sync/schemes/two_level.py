@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from testbed.base.errors import SchemeError
+from testbed.base.errors import SchemeError, TopologyError
 from testbed.topologies.call import Call, Value
+from testbed.topologies.cloud import places
 from testbed.topologies.model import Topology
 from testbed.topologies.parameters import Hosts
 from testbed.workloads.finding import Finding

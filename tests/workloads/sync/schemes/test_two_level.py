@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from testbed.base.errors import SchemeError
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.call import as_text
+from testbed.topologies.cloud import places
 from testbed.topologies.model import Topology
 from testbed.workloads.sync.cost import cost
 from testbed.workloads.sync.forest import ROOT, Forest
@@ -188,6 +189,13 @@ def test_settings_that_are_wrong_or_without_a_use(topology: Build, arguments: st
     with pytest.raises(SchemeError) as caught:
         build(f"two_level({arguments})", topology("star(hosts=4)"), [])
     assert str(caught.value) == f"two_level: {text}"
+
+
+def test_true_groups_are_the_racks_that_a_cloud_hides(topology: Build) -> None:
+    net = topology("cloud(sizes=[3,2,1],seed=5)")
+    written = "[" + ",".join(f"[{','.join(map(str, rack))}]" for rack in places(net).groups) + "]"
+    by_hand = build(f"two_level(groups={written},classes=12)", net, [])
+    assert np.array_equal(build("two_level(groups=truth,classes=12)", net, []).reduce, by_hand.reduce)
 
 
 def test_probed_groups_are_found_by_distances_and_until_then_by_number(topology: Build) -> None:
