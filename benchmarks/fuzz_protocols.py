@@ -476,8 +476,9 @@ class Replay:
 
 
 def _neighbours(forest: Forest, node: int) -> list[int]:
-    (process,) = (each for each in kinds.of(forest).processes(forest) if each.name == forest.nodes[node])
-    return [forest.nodes.index(other) for other in process.meets]
+    by_name = {process.name: process for process in kinds.of(forest).processes(forest)}
+    process = by_name.get(forest.nodes[node])  # a switch that only forwards has none
+    return [] if process is None else [forest.nodes.index(other) for other in process.meets]
 
 
 def overheard(forest: Forest, node: int, member: Member) -> dict[int, list[Piece]]:

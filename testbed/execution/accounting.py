@@ -24,7 +24,7 @@ from testbed.execution.observed import Lines, Observed
 from testbed.execution.outcome import Outcome
 from testbed.execution.predicting import predicted
 from testbed.perturb.circuits import History, reconfigured_cost
-from testbed.recovery.deaths import Course, switches
+from testbed.recovery.deaths import Course, switches, undisturbed
 from testbed.recovery.deaths import record as record_of_deaths
 from testbed.trial import phases
 from testbed.trial.files import Files
@@ -55,6 +55,8 @@ def _account(trial: Trial, job: Job, seen: Observed, referee: Referee, files: Fi
     else:
         job, told, more = scripts.told(trial, job, seen, files)
         trial = replace(trial, jobs=(job,))
+        # How many iterations a program does is known only now.
+        seen = replace(seen, courses={**seen.courses, job.name: undisturbed(job, seen.courses[job.name].losses)})
     outcome.samples = None if told.samples.empty else told.samples
     is_checked = is_ours and not seen.is_played
     if is_checked and job.work.is_trained:
