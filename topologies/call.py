@@ -23,6 +23,7 @@ LONGEST = 2**15
 """Limit on the characters of an expression: enough to name four thousand hosts in groups."""
 LARGEST = 2**63
 """Limit on a number: no parameter is as large."""
+_CLOSING = {"(": ")", "[": "]"}
 _DEEPEST = 2  # lists of lists
 
 
@@ -51,19 +52,39 @@ def parse(text: str, example: str, parameters: Callable[[str], Sequence[str]] = 
         raise SpecError(f"an expression of {len(text):,} characters", fix=f"write it in at most {LONGEST:,}")
     match = _CALL.fullmatch(text.strip())
     if not match:
-        raise SpecError(f"cannot read {_shown(text)}", fix=f"write it as {example}")
+        raise _bracket(text, example) or SpecError(f"cannot read {_shown(text)}", fix=f"write it as {example}")
     arguments: dict[str, Value] = {}
     for key, piece, written in _arguments(match["args"] or ""):
         found = value(written)
         if not key or found is None:
             where = f"{_shown(piece.strip())} in {_shown(text)}"
-            raise SpecError(
+            raise _bracket(text, example) or SpecError(
                 f"cannot read the argument {where}", fix=f"write it as {_named(match, parameters) or example}"
             )
         if key in arguments:
             raise SpecError(f"{key!r} is given twice in {_shown(text)}", fix="give it once")
         arguments[key] = found
     return Call(match["name"], arguments)
+
+
+def _bracket(text: str, example: str) -> SpecError | None:
+    """Describe the first bracket that lacks its other half; None where all have one."""
+    opened: list[tuple[int, str]] = []  # each open bracket's place and the bracket that closes it
+    text = text.strip()
+    for at, character in [*enumerate(text, 1), (len(text) + 1, "")]:
+        if character in ("(", "["):
+            opened.append((at, _CLOSING[character]))
+        elif opened and character == opened[-1][1]:
+            opened.pop()
+        elif character in (")", "]") and all(character != closing for _, closing in opened):
+            problem, fix = f"nothing opens {character!r}, character {at}", "remove it"
+            return SpecError(f"cannot read {_shown(text)}: {problem}", fix=f"{fix}, as in {example}")
+        elif opened and character in (")", "]", ""):
+            start, closing = opened[-1]
+            problem = f"nothing closes {text[start - 1]!r}, character {start}"
+            fix = f"add {closing!r} {f'before character {at}' if character else 'at the end'}"
+            return SpecError(f"cannot read {_shown(text)}: {problem}", fix=f"{fix}, as in {example}")
+    return None
 
 
 def _named(match: re.Match[str], parameters: Callable[[str], Sequence[str]]) -> str | None:

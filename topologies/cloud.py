@@ -112,8 +112,8 @@ class Places(NamedTuple):
 
 
 def places(topology: Topology) -> Places:
-    """Return the racks and rows that a cloud, or a part of one, hides: for reports, for the accuracy of what was probed
-    and for ``groups=truth``. Any other scheme that asked would know what tenants do not.
+    """Return the racks and rows that a cloud, or a part of one, hides, for ``groups=truth``. No other scheme may ask:
+    tenants do not know them.
 
     Raises:
         TopologyError: the network hides no racks.

@@ -77,7 +77,8 @@ def _parameter(given: inspect.Parameter) -> Parameter:
     is_union = get_origin(given.annotation) in (Union, UnionType) and given.annotation not in _KINDS
     parts = get_args(given.annotation) if is_union else (given.annotation,)
     choices = tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
-    kind = " or ".join(_KINDS.get(part, "anything") for part in parts if get_origin(part) is not Literal)
+    kinds = [_KINDS.get(part, "anything") for part in parts if get_origin(part) is not Literal]
+    kind = "anything" if len(kinds) > 1 else "".join(kinds)
     required = given.default is inspect.Parameter.empty
     return Parameter(given.name, kind, choices, None if required else given.default, required)
 

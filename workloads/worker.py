@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, TextIO
 
 from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
@@ -39,6 +40,9 @@ from testbed.workloads.process.vitals import Report, Vitals, together
 from testbed.workloads.sync.session import Session
 from testbed.workloads.sync.tcp_info import Sent
 from testbed.workloads.tasks.base import Notes, Participant, write
+
+_COLLECTOR, _iterating = Lock(), list[None]()
+"""Lock of the collector's state, and an entry for each part whose iterations run."""
 
 
 def main(argv: list[str]) -> int:
@@ -264,13 +268,18 @@ def _done(progress: _Progress) -> None:
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Collect garbage now rather than in the middle of an iteration."""
+    """Collect garbage now rather than in the middle of an iteration, of this part or of another one of the process."""
     gc.collect()
-    gc.disable()
+    with _COLLECTOR:
+        _iterating.append(None)
+        gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        with _COLLECTOR:
+            _iterating.pop()
+            if not _iterating:
+                gc.enable()
 
 
 if __name__ == "__main__":

@@ -218,10 +218,13 @@ def not_told(cells: Sequence[MeasuredCell], number: str, what: str = "Not counte
 
 
 def of_networks(told: Sequence[Sequence[str]], where: str = "the CSV") -> list[str]:
-    """What is told of the first networks, and how many more there are, and where."""
+    """Sentences about the first networks, and one that counts the others and says where they are."""
     more = len(told) - MOST_NAMED
     sentences = [sentence for sentences in told[:MOST_NAMED] for sentence in sentences]
-    return [*sentences, *([f"{more} more networks are in {where}."] if more > 0 else [])]
+    return [
+        *sentences,
+        *([f"{counted_as(more, 'more network')} {'is' if more == 1 else 'are'} in {where}."] if more > 0 else []),
+    ]
 
 
 def counted(labels: Sequence[str], did: str) -> str:

@@ -17,6 +17,7 @@ from testbed.api import html
 from testbed.api.results import Run
 from testbed.base import exits
 from testbed.base.columns import Layout, columns
+from testbed.base.errors import UsageError
 from testbed.comparison.options import exit_code, pairs, wanted
 from testbed.files.writing import write_bytes
 
@@ -56,7 +57,13 @@ class Comparison:
         return exit_code(self.found, accept_inconclusive)
 
     def text(self, form: str = "text") -> str:
-        """Write the comparison in one of :data:`FORMATS`."""
+        """Write the comparison in one of :data:`FORMATS`.
+
+        Raises:
+            UsageError: there is no such format.
+        """
+        if form not in FORMATS:
+            raise UsageError(f"unknown format {form!r}", fix=f"give one of {', '.join(FORMATS)}")
         return FORMATS[form](self.found)
 
     def table_text(self, lay_out: Layout = columns) -> str:

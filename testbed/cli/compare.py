@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -48,15 +47,6 @@ Base = typer.Argument(metavar="BASE", help="Directory of the earlier run, or fil
 New = typer.Argument(metavar="NEW", help="Directory of the run to judge, or file of a baseline.")
 
 
-class Format(StrEnum):
-    """Formats in which a comparison can be written."""
-
-    TEXT = "text"
-    MD = "md"
-    JSON = "json"
-    JUNIT = "junit"
-
-
 def compare(
     base: Annotated[Path, Base],
     new: Annotated[Path, New],
@@ -73,7 +63,9 @@ def compare(
     ] = [],  # noqa: B006
     accept_inconclusive: AcceptInconclusive = False,
     accept_failures: AcceptFailures = False,
-    form: Annotated[Format, typer.Option("--format", help="Format of the comparison.")] = Format.TEXT,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="Format of the comparison: text, md, json or junit.")
+    ] = "text",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -90,8 +82,8 @@ def compare(
     from testbed.api.comparison import compare as judge
     from testbed.base.errors import UsageError
 
-    if as_json and out is None and form not in (Format.TEXT, Format.JSON):
-        raise UsageError(f"--json and --format {form.value} exclude each other", fix="leave one out, or add --out FILE")
+    if as_json and out is None and form not in ("text", "json"):
+        raise UsageError(f"--json and --format {form} exclude each other", fix="leave one out, or add --out FILE")
     found = judge(
         base,
         new,
@@ -103,13 +95,13 @@ def compare(
     )
     if out:
         found.save(out, form)
-    if as_json or (form != Format.TEXT and not out):
-        print(found.text(Format.JSON if as_json else form).rstrip("\n"))
+    if as_json or (form != "text" and not out):
+        print(found.text("json" if as_json else form).rstrip("\n"))
     else:
         show(found.table_text(table))
         if out:
             print()
-            wrote(form.value, out)
+            wrote(form, out)
     raise typer.Exit(found.exit_code(accept_inconclusive))
 
 

@@ -66,6 +66,8 @@ def _pair(text: str, base: Side, new: Side, known: Sequence[Collection[str]]) ->
         raise UsageError(f"--arms {text}: can mean {told}", fix="give the arms labels without = in their spec")
     if not found:
         has = [f"{side.name} has {_quoted(labels)}" for side, labels in zip((base, new), known, strict=True)]
+        if list(known[0]) == list(known[1]):
+            has = [f"both have {_quoted(known[0])}"]
         fix = "write --arms BASE=NEW with one label of each side"
         raise UsageError(f"--arms {text}: no such pair of labels; {'; '.join(has)}", fix=fix)
     return found[0]

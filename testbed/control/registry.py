@@ -58,8 +58,12 @@ class Context:
 
         Raises:
             SchemeError: the plan does not do what it is for.
-            TrialError: another controller replans the job, when nodes die.
+            TrialError: another controller replans the job, when nodes die; or the job has no such iteration.
         """
+        if not 0 <= first <= job.iterations:
+            raise TrialError(
+                f"a controller switches the plan at iteration {first}", fix=f"let it name one of 0 to {job.iterations}"
+            )
         if job.goes_on:
             raise TrialError(
                 f"scheme {job.plan.scheme} goes on with other plans when nodes die, and takes none of a controller",

@@ -13,7 +13,7 @@ from testbed.trial.job import Job
 
 
 class Looked(NamedTuple):
-    """So many seconds have passed since the trial's beginning, and these processes run."""
+    """Seconds since the trial's beginning, and the processes that run."""
 
     since_s: float
     running: frozenset[str]

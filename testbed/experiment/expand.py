@@ -11,6 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import ValidationError, create_model
+
 from testbed.base.errors import SpecError
 from testbed.base.groups import Group
 from testbed.base.units import time_text
@@ -23,7 +25,7 @@ from testbed.experiment.placing import check_memory, placed
 from testbed.experiment.restarts import check_restarts
 from testbed.experiment.shared import planned
 from testbed.spec import Arm, Source, Spec
-from testbed.spec.explain import together
+from testbed.spec.explain import explain, together
 from testbed.spec.grid import PlannedCell, at_point, point_text
 from testbed.spec.jobs import JobKeys, singly
 from testbed.spec.workload.base import Synchronised
@@ -546,10 +548,18 @@ def _drawn_as(planned: Job, ran: Job) -> Job:
 
 
 def _with(keys: _G, settings: Mapping[str, Any]) -> _G:
-    """
+    """Return the group with these values, by key, checked as if each stood in a spec.
+
     Raises:
-        SpecError: there is no such key.
+        SpecError: there is no such key, or it cannot have such a value.
     """
-    if unknown := settings.keys() - type(keys).model_fields.keys():
-        raise SpecError(f"{min(unknown)} is no setting of {type(keys).__name__}", fix="return keys such as scheme")
-    return keys.model_copy(update=dict(settings))
+    group = type(keys)
+    known = {field.alias or name: (name, field) for name, field in group.model_fields.items()}
+    if unknown := settings.keys() - known.keys():
+        raise SpecError(f"{min(unknown)} is no setting of {group.__name__}", fix="return keys such as scheme")
+    some = {name: (field.annotation, field) for key, (name, field) in known.items() if key in settings}
+    try:
+        checked = create_model("Found", __base__=Group, **some).model_validate(dict(settings))  # type: ignore[call-overload]
+    except ValidationError as error:
+        raise together(explain(error, "found", root=group)) from None
+    return keys.model_copy(update={name: getattr(checked, name) for name in some})

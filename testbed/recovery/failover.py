@@ -6,7 +6,7 @@ A round begins when a process is killed, or when one checks in since it lost a n
 are then called (those that still wait for connections look for that), and a round ends when each process has checked in
 or is dead; :mod:`testbed.workloads.failover` has the workers' side. A process that has not checked in within the spec's
 ``failover`` time is taken for dead, and killed, so that it cannot come back. Then everybody gets a new job: a forest of
-the living (:meth:`testbed.workloads.kinds.base.Kind.without`), and the iteration to go on with.
+the living (:meth:`testbed.workloads.kinds.parts.Repair.without`), and the iteration to go on with.
 
 A process that ends with an error of its own has not died: the error is the trial's, as it ever was.
 

@@ -72,7 +72,8 @@ def explain(
         root: the group that the whole file is.
     """
     found = []
-    for item in error.errors(include_url=False):
+    items = error.errors(include_url=False)
+    for item in [item for item in items if not _is_misspelt(item, items, at, _Schema(root))]:
         path = at + tuple(key for key in item["loc"] if key != _KEY)
         if path and isinstance(path[-1], int) and _word_at(path[:-1], texts) is not None:
             path = path[:-1]  # a list may be written as its only item
@@ -154,6 +155,14 @@ def _word_at(path: Path, texts: Texts) -> str | None:
     path = tuple(key for key in path if key not in _TAGS)
     given = max((given for given in texts if path[: len(given)] == given), key=len, default=None)
     return None if given is None else word_at(texts[given], path[len(given) :])
+
+
+def _is_misspelt(item: Any, items: Sequence[Any], at: Path, schema: _Schema) -> bool:
+    """Whether a key is missing because it was misspelt: then the error about the unknown key names it."""
+    group, key = item["loc"][:-1], item["loc"][-1]
+    unknown = [other["loc"] for other in items if other["type"] == "extra_forbidden" and other["loc"][:-1] == group]
+    meant = f"did you mean {key!r}?"
+    return item["type"] == "missing" and any(_unknown_key(at + path, schema)[1] == meant for path in unknown)
 
 
 def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:

@@ -20,7 +20,7 @@ class Ports:
     of its own behind all of these. So no two listeners of a host have the same.
 
     Attributes:
-        range: all that there can be.
+        range: all ports at which processes may listen.
     """
 
     def __init__(self, processes: Mapping[str, Process], nodes: int) -> None:

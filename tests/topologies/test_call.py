@@ -60,5 +60,21 @@ LISTS = ["f(a=[1)", "f(a=1])", "f(a=[1,])", "f(a=[1]2)", "f(a=[[1])", "f(a=[1]])
     "text", ["", "a b", "f(", "f)", "f(a)", "f(a=1,)", "f(=1)", "f(a=1 2)", "f((a=1))", *LISTS, *ABSURD]
 )
 def test_other_forms_are_refused(text: str) -> None:
-    with pytest.raises(SpecError, match=r"fix: write it as star\(hosts=9\)"):
+    with pytest.raises(SpecError, match=r"fix: .*(write it as|as in) star\(hosts=9\)"):
         parse(text, "star(hosts=9)")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "fix"),
+    [
+        ("f(a=1", "nothing closes '(', character 2", "add ')' at the end"),
+        ("f(a=[1,2)", "nothing closes '[', character 5", "add ']' before character 9"),
+        ("f(a=[1", "nothing closes '[', character 5", "add ']' at the end"),
+        ("f a=1)", "nothing opens ')', character 6", "remove it"),
+        ("f(a=1])", "nothing opens ']', character 6", "remove it"),
+    ],
+)
+def test_a_bracket_without_its_other_half(text: str, problem: str, fix: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse(text, "star(hosts=9)")
+    assert str(error.value) == f"cannot read {text!r}: {problem}\n  fix: {fix}, as in star(hosts=9)"

@@ -45,3 +45,10 @@ def test_values_that_do_not(key: str, value: Value, text: str) -> None:
     with pytest.raises(SpecError) as caught:
         bind("builder", PARAMETERS, {key: value}, SpecError)
     assert str(caught.value) == text
+
+
+def test_a_parameter_of_several_types_takes_values_of_each() -> None:
+    def of_a_user(*, first: int | str = 1, second: str | None = None) -> None: ...
+
+    given: dict[str, Value] = {"first": "x", "second": "y"}
+    assert bind("own", parameters_of(of_a_user, 0), given, SpecError) == given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import signal
@@ -472,3 +473,14 @@ def test_what_jobs_train_is_made_before_their_processes_are_forked(
     dataclasses.replace(cluster.jobs[0], training=dataclasses.replace(TRAINING, model="lenet6")).save(paths[0])
     worker.expect(paths[:1])
     assert ("lenet6", TRAINING.seed) not in training._made_before_the_fork
+
+
+def test_the_collector_stays_off_until_all_parts_of_a_process_have_done_their_iterations() -> None:
+    before = gc.isenabled()
+    with worker._collector_off():
+        with worker._collector_off():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    if not before:
+        gc.disable()

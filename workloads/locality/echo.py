@@ -168,7 +168,10 @@ def probe(meet: Meet, ports: tuple[int, int], count: int = SENT) -> Echoed:
     times_s: list[float] = []
     left_out = silent = sequence = 0
     with _bound(meet.local, ports[0]) as sock:
-        sock.connect((meet.remote, ports[1]))  # so the kernel drops what others send
+        try:
+            sock.connect((meet.remote, ports[1]))  # so the kernel drops what others send
+        except OSError:  # no route leads there
+            return Echoed(meet.round, meet.peer, 0, 0, 0, None)
         while sequence < count and silent < SILENT:
             wait_s = min(ANSWER_S, max(LEAST_WAIT_S, SLOW * max(times_s))) if times_s else ANSWER_S
             took_s, others = _sent(sock, packed(meet.round, sequence), wait_s)

@@ -84,3 +84,12 @@ def test_of_many_arms_the_ends_of_each_network_are_named(run: Run) -> None:
         "9 workers (without 1 arm that is not VALID in JCT)"
     )
     assert words.each(values[3:], "{:g}".format, "jct") == "3 for arm 3, 4 for arm 4 (INVALID in JCT) and 5 for arm 5"
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"), [(1, "1 more network is in the CSV."), (2, "2 more networks are in the CSV.")]
+)
+def test_networks_that_are_not_named_are_counted(more: int, sentence: str) -> None:
+    told = [["Said."]] * (words.MOST_NAMED + more)
+    assert words.of_networks(told) == ["Said."] * words.MOST_NAMED + [sentence]
+    assert words.of_networks(told[more:]) == ["Said."] * words.MOST_NAMED

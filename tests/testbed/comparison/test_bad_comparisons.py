@@ -23,6 +23,7 @@ CALLS: dict[str, tuple[int, list[str]]] = {
     "baseline_without_a_valid_trial": (4, ["baseline", "invalid.json", "--out", "made.json"]),
     "with_itself": (2, ["compare", "base.json", "base.json"]),
     "unknown_arm": (2, [*TWO, "--arms", "ring=tree"]),
+    "format_unknown": (2, [*TWO, "--format", "xml"]),
     "arms_unreadable": (2, [*TWO, "--arms", "ring"]),
     "arms_in_two_ways": (2, ["compare", "two_ways.json", "two_ways.json", "--arms", "a=a=a"]),
     "threshold_of_a_metric_left_out": (2, [*TWO, "--metric", "gst", "--threshold", "jct=5%"]),

@@ -100,5 +100,8 @@ def test_pairs_of_arms_that_are_not_there_or_may_be_several() -> None:
     with pytest.raises(UsageError) as error:
         pairs(["PS=tree"], having("PS", STAR), having("ring"))
     assert error.value.problem == f"--arms PS=tree: no such pair of labels; side has 'PS', '{STAR}'; side has 'ring'"
+    with pytest.raises(UsageError) as error:
+        pairs(["PS=rign"], having("PS", "ring"), having("PS", "ring"))
+    assert error.value.problem == "--arms PS=rign: no such pair of labels; both have 'PS', 'ring'"
     with pytest.raises(UsageError, match="can mean 'a' with 'b=c' or 'a=b' with 'c'"):
         pairs(["a=b=c"], having("a", "a=b"), having("c", "b=c"))

@@ -11,19 +11,19 @@ from testbed.workloads.sync.schemes.ring import ring
 
 
 def picked(topology: Topology, tensor_sizes: Sequence[int], *, alike: float = 0.8) -> Forest:
-    """A ring where all links are alike, and a server otherwise. Until links are measured, a ring stands for both."""
+    """A ring if all links have similar rates, and a server otherwise. Until links are measured, the plan is a ring."""
     del alike
     return ring(topology, tensor_sizes)
 
 
 def chosen(names: Sequence[str], rates_bps: Mapping[str, Sequence[float]], alike: float) -> dict[str, str]:
-    """Take a ring if the slowest host has at least that share of the fastest one's rate."""
+    """Take a ring if the slowest host has at least the share ``alike`` of the fastest host's rate."""
     each_bps = [sum(rates_bps[name]) for name in names]
     return {"scheme": "ring" if min(each_bps) >= alike * max(each_bps) else "ps"}
 
 
 def decides(*, alike: float = 0.8) -> Finding | None:
-    """Leave nothing to be found where any rates are alike."""
+    """Return what hosts measure and what decides; None if ``alike`` is 0, which takes a ring at any rates."""
     return Finding("rates", lambda names, rates_bps, _: chosen(names, rates_bps, alike)) if alike > 0 else None
 
 

@@ -132,9 +132,11 @@ def job_turned(trial: Trial) -> Job:
         ({"scheme": "rings"}, r"what was found cannot run \(scheme: rings\): there is no scheme 'rings'"),
         ({"scheme": SCHEME}, "it leaves something to be found"),
         ({"schema": "ring"}, "schema is no setting of Arm"),
+        ({"scheme": 3}, "what was found cannot run .*: found: scheme: 3 is not text"),
+        ({"rate": "fast"}, "what was found cannot run .*: found: rate: "),
     ],
 )
-def test_a_plan_that_is_refused_fails_the_trial_and_names_why(settings: dict[str, str], problem: str) -> None:
+def test_a_plan_that_is_refused_fails_the_trial_and_names_why(settings: dict[str, Any], problem: str) -> None:
     trial = planned()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("testbed.workloads.sync.schemes.load_function", lambda *_: Loaded(settings))
@@ -145,7 +147,7 @@ def test_a_plan_that_is_refused_fails_the_trial_and_names_why(settings: dict[str
 class Loaded:
     """A user's scheme whose hosts find these settings."""
 
-    def __init__(self, settings: dict[str, str]) -> None:
+    def __init__(self, settings: dict[str, Any]) -> None:
         self.decides = lambda: double.Finding("rates", lambda *_: settings)
 
     def __call__(self, topology: Any, tensor_sizes: Any) -> Any:

@@ -113,6 +113,9 @@ def test_a_plan_that_is_refused_and_a_job_that_replans_itself_take_none() -> Non
     plan: Any = build("ps", trial.topology, [100])
     with pytest.raises(SchemeError):
         context.replan(trial.job, 3, replace(plan, share=plan.share * 0), TIMER)
+    for first in (-1, trial.job.iterations + 1):  # a worker may have named it
+        with pytest.raises(TrialError, match=f"switches the plan at iteration {first}"):
+            context.replan(trial.job, first, plan, TIMER)
     assert not context.changes
     racks = '"spine_leaf(racks=2,hosts_per_rack=2,spines=1)", scheme: rina'
     rina = trial_of(SPEC.replace("star(hosts=3), scheme: ring", racks))

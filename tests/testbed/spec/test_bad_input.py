@@ -137,6 +137,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "model_unknown": ("model: lenet5", "model: lenet"),
     "dataset_unknown": ("dataset: digits", "dataset: digit"),
     "dataset_of_another_model": ("model: lenet5", "model: bert_tiny"),
+    "topology_with_an_open_bracket": ("topology: star(hosts=3), scheme: ps", "topology: star(hosts=3, scheme: ps"),
     "topology_unreadable": ("topology: star(hosts=3), scheme: ps", "topology: star(3), scheme: ps"),
     "topology_unknown": ("topology: star(hosts=3), scheme: ps", "topology: stra(hosts=3), scheme: ps"),
     "bcube_k_0": ("topology: star(hosts=3), scheme: ps", 'topology: "bcube(n=3,k=0)", scheme: ps'),
@@ -408,6 +409,7 @@ CHANGES: dict[str, tuple[str, str]] = {
             "0": "{until: 0 %}",
             "least_above_most": "{until: 3 %, least: 9, most: 4}",
             "unknown_key": "{until: 3 %, mots: 5}",
+            "misspelt": "{untill: 3 %}",
             "text": "until 3 %",
         }.items()
     },

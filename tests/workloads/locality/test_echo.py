@@ -236,3 +236,8 @@ def test_a_process_that_is_killed_ends_the_others(used: tuple[int, int], tmp_pat
     errors = [process.communicate(timeout=30)[1] for process in running]
     assert [process.returncode for process in running] == [1, 1]
     assert any("h2" in error for error in errors), errors
+
+
+def test_a_host_to_which_no_route_leads_has_no_distance(used: tuple[int, int]) -> None:
+    found = probe(Meet(0, 1, HERE, "192.0.2.1"), used)  # the kernel sends nothing there from a loopback address
+    assert (found.sent, found.answered, found.rtt_s) == (0, 0, None)
