@@ -208,7 +208,7 @@ def test_in_a_lab_the_hosts_measure_and_the_plan_that_was_found_runs(bench: Benc
     (found,) = record["found"]
     assert found["settings"] == {"scheme": "ps"}
     measured_bps = {name: rates[0] for name, rates in found["measured"].items()}
-    # A fifth of the rate of hosts that do not send to it; on a busy machine, what a bucket lets pass at once adds to it.
+    # A fifth of what others have that do not send to it; a bucket adds what it lets pass at once on a busy machine.
     assert measured_bps["h0"] < 0.5 * max(measured_bps.values())
     ps = trials(read(SPEC.replace(SCHEME, "ps"), "spec.yaml", Path(), SLOW))[0]
     carried = {link["link"]: link["theory_bytes"] for link in record["links"]}
