@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from testbed.base.errors import TestbedError
+from testbed.base.errors import NeighbourError, TestbedError
 from testbed.workloads import kinds
 from testbed.workloads.bursts.probe import measure
 from testbed.workloads.job import Peer, Probe
@@ -82,15 +82,18 @@ def meeting(job: MeetingJob) -> Iterator[Callable[[], None]]:
 
 def run(job: AnyJob, measured: Callable[[AnyJob, Callable[[], None]], Iterable[Mapping[str, Any]]]) -> int:
     """Meet the other hosts and write the lines that ``measured`` makes, given a barrier; return 0, or 1 after an error
-    that standard error tells."""
-    try:
-        with meeting(job) as barrier, Path(job.samples).open("w") as samples:
-            for line in measured(job, barrier):
-                samples.write(json.dumps({**line, "node": job.node}) + "\n")
-                samples.flush()
-    except TestbedError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    that standard error and the last line tell."""
+    with Path(job.samples).open("w") as samples:
+        try:
+            with meeting(job) as barrier:
+                for line in measured(job, barrier):
+                    samples.write(json.dumps({**line, "node": job.node}) + "\n")
+                    samples.flush()
+        except TestbedError as error:
+            print(f"error: {error}", file=sys.stderr)
+            last = {"error": error.problem, "fix": error.fix, "elsewhere": isinstance(error, NeighbourError)}
+            samples.write(json.dumps({"kind": "error", **last}) + "\n")
+            return 1
     return 0
 
 
