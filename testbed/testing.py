@@ -27,8 +27,9 @@ from testbed.control.feed import Feed
 from testbed.evidence.calibration import Calibrated, plan_of
 from testbed.evidence.spot_checks import Made, Readings
 from testbed.execution.observed import Lines, Observed
+from testbed.execution.probing import rates_bps
 from testbed.execution.so_far import SoFar, Tick
-from testbed.execution.stage import check, decided, rates_bps
+from testbed.execution.stage import check, decided
 from testbed.execution.starting import Began
 from testbed.lab.limits import Limits
 from testbed.lab.measurements import Counters

@@ -17,8 +17,10 @@ class Finding:
     """Settings that are found by hosts after their links were measured, and before job files are written.
 
     Attributes:
-        probe: name of what hosts measure, one of :data:`testbed.execution.stage.PROBES`.
+        probe: name of what hosts measure, one of :data:`testbed.execution.probing.PROBES`.
+        stand_in: words for what is planned until then.
     """
 
     probe: str
     decide: Decide
+    stand_in: str = "another plan"

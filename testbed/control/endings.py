@@ -32,18 +32,19 @@ def died(
     running: Sequence[str],
     files: Files,
     called: Callable[[str], str] | None = None,
+    stopped: str = "",
 ) -> WorkerError:
     """Make the error about the process that failed first, rather than those that then missed it: one that a signal
     ended, or one that does not name a neighbour as the cause.
 
-    ``called`` is how to speak of a process, if not as :meth:`Files.called`.
+    ``called`` is how to speak of a process, if not as :meth:`Files.called`; ``stopped`` tells whom a signal stopped.
     """
     errors = {exit.process: last_words(files.samples(exit.process)) for exit in failed}
     first = min(failed, key=lambda exit: (exit.status >= 0, errors[exit.process].get("elsewhere", False)))
     process, said = first.process, errors[first.process]
     problem = f"{(called or files.called)(process)} {ending(first.status)}" + (f": {said['error']}" if said else "")
     if running:
-        problem += f"; still running a moment later: {shortened(running, MOST_NAMED)}"
+        problem += f"; still running a moment later: {shortened(running, MOST_NAMED)}{stopped}"
     log = files.log(process)
     fix = said.get("fix") or (OUT_OF_MEMORY if first.status == -signal.SIGKILL else _mend(log))
     error = WorkerError(f"{problem}\n{tail(log)}", fix=f"{fix}; all of its log: {log}")

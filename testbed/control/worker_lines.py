@@ -58,10 +58,12 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
     "hello": {"rank": COUNT, "node": COUNT, "device": NAME, "congestion_control": NAME, "mover": NAME},
     "probe": {
         "node": COUNT,
+        "round": COUNT,
         "port_address": NAME,
         "rate_bps": _FINITE,
         **dict.fromkeys(("asked_bps", "bytes", "sent_bytes", "acknowledged_bytes"), COUNT),
     },
+    "echo": {**dict.fromkeys(("node", "round", "peer", "sent", "answered", "left_out"), COUNT), "rtt_s": _MOMENT},
     "begin": {"time": _MOMENT},
     "iteration": {
         **{field.more["line"]: COUNT if field.kind is COUNT else _FINITE for field in in_lines()},
@@ -95,6 +97,7 @@ _SHAPES: Mapping[str, Mapping[str, Shape]] = {
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "hello": ("rank", "device", "congestion_control"),
     "probe": ("port_address", "rate_bps", "asked_bps", "bytes", "sent_bytes", "acknowledged_bytes"),
+    "echo": ("round", "rtt_s"),
     "iteration": ("i", "rank", "node", *_MOMENTS, "loss"),
     "done": ("wire_bytes", "sent", "max_rss_bytes", "cpu_s", "late_s", "stalled_s", "halted_s", "sent_segments"),
     "error": ("error",),

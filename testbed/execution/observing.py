@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from testbed.base.errors import TrialError
 from testbed.control.conductor import Conductor, Record
@@ -19,6 +20,7 @@ from testbed.evidence.links import counters_between
 from testbed.evidence.spot_checks import Readings, SpotChecks
 from testbed.execution import bursts, stage, supervise
 from testbed.execution.observed import Observed
+from testbed.execution.probing import PROBES, Means
 from testbed.execution.processes import processes_of
 from testbed.execution.room import most_said_bytes
 from testbed.execution.so_far import Tick
@@ -47,9 +49,10 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     with named_errors(files.work):
         probers = bursts.probers(trial, files, congestion_control) if trial.is_probed_before else []
     idle = calibration.measure(trial.topology, lab, settings)
-    before = bursts.measured(trial, lab, files, probers)  # now, for the trial's processes can write to the same folders
-    means = stage.Means(trial, lab, files, congestion_control, before)
-    trial = stage.decided(trial, lambda probe: stage.PROBES[probe](means))
+    # Now, for the trial's processes can write to the same folders.
+    before = bursts.measured(trial, lab, replace(files, stage=bursts.MARK), probers)
+    means = Means(trial, lab, files, congestion_control, before)
+    trial = stage.decided(trial, lambda probe: PROBES[probe](means))
     with named_errors(files.work):
         processes = processes_of(trial, lab, files, congestion_control)
     switching = Switching(lab, trial.topology, pairs) if moves else None

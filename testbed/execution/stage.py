@@ -1,58 +1,24 @@
 """Stage between measuring a trial's links and writing its job files: hosts find what its spec leaves open.
 
-Hosts measure (a probe of :data:`PROBES`), a pure function decides (:mod:`testbed.workloads.finding`), and the plain
+Hosts measure (a probe of :data:`.PROBES`), a pure function decides (:mod:`testbed.workloads.finding`), and the plain
 settings go through the same checks as written ones. The trial that runs is another value than the planned one; the
-identity of both is that of the spec as written.
+record has the identity of that one, of the spec as written.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 from testbed.base.errors import SpecError, TrialError
-from testbed.execution.observed import Lines
-from testbed.lab.base import Lab
+from testbed.execution.probing import PROBES, Measured
 from testbed.topologies.load import users_code
-from testbed.trial.files import Files
 from testbed.trial.model import Trial
 
-
-@dataclass(frozen=True)
-class Means:
-    """Access of a probe to the trial that is planned, and to its lab, whose network is up.
-
-    Attributes:
-        files: where a probe's processes may read and write.
-        bursts: ``probe`` lines of the bursts into each NIC, each with its host's ``name``.
-    """
-
-    trial: Trial
-    lab: Lab
-    files: Files
-    congestion_control: str
-    bursts: Lines
-
-
-Measured: TypeAlias = Mapping[str, Sequence[float | None]]
-"""Numbers by host, None where one is missing: the record keeps them."""
-
-
-def rates_bps(bursts: Lines) -> Measured:
-    """Return the rates (bit/s) at which bursts came into each host's NICs, by the host's name."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for line in bursts:
-        found[line["name"]].append(line["rate_bps"])
-    return dict(found)
-
-
 MEND = "mend the function that decides"
-PROBES: dict[str, Callable[[Means], Measured]] = {"rates": lambda means: rates_bps(means.bursts)}
-"""Measurements that hosts make for what is to be found, by name."""
 
 
 def check(trial: Trial, probes: Collection[str] = PROBES.keys()) -> None:
@@ -93,7 +59,15 @@ def decided(trial: Trial, measure: Callable[[str], Measured]) -> Trial:
         data = measured[wanted.probe]
         with _failing(f"nothing was decided for {job.scheme_text}"), users_code("decide failed", SpecError, fix=MEND):
             settings = dict(wanted.decide(names, data, trial.spec.seed))
+        hosts_by_place = list(data)
+        missing = [
+            [name, other]
+            for place, (name, row) in enumerate(data.items())
+            for other, value in zip(hosts_by_place[:place], row, strict=False)
+            if value is None
+        ]
         told.append({"job": job.name, "probe": wanted.probe, "settings": settings, "measured": data, "took_s": took_s})
+        told[-1]["missing"] = missing
     shown = "; ".join(f"{key}: {value}" for entry in told for key, value in entry["settings"].items())
     assert trial.expand is not None  # what expands specs has set it
     with _failing(f"what was found cannot run ({shown})"):

@@ -93,7 +93,7 @@ def wait(lab: Lab, feed: Feed, files: Files, signs: Signs, controllers: Sequence
         feed.note(lab.exits())
         waits_s = [controller.look(feed) for controller in controllers]
         if feed.failed:
-            raise endings.died(*settle(lab, feed.failed, feed.running), files, signs.called)
+            raise endings.died(*settle(lab, feed.failed, feed.running), files, signs.called, stopped(lab))
         if not feed.running and not feed.postponed:
             return
         signs.look(feed)

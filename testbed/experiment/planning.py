@@ -96,7 +96,7 @@ def predict(trial: Trial) -> dict[str, Any]:
         },
         "meets": met(trial),
         "strikes": list(map(asdict, trial.strikes(trial.jct_theory_s))),
-        **({"to_be_found": [one.probe for one in trial.findings.values()]} if trial.findings else {}),
+        **({"to_be_found": {one.probe: one.stand_in for one in trial.findings.values()}} if trial.findings else {}),
         **({"jobs": predicted_jobs(trial.jobs)} if not alone else {}),
     }
 
@@ -177,9 +177,9 @@ def _pace(_: Mapping[str, Any], found: Mapping[str, Any]) -> str:
 
 
 def _to_be_found(trial: Mapping[str, Any], _: Mapping[str, Any]) -> str:
-    probes = trial.get("to_be_found")
-    return (
-        f"a part of the plan, by what hosts measure ({', '.join(probes)}); another stands for it here" if probes else ""
+    return "; ".join(
+        f"a part of the plan, by what hosts measure ({probe}); {stand_in} stands for it here"
+        for probe, stand_in in trial.get("to_be_found", {}).items()
     )
 
 

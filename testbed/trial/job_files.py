@@ -35,6 +35,8 @@ from testbed.workloads.sync.schemes import build
 
 PROBE_PORT = 9_000
 """Base of the port at which a NIC listens for its burst, to which its port number on the host is added."""
+ECHO_PORTS = 9_500, 9_501
+"""UDP ports of all hosts: from which they send packets that are to come back, and at which they answer."""
 STATE_PORT = 9_600
 """Port at which a process listens that gives weights to others, or takes them, after a node died."""
 PROBE_S, LONGEST_PROBE_S, NIC_S = 0.4, 1.0, 0.01
@@ -280,23 +282,26 @@ def probes(topology: Topology, addresses: Addresses, settings: LinkSettings) -> 
     duration_s = burst_s(topology)
     found: dict[int, list[Probe]] = defaultdict(list)
     for link in sorted(sends.keys() & receives.keys()):
-        out, back = sends[link], receives[link]
-        local, remote = addresses.flow(out.src, out.dst, out.connection)
-        way_bps, nic_bps = out.rate_bps(topology), topology.links[link // 2].rate_bps
-        found[out.src].append(
-            Probe(
-                local=local,
-                remote=remote,
-                source=addresses.flow(back.src, back.dst, back.connection)[0],
-                send_port=_probe_port(topology, out.dst_link ^ 1),
-                listen_port=_probe_port(topology, link),
-                rate_bps=round(back.rate_bps(topology) * back.arrives(topology, settings.loss)),
-                duration_s=duration_s,
-                pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
-                datagram_bytes=settings.datagram_bytes,
-            )
-        )
+        found[sends[link].src].append(probe(addresses, settings, sends[link], receives[link], duration_s))
     return {host: tuple(one) for host, one in found.items()}
+
+
+def probe(addresses: Addresses, settings: LinkSettings, out: Burst, back: Burst, duration_s: float) -> Probe:
+    """Return a host's part in two bursts at the same time: ``out`` leaves it, and ``back`` arrives."""
+    topology = addresses.topology
+    local, remote = addresses.flow(out.src, out.dst, out.connection)
+    way_bps, nic_bps = out.rate_bps(topology), topology.links[out.src_link // 2].rate_bps
+    return Probe(
+        local=local,
+        remote=remote,
+        source=addresses.flow(back.src, back.dst, back.connection)[0],
+        send_port=_probe_port(topology, out.dst_link ^ 1),
+        listen_port=_probe_port(topology, back.dst_link ^ 1),
+        rate_bps=round(back.rate_bps(topology) * back.arrives(topology, settings.loss)),
+        duration_s=duration_s,
+        pace_bps=round(PACE * way_bps) if way_bps < nic_bps else None,
+        datagram_bytes=settings.datagram_bytes,
+    )
 
 
 def burst_s(topology: Topology) -> float:

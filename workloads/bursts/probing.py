@@ -2,21 +2,22 @@
 
 Usage: ``python -P -m testbed.workloads.bursts.probing JOB.json``
 
-Writes a ``probe`` line a NIC to the job's samples file, as a worker does.
+Writes a ``probe`` line a NIC to the job's samples file, as a worker does. There may be several rounds of bursts.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
-from testbed.base.errors import TestbedError
+from testbed.base.errors import NeighbourError, TestbedError
 from testbed.workloads import kinds
 from testbed.workloads.bursts.probe import measure
 from testbed.workloads.job import Peer, Probe
@@ -26,13 +27,12 @@ from testbed.workloads.sync.forest import Forest
 
 
 @dataclass(frozen=True)
-class ProbingJob:
-    """The part of one host: the hosts that it meets, along a forest that is used for barriers alone, and its bursts."""
+class MeetingJob:
+    """Part of one host in a measurement: the hosts that it meets, along a forest that is used for barriers alone."""
 
     node: int
     forest: str
     peers: tuple[Peer, ...]
-    probes: tuple[Probe, ...]
     congestion_control: str
     start_timeout_s: float
     timeout_s: float
@@ -42,48 +42,66 @@ class ProbingJob:
         path.write_text(json.dumps(asdict(self)))
 
     @classmethod
+    def fields(cls, path: Path) -> dict[str, Any]:
+        """Read the fields of a job."""
+        raw: dict[str, Any] = json.loads(path.read_text())
+        return raw | {"peers": tuple(Peer(**peer) for peer in raw["peers"])}
+
+
+@dataclass(frozen=True)
+class ProbingJob(MeetingJob):
+    """Bursts of one host: those of each round."""
+
+    rounds: tuple[tuple[Probe, ...], ...]
+
+    @classmethod
     def load(cls, path: Path) -> ProbingJob:
-        raw = json.loads(path.read_text())
-        raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
-        raw["probes"] = tuple(Probe(**probe) for probe in raw["probes"])
-        return cls(**raw)
+        raw = cls.fields(path)
+        return cls(**raw | {"rounds": tuple(tuple(Probe(**probe) for probe in some) for some in raw["rounds"])})
+
+
+AnyJob = TypeVar("AnyJob", bound=MeetingJob)
 
 
 @contextmanager
-def meeting(
-    node: int, forest_file: str, peers: Sequence[Peer], congestion_control: str, timeouts_s: tuple[float, float]
-) -> Iterator[Callable[[], None]]:
-    """Meet the other hosts, and yield a barrier for all of them; ``timeouts_s`` are those of the start, and later.
+def meeting(job: MeetingJob) -> Iterator[Callable[[], None]]:
+    """Meet the other hosts, and yield a barrier for all of them.
 
     Raises:
         TrialTimeoutError, WorkerError: somebody does not come.
     """
-    forest = kinds.load(Path(forest_file))
+    forest = kinds.load(Path(job.forest))
     assert isinstance(forest, Forest)  # the ring that the harness wrote
     least = np.zeros(forest.classes, np.float32)
     table = chunks.cut(forest, len(least), [(0, len(least))], chunks.FLOAT_BYTES)
-    sockets = transport.connect_all(node, peers, forest.nodes, congestion_control, timeouts_s[0])
-    with Engine(node, forest, table, sockets, least) as engine:
-        engine.barrier(timeouts_s[0])
-        yield lambda: engine.barrier(timeouts_s[1])
+    sockets = transport.connect_all(job.node, job.peers, forest.nodes, job.congestion_control, job.start_timeout_s)
+    with Engine(job.node, forest, table, sockets, least) as engine:
+        engine.barrier(job.start_timeout_s)
+        yield lambda: engine.barrier(job.timeout_s)
 
 
-def main(argv: list[str]) -> int:
-    """Run the job whose file is ``argv[0]``; return 0, or 1 after an error that standard error tells."""
-    job = ProbingJob.load(Path(argv[0]))
-    timeouts_s = job.start_timeout_s, job.timeout_s
-    try:
-        with (
-            meeting(job.node, job.forest, job.peers, job.congestion_control, timeouts_s) as barrier,
-            Path(job.samples).open("w") as samples,
-        ):
-            for one in measure(job.probes, barrier):
-                samples.write(json.dumps({"kind": "probe", "node": job.node, **asdict(one)}) + "\n")
-    except TestbedError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+def run(job: AnyJob, measured: Callable[[AnyJob, Callable[[], None]], Iterable[Mapping[str, Any]]]) -> int:
+    """Meet the other hosts and write the lines that ``measured`` makes, given a barrier; return 0, or 1 after an error
+    that standard error and the last line tell."""
+    with Path(job.samples).open("w") as samples:
+        try:
+            with meeting(job) as barrier:
+                for line in measured(job, barrier):
+                    samples.write(json.dumps({**line, "node": job.node}) + "\n")
+                    samples.flush()
+        except TestbedError as error:
+            print(f"error: {error}", file=sys.stderr)
+            last = {"error": error.problem, "fix": error.fix, "elsewhere": isinstance(error, NeighbourError)}
+            samples.write(json.dumps({"kind": "error", **last}) + "\n")
+            return 1
     return 0
 
 
+def _bursts(job: ProbingJob, barrier: Callable[[], None]) -> Iterator[Mapping[str, Any]]:
+    for number, probes in enumerate(job.rounds):
+        for one in measure(probes, barrier):
+            yield {"kind": "probe", "round": number, **asdict(one)}
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(ProbingJob.load(Path(sys.argv[1])), _bursts))

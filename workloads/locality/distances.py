@@ -34,7 +34,7 @@ def symmetric(hosts: int, measured: Mapping[Pair, float | None]) -> NDArray[np.f
 
 def by_bandwidth(rates_bps: Mapping[Pair, float | None]) -> dict[Pair, float | None]:
     """Return the distance of each direction: the inverse of its rate (s/bit); None where nothing arrived."""
-    return {pair: 1 / rate_bps if rate_bps else None for pair, rate_bps in rates_bps.items()}
+    return {pair: 1 / rate_bps if rate_bps and rate_bps > 0 else None for pair, rate_bps in rates_bps.items()}
 
 
 def missing(distances: NDArray[np.float64]) -> list[Pair]:

@@ -11,22 +11,21 @@ Writes an ``echo`` line for each pair to the job's samples file.
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
-from testbed.base.errors import TestbedError, WorkerError
-from testbed.workloads.bursts.probing import meeting
-from testbed.workloads.job import Peer
+from testbed.base.errors import WorkerError
+from testbed.workloads.bursts.probing import MeetingJob, run
 
 ROUND_BITS, SEQUENCE_BITS = 18, 14
 PACKET_BYTES = 4
@@ -57,38 +56,24 @@ class Meet:
 
 
 @dataclass(frozen=True)
-class EchoJob:
+class EchoJob(MeetingJob):
     """Part of one host.
 
     Attributes:
-        forest, peers: a forest that is used for barriers alone, and the neighbours in it.
         rounds: number of rounds of all hosts.
         meets: pairs of this host, in the order of rounds: one a round at most.
         ports: UDP ports of all hosts: from which packets are sent, and at which they are answered.
     """
 
-    node: int
-    forest: str
-    peers: tuple[Peer, ...]
     rounds: int
     meets: tuple[Meet, ...]
     ports: tuple[int, int]
-    congestion_control: str
-    start_timeout_s: float
-    timeout_s: float
-    samples: str
     sent: int = SENT
-
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, path: Path) -> EchoJob:
-        raw = json.loads(path.read_text())
-        raw["peers"] = tuple(Peer(**peer) for peer in raw["peers"])
-        raw["meets"] = tuple(Meet(**meet) for meet in raw["meets"])
-        raw["ports"] = tuple(raw["ports"])
-        return cls(**raw)
+        raw = cls.fields(path)
+        return cls(**raw | {"meets": tuple(Meet(**meet) for meet in raw["meets"]), "ports": tuple(raw["ports"])})
 
 
 @dataclass(frozen=True)
@@ -231,23 +216,9 @@ def measure(job: EchoJob, barrier: Callable[[], None]) -> Iterator[Echoed]:
         barrier()  # until then others want answers
 
 
-def main(argv: list[str]) -> int:
-    """Run the job whose file is ``argv[0]``; return 0, or 1 after an error that standard error tells."""
-    job = EchoJob.load(Path(argv[0]))
-    timeouts_s = job.start_timeout_s, job.timeout_s
-    try:
-        with (
-            meeting(job.node, job.forest, job.peers, job.congestion_control, timeouts_s) as barrier,
-            Path(job.samples).open("w") as samples,
-        ):
-            for echoed in measure(job, barrier):
-                samples.write(json.dumps({"kind": "echo", "node": job.node, **asdict(echoed)}) + "\n")
-                samples.flush()
-    except TestbedError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+def _echoes(job: EchoJob, barrier: Callable[[], None]) -> Iterator[Mapping[str, Any]]:
+    return ({"kind": "echo", **asdict(echoed)} for echoed in measure(job, barrier))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(EchoJob.load(Path(sys.argv[1])), _echoes))

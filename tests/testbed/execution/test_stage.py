@@ -67,7 +67,7 @@ def test_the_double_is_the_example_of_the_documentation() -> None:
 
 def test_until_it_is_found_a_stand_in_is_planned_and_the_plan_says_so() -> None:
     found = plan(read(SPEC, "spec.yaml", Path()))
-    assert found["trials"][0]["to_be_found"] == ["rates"]
+    assert found["trials"][0]["to_be_found"] == {"rates": "another plan"}
     assert "to be found" in text(found)
     assert "to_be_found" not in plan(read(SPEC, "spec.yaml", Path(), ["arms.0.scheme=ring"]))["trials"][0]
 
@@ -158,7 +158,6 @@ def test_a_probe_that_a_place_does_not_have_is_refused_before(tmp_path: Path) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(double.picked, "decides", lambda: None, raising=False)
         patch.setattr("testbed.workloads.sync.schemes.load_function", lambda *_: Loaded({}))
-        patch.setattr(stage, "PROBES", {})
         with pytest.raises(SpecError, match="wants hosts to measure 'rates'"):
             stage.check(planned(), ())
     assert not list(tmp_path.iterdir())

@@ -153,4 +153,4 @@ def decides(**parameters: Value) -> Finding | None:
         distances = np.array([measured[name] for name in names], dtype=np.float64)[:, at]
         return {"scheme": str(Call("two_level", decide(names, distances, parameters, seed)))}
 
-    return Finding(str(parameters.get("probe", "latency")), chosen)
+    return Finding(str(parameters.get("probe", "latency")), chosen, "a plan with equal groups of hosts by number")
