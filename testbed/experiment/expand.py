@@ -525,7 +525,8 @@ def with_found(trial: Trial, found: Mapping[str, Mapping[str, Any]]) -> Trial:
         settings: Mapping[str, Any] = {"jobs": own}
     else:
         settings = found[""]
-    arm = _with(arm, {"label": arm.title, **settings})
+    label = arm.title  # as planned: of the settings as written
+    arm = _with(arm, settings).model_copy(update={"label": label})
     cell = PlannedCell(spec, arm, 0, trial.batch, trial.point, {}, arm.label)
     if arm.jobs:
 
