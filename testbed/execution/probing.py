@@ -129,7 +129,7 @@ def _by_pair(
     with named_errors(files.work):
         launches = bursts.launches(trial, files, means.congestion_control, kind, own)
     lines = bursts.measured(trial, means.lab, files, launches)
-    said = {(trial.topology.index[line["name"]], line["round"]): line[key] for line in lines}
+    said = {(trial.topology.index[line["name"]], line.get("round")): line.get(key) for line in lines}
     return {(host, peer): said.get((host, n)) for host, met in met_by_host.items() for n, peer in met.items()}
 
 
