@@ -159,10 +159,11 @@ def _word_at(path: Path, texts: Texts) -> str | None:
 
 def _is_misspelt(item: Any, items: Sequence[Any], at: Path, schema: _Schema) -> bool:
     """Whether a key is missing because it was misspelt: then the error about the unknown key names it."""
-    group, key = item["loc"][:-1], item["loc"][-1]
-    unknown = [other["loc"] for other in items if other["type"] == "extra_forbidden" and other["loc"][:-1] == group]
-    meant = f"did you mean {key!r}?"
-    return item["type"] == "missing" and any(_unknown_key(at + path, schema)[1] == meant for path in unknown)
+    if item["type"] != "missing":
+        return False
+    *group, key = item["loc"]
+    unknown = [other["loc"] for other in items if other["type"] == "extra_forbidden" and other["loc"][:-1] == (*group,)]
+    return any(_unknown_key(at + path, schema)[1] == f"did you mean {key!r}?" for path in unknown)
 
 
 def _unknown_key(path: Path, schema: _Schema) -> tuple[str, str]:

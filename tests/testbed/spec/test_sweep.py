@@ -283,7 +283,7 @@ def test_the_grid_is_every_combination_that_the_conditions_leave(
         (["where=[7]"], "--set: where.0: 7 is not text"),
         (["repeats={until: 3}"], "--set: repeats.until: 3 is not a share of a whole"),
         (["repeats={until: 3 %, least: 9, most: 4}"], "--set: repeats: at least 9 repeats are more than at most 4"),
-        (["repeats={untl: 3 %}"], "--set: repeats.until: missing"),
+        (["repeats={untl: 3 %}"], "--set: repeats.untl: unknown key"),
     ],
 )
 def test_mistakes_name_the_value_and_its_place(overrides: list[str], problem: str) -> None:
