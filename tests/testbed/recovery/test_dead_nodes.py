@@ -79,7 +79,7 @@ def test_one_that_is_killed(who: str, strike: Strike) -> None:
 def test_one_that_stands_still(who: str, strike: Strike) -> None:
     topology, scheme, victim = WHO[who]
     error, took_s = strike(topology, scheme, victim, signal.SIGSTOP)
-    assert error.endswith(f"still running a moment later: {victim}")
+    assert error.endswith(f"still running a moment later: {victim}; stopped: {victim}")
     assert took_s < STOPPED_S
 
 

@@ -99,6 +99,9 @@ class Loopback:
             os._exit(worker.main([one.job]))
         return pid
 
+    def stopped(self) -> list[str]:
+        return []
+
     def exits(self) -> list[Exit]:
         found = []
         for process, pid in list(self.pids.items()):
