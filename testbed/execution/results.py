@@ -59,9 +59,8 @@ def measure(
     gst = metrics.gst_s(samples, skip=job.work.warmup)
     each_s = metrics.iterations_s(samples, skip=job.work.warmup)
     median, size = float(gst.median()), job.gradient_bytes
-    is_whole = (
-        job.kind.own_samples.measures.defines_bandwidth and job.work.overlap == "none"
-    )  # else some left before GST began
+    # Where they overlap, some bytes left before GST began.
+    is_whole = job.kind.own_samples.measures.defines_bandwidth and job.work.overlap == "none"
     trained = contributions(phases) if job.kind.sums_together else len(samples)
     # Where workers do not wait for each other, one may do more iterations than the spec says.
     theory = gst_theory_s(phases).reindex(gst.index, method="ffill")

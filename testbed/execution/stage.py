@@ -43,12 +43,13 @@ def decided(trial: Trial, measure: Callable[[str], Measured]) -> Trial:
     Raises:
         TrialError: a measurement failed, or what was found cannot run.
     """
-    if not trial.findings:
+    findings = trial.findings
+    if not findings:
         return trial
     measured: dict[str, Measured] = {}
     told: list[dict[str, Any]] = []
     for job in trial.jobs:
-        if (wanted := trial.findings.get(job.name)) is None:
+        if (wanted := findings.get(job.name)) is None:
             continue
         begun_s = time.monotonic()
         if wanted.probe not in measured:
@@ -59,15 +60,14 @@ def decided(trial: Trial, measure: Callable[[str], Measured]) -> Trial:
         data = measured[wanted.probe]
         with _failing(f"nothing was decided for {job.scheme_text}"), users_code("decide failed", SpecError, fix=MEND):
             settings = dict(wanted.decide(names, data, trial.spec.seed))
-        hosts_by_place = list(data)
         missing = [
             [name, other]
             for place, (name, row) in enumerate(data.items())
-            for other, value in zip(hosts_by_place[:place], row, strict=False)
+            for other, value in zip(list(data)[:place], row, strict=False)
             if value is None
         ]
-        told.append({"job": job.name, "probe": wanted.probe, "settings": settings, "measured": data, "took_s": took_s})
-        told[-1]["missing"] = missing
+        found = {"settings": settings, "measured": data, "took_s": took_s, "missing": missing}
+        told.append({"job": job.name, "probe": wanted.probe} | found)
     shown = "; ".join(f"{key}: {value}" for entry in told for key, value in entry["settings"].items())
     assert trial.expand is not None  # what expands specs has set it
     with _failing(f"what was found cannot run ({shown})"):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from testbed.perturb.events import Helper
-from testbed.perturb.kinds.base import Context
+from testbed.perturb.kinds.base import MOST, Context
 
-PORT = 8_000
+PORT = 7_000
 """Port of the first sink of the first perturbation; those of the n-th listen at this plus n, and steps of
 :data:`STEP`."""
-STEP = 50
-"""The most perturbations of a trial."""
-MOST = 20
+STEP = 2 * MOST
+"""The most perturbations of a trial: those of the experiment, and those of the arm."""
+MOST_FLOWS = 20
 """The most sinks of a perturbation: ports end below those of bursts, at 9,000."""
 MODULE = "testbed.workloads.perturbing.background"
 

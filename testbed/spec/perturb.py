@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Discriminator, Field
 
 from testbed.base.groups import listed, refuse, tag, tagged
-from testbed.perturb.kinds.base import Perturbation
+from testbed.perturb.kinds.base import MOST, Perturbation
 from testbed.perturb.registry import PERTURBATIONS
 
 
@@ -51,8 +51,6 @@ def _kind(value: object) -> str:
     return tag(str(value["kind"] if isinstance(value, dict) else getattr(value, "kind", value)))
 
 
-MOST = 50
-"""The most perturbations. Each is checked against every arm before the first runs."""
 if TYPE_CHECKING:
     _One = Perturbation
 else:

@@ -1,6 +1,6 @@
 """Phases of a job: iterations that the same workers did by the same plan over the same network.
 
-A job has one phase, unless nodes died, circuits moved, or a controller switched the plan. What began a phase is a
+A job has one phase, unless nodes died, circuits moved, or a controller switched the plan. Each phase has a
 :class:`Cause`. Bounds, byte checks and the verdict follow phases, whatever began them.
 """
 

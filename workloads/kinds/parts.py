@@ -1,7 +1,7 @@
 """Optional parts of a kind of trial: attributes of :class:`.base.Kind` that are None, or have nothing to say, where a
 kind does without them.
 
-Whoever needs a part that may be None asks whether it is there. Kinds without a part define nothing of it.
+Callers ask whether a part is there, if it may be None. Kinds without a part define nothing of it.
 """
 
 from __future__ import annotations

@@ -54,6 +54,8 @@ Names = Annotated[list[Annotated[str, Field(strict=True)]], BeforeValidator(_nam
 """Names of nodes, processes or links."""
 Slowdown = Annotated[Number, Field(gt=1, le=1000, examples=["2"])]
 
+MOST = 50
+"""The most perturbations of an experiment, and of an arm; trials have both. Each is checked before the first runs."""
 COMPUTING = "computing"
 """An effect: workers compute for longer."""
 STEPS = "steps"

@@ -12,7 +12,7 @@ from pydantic import Field
 from testbed.base.errors import SpecError
 from testbed.base.groups import Time, Whole
 from testbed.perturb.events import Event, Helper, helped
-from testbed.perturb.flows import MOST, flow
+from testbed.perturb.flows import MOST_FLOWS, flow
 from testbed.perturb.kinds.base import Context, Perturbation
 from testbed.perturb.moments import Moment
 
@@ -21,7 +21,7 @@ class Interference(Perturbation):
     """TCP flows between hosts of no job come and go by chance, and take a share of the links that jobs use."""
 
     kind: Literal["interference"]
-    flows: Whole = Field(4, ge=1, le=MOST)
+    flows: Whole = Field(4, ge=1, le=MOST_FLOWS)
     """The number of flows. Each goes between two hosts that are drawn, at different switches if there are such."""
     mean_on_s: Time = Field(1.0, alias="mean_on", ge=0.05)
     """The mean of the times for which a flow sends, which have an exponential distribution."""
