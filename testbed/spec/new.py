@@ -39,9 +39,8 @@ def write(folder: Path, name: str, template: str) -> Path:
     files |= {folder / one: (TEMPLATES / one).read_text() for one in BESIDE.get(template, ())}
     for path in files:
         if os.path.lexists(path):
-            raise OutputError(
-                f"{path}: is there already", fix="give another name, change to an empty directory, or move it"
-            )
+            other = "give another name, " if path == spec else ""
+            raise OutputError(f"{path}: is there already", fix=f"{other}change to an empty directory, or move it")
     _write_schema(folder / SCHEMA)
     for path, content in files.items():
         write_bytes(path, content.encode())
