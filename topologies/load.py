@@ -120,17 +120,16 @@ def users_code(problem: str, error: type[SpecError], fix: str = "mend that line"
     except (Exception, SystemExit) as cause:
         if old := old_names.in_error(cause):
             raise error(f"{problem}: {old.problem}", fix=old.fix) from cause
-        package = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
-        missing = f"correct the import, or install the package: {install_of(package)}" if package else fix
-        raise error(f"{problem}: {type(cause).__name__}: {cause}{_line(cause)}", fix=missing) from cause
-
-
-def _line(cause: BaseException) -> str:
-    """Find the innermost line of a user's file that led to an exception; the text of a SyntaxError has it already."""
-    lines = [frame for frame in traceback.extract_tb(cause.__traceback__) if is_users(frame.filename)]
-    if not lines or isinstance(cause, SyntaxError):
-        return ""
-    return f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})"
+        name = (cause.name or "") if isinstance(cause, ModuleNotFoundError) else ""
+        lines = [frame for frame in traceback.extract_tb(cause.__traceback__) if is_users(frame.filename)]
+        file = Path(lines[-1].filename) if lines else Path()
+        is_told = not lines or isinstance(cause, SyntaxError)  # whose text has its line
+        line = "" if is_told else f" ({file.name}, line {lines[-1].lineno})"
+        if name:
+            fix = f"correct the import, or install the package: {install_of(name.partition('.')[0])}"
+        if name and lines and any((file.parent / beside).exists() for beside in (name, f"{name}.py")):
+            fix = f"write what is needed of {name} into {file.name}: a file is loaded without those beside it"
+        raise error(f"{problem}: {type(cause).__name__}: {cause}{line}", fix=fix) from cause
 
 
 def is_users(filename: str) -> bool:

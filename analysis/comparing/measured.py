@@ -306,7 +306,7 @@ def _from_baseline(path: Path) -> Side:
     except OSError as error:
         raise OutputError(f"{path}: {reason(error)}", fix=another) from None
     except UnfitError as error:
-        raise OutputError(f"{path}: is not a baseline: {error}", fix=another) from None
+        raise OutputError(f"{path}: is not a baseline: {str(error).removeprefix('damaged, ')}", fix=another) from None
     if type(raw.get("schema")) is not int or "baseline" not in raw:
         raise OutputError(f"{path}: is not a baseline", fix=another)
     if raw["schema"] > SCHEMA:

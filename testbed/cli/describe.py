@@ -91,11 +91,14 @@ def forest(
         str | None, typer.Option(metavar="MODEL", help="Synchronise this model's gradient; default lenet5.")
     ] = None,
     size: Annotated[
-        int | None, typer.Option("--bytes", min=4, help="Synchronise this many bytes, in place of a model's gradient.")
+        int | None,
+        typer.Option(
+            "--bytes", metavar="N", min=4, help="Synchronise this many bytes, in place of a model's gradient."
+        ),
     ] = None,
     rate: Rate = "1 Gbit/s",
     links: LinksText = None,
-    mtu: Annotated[int, typer.Option(min=576, max=9000, help="MTU of the links, in bytes.")] = 1500,
+    mtu: Annotated[int, typer.Option(metavar="N", min=576, max=9000, help="MTU of the links, in bytes.")] = 1500,
     draw: TreesFile = None,
     klass: Annotated[
         int | None,

@@ -182,10 +182,13 @@ def parse(text: str, name: str) -> dict[object, object]:
     try:
         loaded = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f" line {mark.line + 1}" if mark else ""
         said = error.problem or error.context or ""
-        known = next((known for pattern, known in MISTAKES.items() if re.match(pattern, said)), (None, "correct that line"))
+        begins_before = re.match("could not find expected ':'|found unexpected end of stream", said)
+        mark = (error.context_mark if begins_before else None) or error.problem_mark or error.context_mark
+        line = f" line {mark.line + 1}" if mark else ""
+        known = next(
+            (known for pattern, known in MISTAKES.items() if re.match(pattern, said)), (None, "correct that line")
+        )
         fix = error.note or (_quoted(text.split("\n")[mark.line]) if mark else None) or known[1]
         raise SpecError(f"{name}:{line}: {known[0] or said}", fix=fix) from None
     except yaml.YAMLError as error:

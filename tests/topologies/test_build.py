@@ -300,6 +300,10 @@ def test_a_file_that_imports_a_package_that_is_not_installed(mine: Path, monkeyp
         "  fix: correct the import, or install the package: pip install nothing_of_this_name, "
         "if that is its name on the index"
     )
+    (mine.parent / "nothing_of_this_name.py").touch()
+    assert error_of("mine.py:f").endswith(
+        "fix: write what is needed of nothing_of_this_name into mine.py: a file is loaded without those beside it"
+    )
     for name in ("mininet", "mininet.topo"):  # as where it is not installed
         monkeypatch.setitem(sys.modules, name, None)
     mine.write_text("from mininet.topo import Topo")

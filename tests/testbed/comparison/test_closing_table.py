@@ -209,7 +209,8 @@ def test_an_error_that_one_trial_does_not_know_is_not_known_of_all() -> None:
 
 def test_what_the_ratio_and_the_error_mean_is_said_once() -> None:
     made = [record("PS", i) for i in range(2)]
-    (note,) = notes(made, "PS")
+    note, *others = notes(made, "PS")
+    assert others == [SPREAD_MEANING]
     assert note.startswith("ratio: GST over its lower bound, the least time for what was still to be sent")
     assert notes([one | {"kind": "command"} for one in made], "PS") == []
 

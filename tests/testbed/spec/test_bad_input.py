@@ -1003,6 +1003,7 @@ CALLS: dict[str, list[str]] = {
         *("plan", "spec.yaml", "--set", "arms.0.topology=star(hots=2)", "--set", "links.rate=[100 Mbit/s, 200 Mbit/s]"),
     ],
     "set_range_from_0": ["plan", "spec.yaml", "--set", "workload.iterations=0..4"],
+    "option_before_the_command": ["--set", "seed=2", "plan", "spec.yaml"],
     "set_entry_in_brackets": ["plan", "spec.yaml", "--set", "arms[0].scheme=ring"],
     "set_label_off": ["plan", "spec.yaml", "--set", "arms.0.label=Off"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
