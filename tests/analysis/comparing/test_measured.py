@@ -196,7 +196,7 @@ def test_a_baseline_whose_value_is_no_finite_number_is_damaged(tmp_path: Path, v
     text = " ".join(path.read_text().split()).replace("[ ", "[")
     assert place in text
     path.write_text(text.replace(place, place.replace("0.2", value)))
-    with pytest.raises(OutputError, match=r"baseline.json: damaged.*number"):
+    with pytest.raises(OutputError, match=r"baseline.json: (damaged|is not a baseline).*number"):
         read(path)
 
 

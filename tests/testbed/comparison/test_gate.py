@@ -308,7 +308,8 @@ def test_a_baseline_says_in_which_numbers_trials_are_valid(ran: tuple[Source, Pa
     _, run = ran
     for path in (run / "trials").glob("*-r1.json"):
         record = json.loads(path.read_text())
-        record["fidelity"]["numbers"]["jct"]["verdict"] = "INVALID"
+        late = {key: {"verdict": "INVALID", "spoilt_by": ["cpu"]} for key in ("jct", "throughput")}
+        record["fidelity"] |= {"verdict": "INVALID", "numbers": {"gst": {"verdict": "VALID"}, **late}}
         path.write_text(json.dumps(record))
     told = make_baseline(run, tmp_path / "baseline.json")
     assert (told["valid"], told["verdict"]) == (12, "GST 12, JCT 10 of 12 VALID")

@@ -1004,6 +1004,7 @@ CALLS: dict[str, list[str]] = {
     ],
     "set_range_from_0": ["plan", "spec.yaml", "--set", "workload.iterations=0..4"],
     "option_before_the_command": ["--set", "seed=2", "plan", "spec.yaml"],
+    "backend_unknown": ["plan", "spec.yaml", "--backend", "netn"],
     "set_entry_in_brackets": ["plan", "spec.yaml", "--set", "arms[0].scheme=ring"],
     "set_label_off": ["plan", "spec.yaml", "--set", "arms.0.label=Off"],
     "set_unknown_key": ["plan", "spec.yaml", "--set", "workload.iteratons=3"],
