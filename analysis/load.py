@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -27,8 +30,29 @@ from testbed.workloads import kinds
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_LISTED = 1000
+"""The most entries of a folder in which a run is looked for that an error could name."""
 LARGEST_SPEC_BYTES = 2**17
 """Twice as much as :mod:`testbed.spec.yaml` reads, for what ``--set`` changed stands above it."""
+
+
+def check_run(path: Path) -> None:
+    """Check that ``path`` is a run directory; the error names a run that is there, below it or beside it.
+
+    Raises:
+        OutputError: it is not.
+    """
+    if (path / "resolved.json").is_file():
+        return
+    problem = "not a run directory (it has no resolved.json)" if path.exists() else "there is no such run"
+    runs: dict[str, Path] = {}
+    with suppress(OSError):
+        every = islice((path if path.is_dir() else path.parent).iterdir(), MOST_LISTED)
+        runs = {each.name: each for each in sorted(every) if (each / "resolved.json").is_file()}
+    if near := get_close_matches(path.name, runs, n=1):
+        raise OutputError(f"{path}: {problem}", fix=f"did you mean {runs[near[0]]}?")
+    example = next(iter(runs.values()), "runs/quickstart")
+    raise OutputError(f"{path}: {problem}", fix=f"give the directory that testbed run wrote, such as {example}")
 
 
 def load(run_dir: Path, *, samples: bool = True) -> Run:
@@ -38,11 +62,7 @@ def load(run_dir: Path, *, samples: bool = True) -> Run:
     Raises:
         OutputError: this is not a run directory, a newer version wrote it, or a file of it is damaged.
     """
-    if not (run_dir / "resolved.json").is_file():
-        raise OutputError(
-            f"{run_dir}: not a run directory (it has no resolved.json)",
-            fix="give the directory that testbed run wrote, such as runs/quickstart",
-        )
+    check_run(run_dir)
     resolved = _json(run_dir, "resolved.json", RESOLVED)
     warmup = workload_of(resolved).get("warmup") or 0
     trials = []

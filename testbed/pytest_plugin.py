@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -83,6 +84,18 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     if mark is not None and isinstance(item, pytest.Function):
         _gate(item, arguments(*mark.args, folders=(item.path.parent, item.config.rootpath), **mark.kwargs))
     return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write the verdicts that pytest's own summary cuts or leaves out, because a test's id is long."""
+    failed = [(one.nodeid, *one.user_properties) for one in terminalreporter.getreports("failed")]
+    width = shutil.get_terminal_size().columns
+    lines = [(name, verdict) for name, *properties in failed for key, verdict in properties if key == MARK]
+    cut = [(name, verdict) for name, verdict in lines if len(f"FAILED {name} - Failed: {verdict}") > width]
+    if cut:
+        terminalreporter.section(MARK)
+    for name, verdict in cut:
+        terminalreporter.write_line(f"{name}:\n  {verdict}")
 
 
 def arguments(*specs: Any, folders: Sequence[Path] = (), **options: Any) -> list[str]:
@@ -158,8 +171,9 @@ def _gate(item: pytest.Function, words: list[str]) -> None:
         return
     if done.returncode == UNDECIDED and (out / COMPARISON).exists():
         pytest.skip("; ".join(line for line in told.splitlines() if line.startswith("inconclusive")))
-    command = f"testbed {shlex.join(words)}: exit code {done.returncode}"
-    pytest.fail("\n".join([_verdict(out, told), command, told]), pytrace=False)
+    command, verdict = f"testbed {shlex.join(words)}: exit code {done.returncode}", _verdict(out, told)
+    item.user_properties.append((MARK, verdict))
+    pytest.fail("\n".join([verdict, command, told]), pytrace=False)
 
 
 def _verdict(out: Path, told: str) -> str:

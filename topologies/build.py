@@ -110,13 +110,13 @@ def _build(call: Call, rate_bps: int, delay_s: float) -> Topology:
         if mininet_topo.is_topo(function):
             parameters = mininet_topo.parameters_of_topo(call.name, function)
             given = bind(call.name, parameters, call.arguments, TopologyError)
-            with users_code(f"{call.name} failed", TopologyError, fix="mend the class"):
+            with users_code(f"{call.name} failed", TopologyError):
                 made = function(**given)
                 network = mininet_topo.read(call.name, made, rate_bps, delay_s)
             check(call.name, network)
             return replace(network, params=dict(call.arguments))
         arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, TopologyError)
-        with users_code(f"{call.name} failed", TopologyError, fix="mend the function"):
+        with users_code(f"{call.name} failed", TopologyError):
             topology = function(rate_bps, delay_s, **arguments)
         if not isinstance(topology, Topology):
             raise TopologyError(

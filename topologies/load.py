@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
@@ -17,7 +19,10 @@ from testbed.topologies.parameters import did_you_mean
 LARGEST_BYTES = 1 << 20
 """Limit on the size of a user's file: no function that a person writes comes near this."""
 
-
+_OURS = Path(__file__).parents[1]
+"""The package ``testbed``, which holds all others."""
+_INSTALLED = {Path(path) for path in sysconfig.get_paths().values() if "python" in path}
+"""Folders of Python and of installed packages."""
 _CLOSED: ContextVar[tuple[str, str] | None] = ContextVar("closed", default=None)
 """The reader for which no code of files is run now, and the fix that an error names."""
 
@@ -74,7 +79,7 @@ def load_function(name: str, error: type[SpecError]) -> Callable[..., object]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pickle look their module up here
     try:
-        with users_code(f"{path_text} fails to run", error, fix="mend the file"):
+        with users_code(f"{path_text} fails to run", error):
             spec.loader.exec_module(module)
     except error:
         del sys.modules[module_name]
@@ -100,12 +105,12 @@ def _size_bytes(path: Path) -> int | None:
 
 
 @contextmanager
-def users_code(problem: str, error: type[SpecError], fix: str) -> Iterator[None]:
+def users_code(problem: str, error: type[SpecError], fix: str = "mend that line") -> Iterator[None]:
     """Run a user's own code: what it prints goes to standard error, for standard output may be read by a program.
 
     Raises:
-        error: itself as the code raised it, or about whatever else the code raised, which is the user's to mend. An
-            import of a name that a package of ours had before is told with the new one.
+        error: itself as the code raised it, or about whatever else the code raised, and in which line of which of the
+            user's files. An import of a name that a package of ours had before is told with the new one.
     """
     try:
         with redirect_stdout(sys.stderr):
@@ -115,6 +120,19 @@ def users_code(problem: str, error: type[SpecError], fix: str) -> Iterator[None]
     except (Exception, SystemExit) as cause:
         if old := old_names.in_error(cause):
             raise error(f"{problem}: {old.problem}", fix=old.fix) from cause
-        package = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
-        missing = f"correct the import, or install the package: {install_of(package)}" if package else fix
-        raise error(f"{problem}: {type(cause).__name__}: {cause}", fix=missing) from cause
+        name = (cause.name or "") if isinstance(cause, ModuleNotFoundError) else ""
+        lines = [frame for frame in traceback.extract_tb(cause.__traceback__) if is_users(frame.filename)]
+        file = Path(lines[-1].filename) if lines else Path()
+        is_told = not lines or isinstance(cause, SyntaxError)  # whose text has its line
+        line = "" if is_told else f" ({file.name}, line {lines[-1].lineno})"
+        if name:
+            fix = f"correct the import, or install the package: {install_of(name.partition('.')[0])}"
+        if name and lines and any((file.parent / beside).exists() for beside in (name, f"{name}.py")):
+            fix = f"write what is needed of {name} into {file.name}: a file is loaded without those beside it"
+        raise error(f"{problem}: {type(cause).__name__}: {cause}{line}", fix=fix) from cause
+
+
+def is_users(filename: str) -> bool:
+    """Whether a file is neither ours, nor Python's, nor an installed package's."""
+    path = Path(filename)
+    return path.is_file() and not any(map(path.is_relative_to, [_OURS, *_INSTALLED]))

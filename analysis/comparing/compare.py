@@ -61,8 +61,7 @@ LEVEL = 0.02
 """Level of the two-sided tests of one comparison together: identical runs are called worse in at most half of it."""
 REPEATS = 10
 """Enough for 600 cells: the header's Repeats. ``benchmarks/gate_errors.py`` measures what they can see."""
-THRESHOLDS = {"gst": 0.03, "jct": 0.03, "throughput": 0.03}
-"""Repeats on an idle machine scatter by 0.2 to 0.3 % (GST, JCT): a change of 5 % is far outside, one of 1 % passes."""
+THRESHOLDS = dict.fromkeys((ratios.GST, ratios.JCT, ratios.THROUGHPUT), ratios.WORTH_TELLING)
 THROUGHPUT: Final = ratios.THROUGHPUT
 HIGHER_IS_BETTER = frozenset({THROUGHPUT})
 UNLIKE = frozenset({ratios.GST, ratios.JCT})

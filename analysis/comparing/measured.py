@@ -23,8 +23,9 @@ from testbed.analysis.verdicts import INVALID, VALID, VERDICTS, verdict_of
 from testbed.base.errors import OutputError
 from testbed.base.printable import printable
 from testbed.base.units import time_text
+from testbed.files.foreign import UnfitError, read_object, reason
 from testbed.files.shape import check
-from testbed.files.writing import number, read_json, write_bytes
+from testbed.files.writing import number, write_bytes
 
 SCHEMA = 1
 """Version of the format of a baseline's file."""
@@ -299,11 +300,15 @@ def _text(value: Mapping[str, Any]) -> str:
 
 
 def _from_baseline(path: Path) -> Side:
-    raw = read_json(path)
+    another = "give a run's directory, or a baseline of it: testbed baseline RUN --out FILE.json"
+    try:
+        raw = read_object(path)
+    except OSError as error:
+        raise OutputError(f"{path}: {reason(error)}", fix=another) from None
+    except UnfitError as error:
+        raise OutputError(f"{path}: is not a baseline: {str(error).removeprefix('damaged, ')}", fix=another) from None
     if type(raw.get("schema")) is not int or "baseline" not in raw:
-        raise OutputError(
-            f"{path}: is not a baseline", fix=f"make one of a run: testbed baseline RUN --out {quote(str(path))}"
-        )
+        raise OutputError(f"{path}: is not a baseline", fix=another)
     if raw["schema"] > SCHEMA:
         raise OutputError(
             f"{path}: schema {raw['schema']}; this version of testbed reads up to {SCHEMA}",

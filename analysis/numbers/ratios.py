@@ -27,6 +27,10 @@ Work = tuple[int, int]
 GST, JCT, THROUGHPUT = "gst", "jct", "throughput"
 """Names of numbers, as in :data:`testbed.analysis.comparing.measured.METRICS`."""
 
+WORTH_TELLING = 0.03
+"""The least difference that a headline begins with, and that counts in a comparison by default. Repeats on an idle
+machine scatter by 0.2 to 0.3 % (GST, JCT), and a certified number may be off by 3 %."""
+
 
 @dataclass(frozen=True)
 class Numbers:

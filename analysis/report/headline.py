@@ -22,7 +22,7 @@ from testbed.analysis.verdicts import CALLED, INVALID, UNWATCHED, joint_verdict
 from testbed.base.listing import shortened
 
 SAME_AS_FIRST = 0.995
-"""From this ratio on an arm is not called faster than the first: it would be written as 1.00×, or more."""
+"""From this ratio on an arm is not called faster at all: it would be written as 1.00×, or more."""
 TIMES = {ratios.GST: "synchronisation time", ratios.JCT: "job completion time"}
 
 
@@ -128,7 +128,7 @@ def lead(run: Run) -> str:
 
 def first_sentence(run: Run) -> str:
     """The first sentence of the lead, which a page shows large. Where no arm of its network is faster than the first
-    arm, it begins with the arms of other networks."""
+    arm by a difference that is worth telling, it begins with the arms of other networks."""
     if not run.finished:
         return "No trial finished, so there is nothing to compare."
     told = found(run)
@@ -220,24 +220,26 @@ def _fastest(told: Finding) -> Pairs:
 
 
 def _is_faster(told: Finding) -> bool:
-    """Whether an arm of its network is faster than the first arm."""
+    """Whether an arm of its network is faster than the first arm, by a difference that is worth telling."""
     fastest = _fastest(told)
-    return bool(fastest) and _middle(told, fastest) < SAME_AS_FIRST
+    return bool(fastest) and _middle(told, fastest) < 1 - ratios.WORTH_TELLING
 
 
 def _with_nothing_faster(told: Finding, closest: Pairs) -> str:
     label, first = closest[0].cell.label, _first_of(told.run, closest)
     took = f"{words.span(_ratio(pair, told.number) for pair in closest)}"
-    at = _at(told, closest)
+    at, is_slower = _at(told, closest), _middle(told, closest) >= SAME_AS_FIRST
+    came = "came closest with" if is_slower else "took"
     if told.apart:
-        verb = "took" if len(_by_label(told.ranked)) == 1 else "came closest with"
+        verb = "took" if len(_by_label(told.ranked)) == 1 else came
         return f"{_elsewhere(told)[:-1]}; on the same network, {label} {verb} {took}{at}."
-    did = "synchronised faster" if told.number == ratios.GST else "finished faster"
+    by = "" if is_slower else f"more than {100 * ratios.WORTH_TELLING:g} % "
+    did = f"synchronised {by}faster" if told.number == ratios.GST else f"finished {by}faster"
     if told.run.has_jobs:
         return f"No job {did} than in the first arm; {label} took {took} the time of {first}{at}."
     is_whole = len(told.ranked) == sum(_settings(told.run).values())
     whose = "No arm" if is_whole else "No arm that is compared here"
-    return f"{whose} {did} than {first}; {label} came closest with {took} its time{at}."
+    return f"{whose} {did} than {first}; {label} {came} {took} its time{at}."
 
 
 def _elsewhere(told: Finding) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.api import html, inspection
 from testbed.api.topology import Picture, Topology, shown
+from testbed.api.topology import topology as build
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import SchemeError, UsageError
 from testbed.base.listing import shortened
@@ -148,7 +149,7 @@ class Forest:
 
 def forest(
     scheme: str,
-    topology: Topology,
+    topology: Topology | str,
     *,
     model: str | None = None,
     size_bytes: int | None = None,
@@ -157,6 +158,7 @@ def forest(
     """Build the plan of a scheme on a topology, and check that it gives every worker the sum of all gradients.
 
     Args:
+        topology: a network, or its expression.
         model: whose gradient is synchronised; LeNet-5's by default.
         size_bytes: or a gradient of this many bytes.
 
@@ -168,8 +170,9 @@ def forest(
         raise UsageError("model and size_bytes exclude each other", fix="give one of them")
     if size_bytes is not None and size_bytes < 4:
         raise UsageError(f"size_bytes is {size_bytes}", fix="give at least 4, which is one float")
-    made = proposed(scheme, topology, model, size_bytes, mtu)
-    kinds.verify(made.model, topology.model)
+    network = build(topology) if isinstance(topology, str) else topology
+    made = proposed(scheme, network, model, size_bytes, mtu)
+    kinds.verify(made.model, network.model)
     return replace(made, verified=True)
 
 

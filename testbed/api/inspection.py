@@ -93,7 +93,7 @@ def text(found: Mapping[str, Any], plan: Plan, lay_out: Layout = columns) -> str
         f"  rounds       {one['rounds']}",
         f"  wire bytes   {size_text(one['wire_bytes'])}, of which {size_text(one['cross_rack_bytes'])} between racks",
         f"  least GST    {least}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
-        f"{one['goodput']:.1%} of their rate is payload",
+        f"{one['goodput']:.1%} of their rate is payload, and a burst passes before it counts",
         "",
         lay_out(("link", "rate", "bytes", "busy"), _rows(one), 1),
     ]

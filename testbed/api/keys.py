@@ -22,8 +22,8 @@ def schema() -> dict[str, Any]:
     return json_schema.schema()
 
 
-def begin(name: str, template: str, folder: Path) -> Path:
-    """Write a commented spec that runs, and say where.
+def begin(name: str, template: str, folder: Path) -> list[Path]:
+    """Write a commented spec that runs, and what it needs; return the paths, that of the spec first.
 
     Raises:
         UsageError: there is no such template, or the name cannot be an experiment's.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.api import html
-from testbed.base.errors import SpecError
+from testbed.base.errors import SpecError, UsageError
 from testbed.base.units import rate_bps
 from testbed.files.writing import write_bytes
 from testbed.topologies import draw
@@ -30,9 +30,13 @@ class Picture:
 
         Raises:
             OutputError: it cannot be written.
+            UsageError: the file's name is that of another format.
         """
-        write_bytes(Path(path), self.svg.encode())
-        return Path(path)
+        path = Path(path)
+        if path.suffix not in ("", ".svg"):
+            raise UsageError(f"{path}: a picture is an SVG", fix=f"write {path.with_suffix('.svg')}")
+        write_bytes(path, self.svg.encode())
+        return path
 
     def __repr__(self) -> str:
         return f"<Picture of {len(self.svg):,} characters>"

@@ -11,10 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from testbed.analysis.load import check_run
 from testbed.base.errors import MissingToolError
 from testbed.base.extras import install
 from testbed.base.interrupt import ENDING
-from testbed.interactive.watch.looking import check_run, look
+from testbed.interactive.watch.looking import look
 
 PACKAGE = "tornado"
 

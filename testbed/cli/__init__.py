@@ -135,8 +135,11 @@ def _check_words(words: Sequence[str]) -> None:
     alone. What ``exec`` hands to a command is that command's affair.
 
     Raises:
-        UsageError: one is not.
+        UsageError: one is not, or an option stands before the command.
     """
+    if len(words) > 1 and words[0].startswith("--") and words[0] not in ("--help", "--version"):
+        problem = f"the option {words[0].partition('=')[0]} stands before the command"
+        raise UsageError(problem, fix="put it behind: testbed run SPEC --set KEY=VALUE")
     for word in words[:2] if words[:1] == ["exec"] else words:
         try:
             word.encode()

@@ -120,7 +120,7 @@ def baseline(
     if as_json:
         print_json({"baseline": str(out), **told})
     else:
-        show(f"{told['valid']} VALID of {counted(told['trials'], 'trial')}, in {counted(told['cells'], 'cell')}")
+        show(f"{counted(told['trials'], 'trial')} in {counted(told['cells'], 'cell')}: {told['verdict']}")
         if told["note"]:
             show(told["note"])
         wrote("baseline", out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -90,11 +91,14 @@ def forest(
         str | None, typer.Option(metavar="MODEL", help="Synchronise this model's gradient; default lenet5.")
     ] = None,
     size: Annotated[
-        int | None, typer.Option("--bytes", min=4, help="Synchronise this many bytes, in place of a model's gradient.")
+        int | None,
+        typer.Option(
+            "--bytes", metavar="N", min=4, help="Synchronise this many bytes, in place of a model's gradient."
+        ),
     ] = None,
     rate: Rate = "1 Gbit/s",
     links: LinksText = None,
-    mtu: Annotated[int, typer.Option(min=576, max=9000, help="MTU of the links, in bytes.")] = 1500,
+    mtu: Annotated[int, typer.Option(metavar="N", min=576, max=9000, help="MTU of the links, in bytes.")] = 1500,
     draw: TreesFile = None,
     klass: Annotated[
         int | None,
@@ -118,12 +122,17 @@ def forest(
     from testbed.api.forest import proposed
     from testbed.api.topology import topology as build
     from testbed.base.errors import UsageError
+    from testbed.topologies.build import families
     from testbed.workloads import kinds
+    from testbed.workloads.sync.schemes import schemes as registry
 
     if model and size:
         raise UsageError("--model and --bytes exclude each other", fix="give one of them")
     if klass is not None and draw is None:
         raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
+    if topology in registry() and topology not in families():
+        words = shlex.join([topology, scheme])
+        raise UsageError(f"{topology!r} is a scheme, not a topology", fix=f"name it first: testbed forest {words}")
     made = proposed(scheme, build(topology, rate, links), model, size, mtu)
     if node is not None:
         kinds.verify(made.model, made.topology.model)
@@ -149,14 +158,23 @@ def _show_schedule(actions: Sequence[dict[str, Any]], as_json: bool) -> None:
     columns = ("number", "klass", "what", "nodes", "after")
     cells = [{**one, **{name: ", ".join(map(str, one[name])) for name in ("nodes", "after")}} for one in actions]
     rows = [[str(cell[name]) for name in columns] for cell in cells]
-    show(table(("action", "class", "what", "nodes", "after"), rows))
+    told = table(("action", "class", "what", "nodes", "after"), rows)
+    show(told if rows else "nothing: it passes on what others send each other")
 
 
-def schemes(as_json: AsJson = False) -> None:
+def schemes(
+    scheme: Annotated[str | None, typer.Argument(metavar="SCHEME", help="Only this scheme.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """List the synchronisation schemes."""
+    from testbed.base.errors import UsageError
+    from testbed.base.nearest import nearest
     from testbed.workloads.sync.schemes import schemes as registry
 
-    known = registry().values()
+    every = registry()
+    if scheme is not None and scheme not in every:
+        raise UsageError(f"there is no scheme {scheme!r}", fix=nearest(scheme, list(every)))
+    known = [every[scheme]] if scheme else every.values()
     if as_json:
         print_json(
             [
@@ -197,7 +215,7 @@ def models(
 
 def _model_row(one: Entry) -> list[str]:
     times = ", ".join(f"{batch}: {1e3 * seconds:g} ms" for batch, seconds in one.times_s.items())
-    known = [one.name, one.doc, ", ".join(one.datasets) or "-", times or ("-" if one.can_be_played else "")]
+    known = [one.name, one.doc, ", ".join(one.datasets) or "-", times or "-"]
     return [
         *known,
         f"{one.parameters:,}",

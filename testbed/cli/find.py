@@ -55,16 +55,22 @@ def find(
     rate: Annotated[
         str | None,
         typer.Option(
-            help="With --strategy or --baselines: rate of each circuit; default: 25 Gbit/s.", show_default=False
+            metavar="RATE",
+            help="With --strategy or --baselines: rate of each circuit; default: 25 Gbit/s.",
+            show_default=False,
         ),
     ] = None,
     pace: Annotated[
         str | None,
-        typer.Option(help="With --strategy: what each server computes; default: 10 TFLOP/s.", show_default=False),
+        typer.Option(
+            metavar="PACE", help="With --strategy: what each server computes; default: 10 TFLOP/s.", show_default=False
+        ),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="With --strategy: memory of each server; default: 40 GB.", show_default=False),
+        typer.Option(
+            metavar="SIZE", help="With --strategy: memory of each server; default: 40 GB.", show_default=False
+        ),
     ] = None,
     baselines: Annotated[
         bool,

@@ -27,8 +27,9 @@ def new(
     """
     from testbed.api.keys import begin
 
-    path = begin(name, template, Path())
+    path, *others = begin(name, template, Path())
     wrote("spec", path)
+    print(f"beside it: {', '.join(map(str, others))}")
     print("next:")
     for command in ("plan", "run"):
         print(f"  testbed {command} {shlex.quote(str(path))}")

@@ -38,6 +38,7 @@ MEANING = (
     "ratio: GST over its lower bound, the least time for what was still to be sent when the last worker had its "
     "gradient; - if that is not known, as with overlap. error at most: how far GST / JCT can be off."
 )
+SPREAD_MEANING = f"{SPREAD}: half of the range of GST over the repeats, as a share of its median"
 SETUP_MEANING = "set-up: from the start of a script's first process to its first iteration, where JCT begins"
 
 
@@ -87,6 +88,8 @@ def notes(records: Records, first: str) -> list[str]:
     cells = _cells(records)
     synchronised = any(record["status"] == "done" and has_iterations(record) for record in records)
     meaning = [MEANING] if synchronised else []
+    if synchronised and any(len(trials) > 1 for trials in cells.values()):
+        meaning.append(SPREAD_MEANING)
     if any(map(_has_setup, records)):
         meaning.append(f"{SETUP_MEANING}{_older(records)}")
     told: dict[str, list[str]] = {}

@@ -16,6 +16,7 @@ from testbed.analysis.cell import Cell
 from testbed.analysis.comparing import compare_output, conditions
 from testbed.analysis.comparing.compare import REPEATS, Comparison, compare, least_repeats
 from testbed.analysis.comparing.measured import METRICS, RERUN, Measured, Side, describe, read, write_baseline
+from testbed.analysis.verdicts import Number, in_short
 from testbed.base.errors import IncomparableError
 from testbed.base.listing import counted
 from testbed.experiment import provenance
@@ -170,6 +171,7 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
         "cells": len(side.cells),
         "trials": len(side.trials),
         "valid": len(valid),
+        "verdict": in_short([{name: Number(of) for name, of in one.verdicts.items()} for one in side.trials]),
         "note": f"{note}: run with --set repeats={REPEATS}" if few else "",
     }
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.analysis.load import check_run
 from testbed.base.errors import OutputError, UsageError
 from testbed.experiment import provenance
 from testbed.experiment.repeats import Planned, Record
@@ -18,7 +19,7 @@ from testbed.files.foreign import UnfitError, copy
 from testbed.files.writing import named_errors
 from testbed.run_directory.access import check_idle
 from testbed.run_directory.directory import RunDirectory
-from testbed.run_directory.layout import MADE, TABLES
+from testbed.run_directory.layout import TABLES
 from testbed.run_directory.resolved import differences
 from testbed.run_directory.stored import environment as environment_of
 from testbed.run_directory.stored import made, most_rounds, records, source_of
@@ -89,8 +90,7 @@ def _merged(parts: Sequence[Path], out: Path) -> Merged:
 def _check_parts(parts: Sequence[Path]) -> None:
     first = parts[0]
     for i, part in enumerate(parts):
-        if not (part / MADE).is_file():
-            raise OutputError(f"{part}: is not a run directory (it has no {MADE})", fix="give what testbed run wrote")
+        check_run(part)
         if part.resolve() in [one.resolve() for one in parts[:i]]:
             raise UsageError(f"{part} is given twice", fix="give each part once")
         check_idle(part)

@@ -90,7 +90,9 @@ def _limit(text: str, value: str) -> float:
     try:
         limit = share(value)
     except SpecError as error:
-        raise UsageError(f"--threshold {text}: {error.problem}", fix="write it as --threshold gst=5%") from None
+        raise UsageError(
+            f"--threshold {text}: {error.problem}", fix="give a share, such as --threshold 5% or gst=5%"
+        ) from None
     if limit == 0:
         raise UsageError(
             f"--threshold {text}: a threshold of 0 would count every difference", fix="give a share above 0, such as 3%"

@@ -18,8 +18,6 @@ from testbed.execution.probing import PROBES, Measured
 from testbed.topologies.load import users_code
 from testbed.trial.model import Trial
 
-MEND = "mend the function that decides"
-
 
 def check(trial: Trial, probes: Collection[str] = PROBES.keys()) -> None:
     """
@@ -58,7 +56,7 @@ def decided(trial: Trial, measure: Callable[[str], Measured]) -> Trial:
         hosts = job.slot.hosts if job.slot else trial.topology.hosts
         names = [trial.topology.nodes[host].name for host in hosts]
         data = measured[wanted.probe]
-        with _failing(f"nothing was decided for {job.scheme_text}"), users_code("decide failed", SpecError, fix=MEND):
+        with _failing(f"nothing was decided for {job.scheme_text}"), users_code("decide failed", SpecError):
             settings = dict(wanted.decide(names, data, trial.spec.seed))
         missing = [
             [name, other]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Any, BinaryIO
 
 from testbed.base.errors import DiskFullError, OutputError
@@ -158,6 +159,7 @@ def named_errors(path: Path) -> Iterator[None]:
                 fix="free some space, then go on with testbed run --resume; finished trials are kept",
             ) from None
         reason = (error.strerror or str(error)).lower()
-        raise OutputError(
-            f"{path}: cannot be written: {reason}", fix="choose another place, or make that one writable"
-        ) from None
+        fix = "choose another place, or make that one writable"
+        if error.errno == errno.ENOENT and not path.parent.exists():
+            fix = f"make its folder: mkdir -p {quote(str(path.parent))}"
+        raise OutputError(f"{path}: cannot be written: {reason}", fix=fix) from None

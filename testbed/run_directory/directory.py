@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from testbed.analysis.load import check_run
 from testbed.base.errors import OutputError
 from testbed.execution.results import save_csv, save_samples
 from testbed.files.removal import remove
@@ -93,8 +94,7 @@ class RunDirectory:
             OutputError: it is not a run directory, is another user's, or cannot be written.
         """
         check_way(path)
-        if not (path / MADE).is_file():
-            raise OutputError(f"{path}: is not a run directory (it has no resolved.json)", fix="run without --resume")
+        check_run(path)
         if not os.access(path, os.W_OK):
             fix = f"chown or chmod it, or copy it: cp -r {quote(str(path))} COPY"
             raise OutputError(f"{path}: cannot be written", fix=fix)

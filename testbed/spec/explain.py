@@ -52,6 +52,8 @@ _KEY = "[key]"
 
 ANY_TEXT = "'text'"
 """Example of a text of which no other example is known."""
+SHORT = {"lab": "--backend", "quiet": "--quiet", "retries": "--retries"}
+"""Options that are short for ``--set``, by the key that they set."""
 MOST_SHOWN = 8
 """The most mistakes that are listed; with more, the file is probably something else than a spec."""
 
@@ -86,7 +88,9 @@ def explain(
 def place(path: Path, name: str, texts: Texts = NO_TEXTS) -> str:
     """Say where a value came from: ``spec.yaml: links.rate``, or ``--set: links.rate`` where that gave the value."""
     path = tuple(key for key in path if key not in _TAGS)
-    source = "--set" if any(given and path[: len(given)] == given for given in texts) else name
+    source = name
+    if any(given and path[: len(given)] == given for given in texts):
+        source = f"--set or {SHORT[str(path[0])]}" if path[0] in SHORT else "--set"
     return f"{source}: {'.'.join(map(str, path))}" if path else source
 
 

@@ -22,8 +22,8 @@ SCHEMA = "testbed.schema.json"
 HEAD = f"# yaml-language-server: $schema=./{SCHEMA}\n"
 
 
-def write(folder: Path, name: str, template: str) -> Path:
-    """Write ``NAME.yaml`` and what it needs into a folder, and say where the spec is.
+def write(folder: Path, name: str, template: str) -> list[Path]:
+    """Write ``NAME.yaml`` and what it needs into a folder; return the paths of all files, that of the spec first.
 
     Raises:
         UsageError: there is no such template, or the name cannot be an experiment's.
@@ -39,13 +39,12 @@ def write(folder: Path, name: str, template: str) -> Path:
     files |= {folder / one: (TEMPLATES / one).read_text() for one in BESIDE.get(template, ())}
     for path in files:
         if os.path.lexists(path):
-            raise OutputError(
-                f"{path}: is there already", fix="give another name, change to an empty directory, or move it"
-            )
+            other = "give another name, " if path == spec else ""
+            raise OutputError(f"{path}: is there already", fix=f"{other}change to an empty directory, or move it")
     _write_schema(folder / SCHEMA)
     for path, content in files.items():
         write_bytes(path, content.encode())
-    return spec
+    return [*files, folder / SCHEMA]
 
 
 def _write_schema(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from testbed.base.errors import SpecError, UsageError
@@ -32,6 +33,9 @@ def _apply_one(settings: dict[object, object], override: str) -> tuple[Key, ...]
     dotted, equals, value = override.partition("=")
     if not equals or not all(dotted.split(".")):
         raise UsageError(f"--set {override}: not key=value", fix=f"write it as {EXAMPLE}")
+    if "[" in dotted:
+        named = re.sub(r"\[(.*?)\]", r".\1", dotted)
+        raise UsageError(f"--set {override}: an entry of a list follows a dot", fix=f"write --set {named}={value}")
     path: list[Key] = []
     place: object = settings
     *parents, last = dotted.split(".")

@@ -7,6 +7,8 @@ import re
 import select
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 
 import yaml
@@ -21,6 +23,33 @@ LARGEST = 2**63
 """The largest number. No setting is as large, and text of a larger number can be too long for Python to write."""
 _EXPRESSION = re.compile(r"""(?<!["'\w])[A-Za-z_./][\w./:-]*\([^()"']*\)""")
 """Pattern of a topology or scheme that is not in quotes."""
+MISTAKES = {
+    r"found character '\\t'": ("a tab, where YAML takes only spaces", "write spaces in its place"),
+    "found character": (None, "put the text into quotes"),
+    "expected <block end>.*<block mapping": (
+        "indented unlike the lines above",
+        "indent all keys of a group alike, and deeper than the key above them",
+    ),
+    r"expected <block end>.*('-'|'\?')": (
+        "list entries (-) and keys are mixed, or indented unlike each other",
+        "indent the entries of a list alike, below their key",
+    ),
+    "expected <block end>|expected '<document start>'": (
+        "goes on after the end of a value",
+        "put the whole value into quotes, or begin a new line",
+    ),
+    "mapping values are not allowed": (
+        "a ':' that begins no value: the line is indented otherwise, or is text",
+        "indent it like the keys beside it, or put the text into quotes",
+    ),
+    "expected ',' or": (None, "put commas between entries, and close each bracket"),
+    "expected the node content": (None, "close each bracket, and give each key a value"),
+    "could not find expected ':'": ("a key without ':'", "write it as key: value"),
+    "found unexpected end of stream": ("a quote that nothing closes", "close it"),
+    "but found another document": ("--- begins a second document", "write one spec a file"),
+    ".* is given twice": (None, "remove one of them"),
+}
+"""Patterns of what PyYAML says, what is told in its place (``None``: the same), and the fix."""
 PIPE_S = 5.0
 """Seconds to wait for a pipe: a spec may come through one, from a program that is quicker than this."""
 
@@ -95,7 +124,17 @@ def read_text(path: Path, most_bytes: int = LIMIT_BYTES, wanted: str = A_SPEC) -
         return as_text(path, content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise SpecError(f"{path}: {reason}", fix=wanted) from None
+        near = _near(path) if isinstance(error, FileNotFoundError) else None
+        raise SpecError(f"{path}: {reason}", fix=f"did you mean {near}?" if near else wanted) from None
+
+
+def _near(path: Path) -> Path | None:
+    """Find the YAML file beside a missing one whose name is nearest, without the ending."""
+    with suppress(OSError):
+        names = {each.stem: each for each in sorted(path.parent.glob("*.y*ml"))}
+        for stem in get_close_matches(path.stem, names, n=1):
+            return names[stem]
+    return None
 
 
 def as_text(path: Path, content: bytes) -> str:
@@ -143,10 +182,15 @@ def parse(text: str, name: str) -> dict[object, object]:
     try:
         loaded = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        said = error.problem or error.context or ""
+        begins_before = re.match("could not find expected ':'|found unexpected end of stream", said)
+        mark = (error.context_mark if begins_before else None) or error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
-        fix = error.note or (_quoted(text.split("\n")[mark.line]) if mark else None)
-        raise SpecError(f"{name}:{line}: {error.problem or error.context}", fix=fix or "correct that line") from None
+        known = next(
+            (known for pattern, known in MISTAKES.items() if re.match(pattern, said)), (None, "correct that line")
+        )
+        fix = error.note or (_quoted(text.split("\n")[mark.line]) if mark else None) or known[1]
+        raise SpecError(f"{name}:{line}: {known[0] or said}", fix=fix) from None
     except yaml.YAMLError as error:
         raise SpecError(f"{name}: {error}".splitlines()[0], fix="save it as plain UTF-8 text") from None
     except ValueError as error:  # such as the 32nd of a month, which YAML takes for a date

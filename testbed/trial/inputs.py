@@ -56,6 +56,7 @@ class Inputs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._shown = Path.cwd() if folder == Path() else folder
         self._known: Digests = {}
         self._read_bytes = 0
         self._of_programs: dict[Program, Digests] = {}
@@ -118,7 +119,7 @@ class Inputs:
     def _some_matching(self, pattern: str) -> list[str]:
         found = self._matching(pattern)
         if not found:
-            raise SpecError(f"no file in {self._folder} matches {pattern!r}", fix="correct it, or leave it out")
+            raise SpecError(f"no file in {self._shown} matches {pattern!r}", fix="correct it, or leave it out")
         return found
 
     def _matching(self, pattern: str) -> list[str]:
@@ -143,7 +144,7 @@ class Inputs:
                 raise _unreadable(self._folder / inside, error) from None
             looked += len(here)
             if looked > MOST_ENTRIES:
-                raise _too_much(f"{self._folder} holds more than {MOST_ENTRIES:,} files and directories")
+                raise _too_much(f"{self._shown} holds more than {MOST_ENTRIES:,} files and directories")
             if inside and any(entry.name in MARKS for entry in here):
                 continue
             for entry in here:
@@ -163,7 +164,7 @@ class Inputs:
         for name in names:
             if name not in self._known:
                 if len(self._known) == MOST_FILES:
-                    raise _too_much(f"more than {MOST_FILES:,} files of {self._folder} would have to be read")
+                    raise _too_much(f"more than {MOST_FILES:,} files in {self._shown} would have to be read")
                 self._known[name] = self._digest(name, follow)
             found[name] = self._known[name]
         return found
@@ -179,14 +180,14 @@ class Inputs:
             if path.is_symlink() and not follow:
                 return _hex(f"a link to {path.readlink()}".encode())
             if not path.is_file():
-                raise SpecError(f"there is no file {name!r} in {self._folder}", fix="correct its name, or leave it out")
+                raise SpecError(f"there is no file {name!r} in {self._shown}", fix="correct its name, or leave it out")
             with path.open("rb") as file:
                 content = file.read(MOST_BYTES - self._read_bytes + 1)
         except OSError as error:
             raise _unreadable(path, error) from None
         self._read_bytes += len(content)
         if self._read_bytes > MOST_BYTES:
-            raise _too_much(f"{name} and the files before it in {self._folder} have more than {MOST_BYTES >> 20} MiB")
+            raise _too_much(f"{name} and the files before it in {self._shown} have more than {MOST_BYTES >> 20} MiB")
         return _hex(content)
 
 

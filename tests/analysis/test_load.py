@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,15 @@ def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
         "RUN: not a run directory (it has no resolved.json)\n"
         "  fix: give the directory that testbed run wrote, such as runs/quickstart"
     )
+
+
+def test_a_run_that_is_near_is_named(run_dir: Path) -> None:
+    """A misspelt name, and the folder of all runs."""
+    with pytest.raises(OutputError) as caught:
+        load(run_dir.with_name(f"{run_dir.name}s"))
+    assert str(caught.value) == f"{run_dir}s: there is no such run\n  fix: did you mean {run_dir}?"
+    with pytest.raises(OutputError, match=rf"not a run directory .*\n  fix: .* {re.escape(str(run_dir))}"):
+        load(run_dir.parent)
 
 
 @pytest.mark.parametrize("name", ["resolved.json", "env.json", "trials/ps-b16.json"])

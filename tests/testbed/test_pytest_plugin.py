@@ -120,6 +120,21 @@ def test_a_summary_of_80_columns_has_the_verdict(tmp_path: Path, at: str) -> Non
     assert len(summary) <= 80
 
 
+def test_a_verdict_beside_which_the_summary_has_no_room_is_written_before_it(tmp_path: Path) -> None:
+    at = "tests_of_the_network_and_of_all_schemes_that_train_on_it_in_each_night"
+    told = run_suite(tmp_path, 3, comparison=json.dumps(WORSE), at=at)
+    summary = told.index("short test summary info")
+    verdict = "GST 1.25x, worse: ring, batch 2, hosts=3 (1.24 to 1.26 of the baseline) (and 1 more)"
+    assert f"\n{at}/test_mine.py::test_gst:\n  {verdict}\n" in told[:summary]
+    assert "GST 1.25x" not in told[summary:]
+
+
+def test_a_verdict_that_the_summary_shows_whole_is_not_written_twice(tmp_path: Path) -> None:
+    told = run_suite(tmp_path, 2, comparison="")
+    assert "\nFAILED test_mine.py::test_gst - Failed: testbed run ended without a verdict\n" in told
+    assert "test_gst:\n" not in told
+
+
 def test_a_summary_of_80_columns_has_trials_that_failed(tmp_path: Path) -> None:
     told = run_suite(tmp_path, 3, comparison=json.dumps({**WORSE, "judged": []}))
     assert "\n2 of 4 FAILED: PS, batch 2 (0 of 4 in the baseline)\ntestbed run " in told

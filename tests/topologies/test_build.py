@@ -256,8 +256,8 @@ GOLDEN_MINE = {
         "end the function with: return testbed.topologies.model.Topology(...)",
     ),
     "mine.py:breaks": (
-        "mine.py:breaks failed: ZeroDivisionError: integer division or modulo by zero",
-        "mend the function",
+        "mine.py:breaks failed: ZeroDivisionError: integer division or modulo by zero (mine.py, line 16)",
+        "mend that line",
     ),
     "mine.py:breaks(hosts=few)": ("mine.py:breaks: hosts is few", "give hosts an integer"),
     "mine.py:breaks(host=3)": (
@@ -296,9 +296,13 @@ def test_errors_in_a_builder_of_ones_own(expression: str, mine: Path) -> None:
 def test_a_file_that_imports_a_package_that_is_not_installed(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine.write_text("import nothing_of_this_name")
     assert error_of("mine.py:f") == (
-        "mine.py fails to run: ModuleNotFoundError: No module named 'nothing_of_this_name'\n"
+        "mine.py fails to run: ModuleNotFoundError: No module named 'nothing_of_this_name' (mine.py, line 1)\n"
         "  fix: correct the import, or install the package: pip install nothing_of_this_name, "
         "if that is its name on the index"
+    )
+    (mine.parent / "nothing_of_this_name.py").touch()
+    assert error_of("mine.py:f").endswith(
+        "fix: write what is needed of nothing_of_this_name into mine.py: a file is loaded without those beside it"
     )
     for name in ("mininet", "mininet.topo"):  # as where it is not installed
         monkeypatch.setitem(sys.modules, name, None)
@@ -310,9 +314,9 @@ def test_a_file_that_imports_a_package_that_is_not_installed(mine: Path, monkeyp
     ("source", "problem"),
     [
         ("def f(:", "SyntaxError: invalid syntax (mine.py, line 1)"),
-        ("raise SystemExit(4)", "SystemExit: 4"),
+        ("raise SystemExit(4)", "SystemExit: 4 (mine.py, line 1)"),
     ],
 )
 def test_a_file_that_fails_to_run(mine: Path, source: str, problem: str) -> None:
     mine.write_text(source)
-    assert error_of("mine.py:f") == f"mine.py fails to run: {problem}\n  fix: mend the file"
+    assert error_of("mine.py:f") == f"mine.py fails to run: {problem}\n  fix: mend that line"

@@ -8,9 +8,9 @@ from torch.nn.functional import cross_entropy
 
 from testbed.base.errors import SpecError
 from testbed.topologies.call import parse
+from testbed.topologies.load import users_code
 from testbed.workloads.data.datasets import Dataset
 from testbed.workloads.own import is_own_data
-from testbed.workloads.own.code import running
 from testbed.workloads.own.data import Samples, form
 from testbed.workloads.own.modules import EXAMPLE
 
@@ -52,7 +52,7 @@ def _outputs(name: str, model: nn.Module, dataset: str, inputs: Tensor, labels: 
         SpecError: it cannot take the samples, or gives something else than scores.
     """
     problem = f"{name} fails on samples of {dataset}, {form(inputs)}"
-    with running(problem, fix="name a model and a dataset that fit each other, or mend that line"):
+    with users_code(problem, SpecError, fix="name a model and a dataset that fit each other, or mend that line"):
         scores = model(inputs)
     if isinstance(scores, Tensor) and scores.dtype == torch.float32 and scores.ndim == labels.ndim + 1:
         size, outputs, *places = scores.shape
@@ -80,7 +80,7 @@ def _gradient(name: str, model: nn.Module, batch: tuple[Tensor, Tensor], seed: i
     """
     model.zero_grad()
     torch.manual_seed(seed)
-    with running(f"{name} fails"):
+    with users_code(f"{name} fails", SpecError):
         cross_entropy(model(batch[0]), batch[1]).backward()  # type: ignore[no-untyped-call]
     trained = {key: one for key, one in model.named_parameters() if one.requires_grad}
     unused = [key for key, one in trained.items() if one.grad is None]

@@ -13,11 +13,11 @@ from torch import nn
 from testbed.base.errors import MissingToolError, SpecError
 from testbed.base.extras import install
 from testbed.topologies.call import Call
-from testbed.topologies.load import is_in_file
+from testbed.topologies.load import is_in_file, users_code
 from testbed.topologies.parameters import did_you_mean
 from testbed.workloads.models import Layer
 from testbed.workloads.own import TORCHVISION
-from testbed.workloads.own.code import called, function_of, running, siblings
+from testbed.workloads.own.code import called, function_of, siblings
 
 EXAMPLE = "./net.py:Net or ./net.py:Net(classes=10)"
 
@@ -71,7 +71,7 @@ def _of_torchvision(call: Call) -> object:
             f"{call} takes trained weights, which workers would download, and they have no network",
             fix="leave the weights out: training begins with the model's own initial weights",
         )
-    with running(f"{call} fails", fix="give it arguments that torchvision's function of that name takes"):
+    with users_code(f"{call} fails", SpecError, fix="give it arguments that torchvision's function of that name takes"):
         return models.get_model(name, weights=None, **call.arguments)
 
 

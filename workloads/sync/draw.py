@@ -71,14 +71,14 @@ def svg(forest: Forest, klass: int | None = None) -> str:
 
 
 def _chosen(forest: Forest, klass: int | None) -> Sequence[int]:
-    every = f"0 to {forest.classes - 1}"
+    every = f"0 to {forest.classes - 1}" if forest.classes > 1 else "0"
     if klass is None and forest.classes > MOST_CLASSES:
         raise SchemeError(
             f"{forest.scheme} has {forest.classes} classes; a picture shows at most {MOST_CLASSES}",
             fix=f"choose one with --class, {every}",
         )
     if klass is not None and not 0 <= klass < forest.classes:
-        raise SchemeError(f"{forest.scheme} has no class {klass}", fix=f"choose one of {every}")
+        raise SchemeError(f"{forest.scheme} has no class {klass}", fix=f"choose {every}")
     classes = range(forest.classes) if klass is None else [klass]
     nodes = max(np.count_nonzero(trees[c] != ABSENT) for c in classes for trees in (forest.reduce, forest.broadcast))
     if nodes > MOST_NODES:

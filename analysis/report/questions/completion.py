@@ -349,8 +349,8 @@ def _speed_doubts(study: Study, compared: Sequence[MeasuredCell]) -> list[str]:
     apart = [cell for cell in compared if not _is_as_valid(study, cell)]
     doubtful = [cell for cell in compared if _is_as_valid(study, cell) and not cell.valid_in(_by(study, cell))]
     told = [
-        ("Only one of the two is VALID, so nothing is said of", apart),
-        ("Neither of the two is VALID for", doubtful),
+        ("Only one of the two arms is VALID, so nothing is said of", apart),
+        ("Neither arm of the ratio is VALID for", doubtful),
     ]
     return [
         f"{what} {shortened([words.in_cell(cell) for cell in cells], words.MOST_NAMED)}."

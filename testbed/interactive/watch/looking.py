@@ -46,19 +46,6 @@ class State:
         return f"{now}; the run ends after this trial" if self.asked_to_stop else now
 
 
-def check_run(run: Path) -> None:
-    """
-    Raises:
-        OutputError: it is no run directory, or one that cannot be read.
-    """
-    if not (run / MADE).is_file():
-        raise OutputError(
-            f"{run}: not a run directory (it has no {MADE})",
-            fix="give the directory that testbed run writes, such as runs/quickstart",
-        )
-    read_json(run / MADE, run)
-
-
 def look(run: Path) -> State:
     """
     Raises:

@@ -13,12 +13,15 @@ from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import PlayedTime, mode_alone, no_pace
 from testbed.workloads.job import Replay, Task
 from testbed.workloads.learning.buckets import Gradient, shares
+from testbed.workloads.models import MODELS
 from testbed.workloads.parallel.prediction import FLOP_OF_AN_ITERATION
-from testbed.workloads.played import play
+from testbed.workloads.played import play, played
 from testbed.workloads.profiles import TABLE_6_1
 
 
 def _profile_name(name: str) -> str:
+    if name in MODELS and name not in played():
+        raise refuse(f"{name!r} is trained, and not played back", "remove kind: profile, and give a dataset")
     try:
         return play(name).name
     except SpecError as error:

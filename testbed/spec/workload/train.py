@@ -7,9 +7,9 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from testbed.base.groups import Number
+from testbed.base.groups import Number, refuse
 from testbed.spec.workload.base import Synchronised
 from testbed.spec.workload.compute import TrainedTime, mode_alone, no_pace
 from testbed.workloads.catalogue import check_dataset
@@ -19,13 +19,22 @@ from testbed.workloads.models import MODELS, model
 from testbed.workloads.own import is_own_data, is_own_model
 from testbed.workloads.own.prepared import Prepared, prepare
 from testbed.workloads.parallel.models import NAMES
+from testbed.workloads.played import played
+
+
+def _trained_name(name: str) -> str:
+    if name in played() and name not in MODELS:
+        raise refuse(
+            f"{name!r} is played back, and not trained", "write kind: profile, without dataset and learning_rate"
+        )
+    return name
 
 
 class Train(Synchronised):
     """Each worker trains a real model on real data and sends its real gradient."""
 
     kind: Literal["train"] = "train"
-    model: str = Field(examples=["lenet5"])
+    model: Annotated[str, AfterValidator(_trained_name)] = Field(examples=["lenet5"])
     """The model to train: one of ``testbed models`` that has a data set, your own ``./net.py:Net(classes=10)``, or
     ``torchvision.resnet18(num_classes=10)`` and the like."""
     dataset: str = Field(examples=["digits"])

@@ -28,9 +28,9 @@ from tests.analysis.conftest import schedule
 from .helpers import judged
 from .kinds_of_run import KINDS, Made, each, slowed
 
-MARKS = ("INVALID", "UNWATCHED", "not VALID", "Neither of the two is VALID", "Only one of the two is VALID")
+MARKS = ("INVALID", "UNWATCHED", "not VALID", "Neither arm of the ratio is VALID", "Only one of the two arms is VALID")
 SUPERLATIVES = re.compile(
-    r"finished first|fastest|longest|farthest|varies most|largest|first in|most stale|took \d|closest|Most waited"
+    r"finished first|fastest|longest|farthest|varies most|largest|first in|most stale|took \d|closest|most waited"
 )
 PER_ARM = ("Arm", "Trial", "Job")
 """First columns of tables with a row for each arm."""

@@ -26,6 +26,10 @@ def test_a_forest_says_what_the_command_line_says(testbed: Callable[..., Called]
     assert forest.text(tabbed) + "\n" == testbed("forest", "bml", "bcube(n=3,k=2)").out
 
 
+def test_a_network_may_be_its_expression() -> None:
+    assert api.forest("ring", "star(hosts=3)").facts == api.forest("ring", api.topology("star(hosts=3)")).facts
+
+
 def test_pictures_are_shown_and_saved(tmp_path: Path) -> None:
     forest = api.forest("bml", api.topology("bcube(n=3,k=2)"), size_bytes=4_000)
     picture = forest.draw()
@@ -33,6 +37,8 @@ def test_pictures_are_shown_and_saved(tmp_path: Path) -> None:
     assert "class 17 of 18" in forest.draw(17).svg
     assert picture.save(tmp_path / "trees.svg").read_text() == picture.svg
     assert forest.topology.draw().svg.startswith("<svg")
+    with pytest.raises(UsageError, match=r"trees.png: a picture is an SVG\n  fix: write .*trees.svg"):
+        picture.save(tmp_path / "trees.png")
     with pytest.raises(SchemeError, match="no class 18"):
         forest.draw(18)
 

@@ -54,7 +54,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
             ("model: lenet5", "model: ./net.py:Net"),
             {"net.py": "import helper\n", "helper.py": f"def f():\n    from {ANALYSIS}.load import load\nf()\n"},
             "error: spec.yaml: workload.model: ./net.py fails to run: helper.py imports 'analysis', which is called "
-            "'testbed.analysis' now (helper.py, line 2)\n"
+            "'testbed.analysis' now\n"
             "  fix: write testbed.analysis in place of analysis in line 2 of helper.py\n",
             id="model",
         ),

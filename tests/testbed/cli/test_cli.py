@@ -164,6 +164,12 @@ def test_forest_prints_the_schedule_of_a_node(testbed: CLI) -> None:
     assert len(rows) == 1 + 18
 
 
+def test_a_node_that_only_passes_chunks_on_has_no_schedule(testbed: CLI) -> None:
+    assert testbed("forest", "ring", "star(hosts=3)", "--schedule", "s0").out == (
+        "nothing: it passes on what others send each other\n"
+    )
+
+
 def test_forest_says_why_a_forest_is_wrong(testbed: CLI, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import numpy as np\nfrom testbed.workloads.sync.forest import ABSENT as A, ROOT as R, Forest\n"
@@ -211,6 +217,7 @@ def test_what_a_users_file_prints_does_not_end_up_in_the_json(testbed: CLI, tmp_
 def test_schemes_are_listed(testbed: CLI) -> None:
     found = json.loads(testbed("schemes", "--json").out)
     assert {"ps", "ring", "bml", "two_level"} <= {one["name"] for one in found}
+    assert json.loads(testbed("schemes", "ring", "--json").out) == [one for one in found if one["name"] == "ring"]
     text = testbed("schemes").out
     assert all(one["name"] in text and one["doc"].replace("``", "") in text for one in found)
     assert "`" not in text
@@ -226,6 +233,7 @@ def test_doctor_says_what_is_there(testbed: CLI) -> None:
 
 def test_models_are_listed_with_their_sizes(testbed: Callable[..., Called]) -> None:
     called = testbed("models")
+    assert "\t\t" not in called.out  # a cell without a value has a dash
     assert called.code == 0
     vgg19 = next(line for line in called.out.splitlines() if line.startswith("vgg19\t"))
     assert "143,667,240" in vgg19

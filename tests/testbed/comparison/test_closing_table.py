@@ -8,7 +8,7 @@ import pytest
 
 from testbed.analysis.verdicts import NUMBERS
 from testbed.base.columns import fitted
-from testbed.comparison.closing_table import HEADER, LEFT_OUT, SETUP_MEANING, notes, table, warnings
+from testbed.comparison.closing_table import HEADER, LEFT_OUT, SETUP_MEANING, SPREAD_MEANING, notes, table, warnings
 
 BML = {"arm": "BML on BCube", "batch": "16", "GST": "0.496 s", "p95": "0.5 s", "p99": "0.51 s", "theory": "0.487 s"}
 BML |= {"ratio": "1.018", "JCT": "11.5 s", "samples/s": "175", "speed-up": "1.60x", "error at most": "1.8 % / -"}
@@ -66,9 +66,10 @@ def test_the_setup_of_scripts_has_a_column_and_older_trials_are_named() -> None:
     header, rows = table([*new, record("ring", 0)], "gloo")
     assert header.index("JCT") == header.index("set-up") + 1
     assert [row[header.index("set-up")] for row in rows] == ["11.5 s", "-"]
-    assert notes(new, "gloo")[1:] == [SETUP_MEANING]
+    assert notes(new[:1], "gloo")[1:] == [SETUP_MEANING]
+    assert notes(new, "gloo")[1:] == [SPREAD_MEANING, SETUP_MEANING]
     older = "not known of trials of earlier versions, whose JCT has most of it: ring"
-    assert notes([*new, record("ring", 0)], "gloo")[1:] == [f"{SETUP_MEANING}; {older}"]
+    assert notes([*new, record("ring", 0)], "gloo")[2:] == [f"{SETUP_MEANING}; {older}"]
 
 
 def judged(label: str, jct_s: float, *verdicts: str) -> list[dict[str, Any]]:
@@ -208,7 +209,8 @@ def test_an_error_that_one_trial_does_not_know_is_not_known_of_all() -> None:
 
 def test_what_the_ratio_and_the_error_mean_is_said_once() -> None:
     made = [record("PS", i) for i in range(2)]
-    (note,) = notes(made, "PS")
+    note, *others = notes(made, "PS")
+    assert others == [SPREAD_MEANING]
     assert note.startswith("ratio: GST over its lower bound, the least time for what was still to be sent")
     assert notes([one | {"kind": "command"} for one in made], "PS") == []
 

@@ -304,12 +304,23 @@ def test_repeats_are_the_gates_where_the_spec_leaves_them_open(tmp_path: Path, r
         gate.prepared(tmp_path / "set.yaml", ["links.rate=90 Mbit/s"])
 
 
+def test_a_baseline_says_in_which_numbers_trials_are_valid(ran: tuple[Source, Path], tmp_path: Path) -> None:
+    _, run = ran
+    for path in (run / "trials").glob("*-r1.json"):
+        record = json.loads(path.read_text())
+        late = {key: {"verdict": "INVALID", "spoilt_by": ["cpu"]} for key in ("jct", "throughput")}
+        record["fidelity"] |= {"verdict": "INVALID", "numbers": {"gst": {"verdict": "VALID"}, **late}}
+        path.write_text(json.dumps(record))
+    told = make_baseline(run, tmp_path / "baseline.json")
+    assert (told["valid"], told["verdict"]) == (12, "GST 12, JCT 10 of 12 VALID")
+
+
 def test_a_baseline_of_few_trials_is_made_with_a_note(ran: tuple[Source, Path], tmp_path: Path) -> None:
     _, run = ran
     for path in (run / "trials").glob("ring-*-r[56].json"):
         path.unlink()
     told = make_baseline(run, tmp_path / "baseline.json")
-    assert (told["cells"], told["trials"], told["valid"]) == (2, 10, 10)
+    assert (told["cells"], told["trials"], told["valid"], told["verdict"]) == (2, 10, 10, "VALID")
     assert told["note"] == (
         "1 of 2 cells with fewer than the 6 VALID trials that a decision needs: run with --set repeats=10"
     )

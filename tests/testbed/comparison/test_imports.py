@@ -43,6 +43,38 @@ CASES: dict[str, tuple[str, dict[str, str], str]] = {
         {"train.py": "subprocess.run(['python', 'tools/helper.py'])", "tools/helper.py": "", "tools/x.py": ""},
         "train.py tools/helper.py",
     ),
+    "a module by its name": (
+        "python train.py",
+        {"train.py": "importlib.import_module('nets.lenet')", "nets/lenet.py": "", "nets/vgg.py": "", "lenet.py": ""},
+        "train.py nets/lenet.py",
+    ),
+    "a module by a name that begins so": (
+        "python train.py",
+        {
+            "train.py": "import_module(f'nets.{name}')\n__import__('data.%s' % name)\nimport_module('a.' + b)",
+            **dict.fromkeys(["nets/__init__.py", "nets/lenet.py", "nets/vgg/__init__.py", "nets/deep/er.py"], ""),
+            **dict.fromkeys(["data/digits.py", "a/b.py", "lenet.py", "x/nets/lenet.py"], ""),
+        },
+        "train.py nets/__init__.py nets/lenet.py nets/vgg/__init__.py data/digits.py a/b.py",
+    ),
+    "a module beside the one that imports it": (
+        "python -m pkg.train",
+        {"pkg/train.py": "import_module('.' + name, __package__)", "pkg/a.py": "", "b.py": "", "pkg/c/d.py": ""},
+        "pkg/train.py pkg/a.py",
+    ),
+    "a module from a table": (
+        "python train.py",
+        {
+            "train.py": "NETS = {'small': 'nets.lenet:LeNet', 'note': 'b'}\nimport_module(NETS[name])",
+            **dict.fromkeys(["nets/lenet.py", "nets/vgg.py", "b.py"], ""),
+        },
+        "train.py nets/lenet.py",
+    ),
+    "a text that only looks like a module": (
+        "python train.py",
+        {"train.py": "print('nets.lenet')", "nets/lenet.py": ""},
+        "train.py",
+    ),
     "what is no Python": ("python train.py", {"train.py": "import (", "net.py": ""}, "train.py"),
     "what is too deep": ("python train.py", {"train.py": "(" * 10_000, "net.py": ""}, "train.py"),
     "what is too long": ("python train.py", {"train.py": " " * LONGEST + "\nimport net", "net.py": ""}, "train.py"),

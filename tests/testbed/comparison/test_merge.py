@@ -190,7 +190,8 @@ def test_what_is_not_merged(made_up: Made, tmp_path: Path) -> None:
     )
     assert refused(UsageError, one, two, one) == "HERE/machine1 is given twice\n  fix: give each part once"
     assert refused(OutputError, tmp_path) == (
-        "HERE: is not a run directory (it has no resolved.json)\n  fix: give what testbed run wrote"
+        "HERE: not a run directory (it has no resolved.json)\n"
+        "  fix: give the directory that testbed run wrote, such as HERE/machine1"
     )
     with closing(RunDirectory.reopen(two)):
         assert refused(OutputError, one, two) == (

@@ -316,7 +316,7 @@ def test_options_of_the_command_line(
     assert testbed("run", "--resume", "run").code == 0
     assert machine.made["ring-b2"] == 3
     refused = testbed("run", "spec.yaml", "--out", "other", "--quiet", "5")
-    assert (refused.code, refused.err.splitlines()[0]) == (2, "error: --set: quiet: 5 has no unit")
+    assert (refused.code, refused.err.splitlines()[0]) == (2, "error: --set or --quiet: quiet: 5 has no unit")
 
 
 def test_parts_may_differ_in_how_patient_they_were(made_up: Made, tmp_path: Path) -> None:

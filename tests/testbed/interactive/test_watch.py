@@ -456,10 +456,10 @@ def makes_pages_of(run: Path) -> list[str]:
 
 
 def test_what_is_no_run(testbed: Callable[..., Called]) -> None:
-    for name in ("none", "."):
+    for name, problem in {"none": "there is no such run", ".": "not a run directory (it has no resolved.json)"}.items():
         found = testbed("watch", name)
         assert found.code == 2
-        assert f"error: {name}: not a run directory (it has no resolved.json)\n  fix: give the directory" in found.err
+        assert f"error: {name}: {problem}\n  fix: give the directory" in found.err
 
 
 def test_a_port_that_is_taken(testbed: Callable[..., Called], run: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_directory_that_was_half_made_is_made_anew(tmp_path: Path, source: Sou
     path = tmp_path / "a"
     RunDirectory.create(path, source).close()
     (path / layout.MADE).rename(path / f".{layout.MADE}.tmp")  # killed just before the end
-    with pytest.raises(OutputError, match="is not a run directory"):
+    with pytest.raises(OutputError, match="not a run directory"):
         RunDirectory.reopen(path)
     RunDirectory.create(path, source).close()
     assert (path / layout.MADE).exists()

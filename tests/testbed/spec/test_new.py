@@ -23,9 +23,10 @@ CLI = Callable[..., Called]
 @pytest.mark.parametrize("template", NAMES)
 def test_every_template_can_be_planned_and_edited(template: str, testbed: CLI, tmp_path: Path) -> None:
     called = testbed("new", "own", "--from", template)
+    beside = "train.py, testbed.schema.json" if template == "script" else "testbed.schema.json"
     assert (called.code, called.out) == (
         0,
-        "spec: own.yaml\nnext:\n  testbed plan own.yaml\n  testbed run own.yaml\n",
+        f"spec: own.yaml\nbeside it: {beside}\nnext:\n  testbed plan own.yaml\n  testbed run own.yaml\n",
     )
     source = load(tmp_path / "own.yaml")
     assert source.spec.name == "own"
@@ -66,7 +67,10 @@ def test_nothing_is_overwritten(testbed: CLI, tmp_path: Path) -> None:
     assert (again.code, again.err.splitlines()[0]) == (2, "error: mine.yaml: is there already")
     assert (tmp_path / "mine.yaml").read_bytes() == before
     (tmp_path / "train.py").write_text("mine")
-    assert testbed("new", "other", "--from", "script").code == 2
+    there = testbed("new", "other", "--from", "script")
+    assert (there.code, there.err) == (
+        *(2, "error: train.py: is there already\n  fix: change to an empty directory, or move it\n"),
+    )
     assert not (tmp_path / "other.yaml").exists()
     assert (tmp_path / "train.py").read_text() == "mine"
     (tmp_path / "testbed.schema.json").write_text("{}")

@@ -269,7 +269,7 @@ def test_the_grid_is_every_combination_that_the_conditions_leave(
         (["workload.compute=[none, pased]"], "--set: workload.compute.mode: 'pased' is not one of: real, paced, none"),
         (["name=[a, b]"], "--set: name: ['a', 'b'] is not text"),
         (["repeats=[1, 2]"], "--set: repeats: [1, 2] is not a whole number"),
-        (["lab=[netns, mininet]"], "--set: lab: ['netns', 'mininet'] is not one of: netns, "),
+        (["lab=[netns, mininet]"], "--set or --backend: lab: ['netns', 'mininet'] is not one of: netns, "),
         (["arms.0.topology=star(hosts=[2,2])"], "--set: arms.0.topology: hosts: 2 and 2 are the same value"),
         (["arms.0.topology=star(hosts=[2,[3]])"], "--set: arms.0.topology: hosts: cannot read '[3]'"),
         (["arms.0.topology=star(hosts=4..2)"], "--set: arms.0.topology: the range '4..2' begins above its end"),

@@ -145,8 +145,8 @@ def test_a_link_to_a_program_is_not_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "most", "names", "told"),
     [
-        ("MOST_FILES", 1, None, "more than 1 files of HERE would have to be read"),
-        ("MOST_FILES", 1, "[data.csv]", "more than 1 files of HERE would have to be read"),
+        ("MOST_FILES", 1, None, "more than 1 files in HERE would have to be read"),
+        ("MOST_FILES", 1, "[data.csv]", "more than 1 files in HERE would have to be read"),
         ("MOST_ENTRIES", 4, None, "HERE holds more than 4 files and directories"),
         ("MOST_BYTES", 15, None, "model/net.py and the files before it in HERE have more than 0 MiB"),
     ],

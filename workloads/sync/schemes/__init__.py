@@ -128,7 +128,7 @@ def finding(expression: str) -> Finding | None:
         decides = DECIDES.get(call.name)
     if decides is None:
         return None
-    with users_code(f"{call.name}: decides failed", SchemeError, fix="mend the function"):
+    with users_code(f"{call.name}: decides failed", SchemeError):
         wanted = decides(**bind(call.name, parameters_named(call.name), call.arguments, SchemeError))
     if not isinstance(wanted, Finding | None):
         raise SchemeError(f"{call.name}: decides returned {type(wanted).__name__}", fix="return a Finding, or None")
@@ -148,7 +148,7 @@ def _build_from_file(call: Call, topology: Topology, tensor_sizes: Sequence[int]
     """Build a forest by a user's own scheme: ``def my_scheme(topology, tensor_sizes, depth=2) -> Forest``."""
     function = load_function(call.name, SchemeError)
     arguments = bind(call.name, _parameters_in_file(call.name, function), call.arguments, SchemeError)
-    with users_code(f"{call.name} failed", SchemeError, fix="mend the function"):
+    with users_code(f"{call.name} failed", SchemeError):
         forest = function(topology, tensor_sizes, **arguments)
     if not isinstance(forest, Forest):
         raise SchemeError(

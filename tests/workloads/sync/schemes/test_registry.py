@@ -118,8 +118,8 @@ def test_texts(topology: Build, expression: str, network: str, text: str | None)
     ("function", "text"),
     [
         ("number", "mine.py:number returned int, not a Forest"),
-        ("broken", "mine.py:broken failed: ZeroDivisionError: division by zero"),
-        ("leaves", "mine.py:leaves failed: SystemExit: 3"),
+        ("broken", "mine.py:broken failed: ZeroDivisionError: division by zero (mine.py, line 17)"),
+        ("leaves", "mine.py:leaves failed: SystemExit: 3 (mine.py, line 20)"),
         ("short", "the signature of mine.py:short cannot be used: too many positional arguments"),
         ("chian", "mine.py has no function 'chian' (did you mean 'chain'?)"),
     ],
