@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from testbed.workloads.told import Lines
+
 NAME = "link_rates.jsonl"
-MOST_BYTES = 1 << 22
-"""Limit on the bytes of a line: a longer line is none of ours."""
 
 
 def told(seen_s: float, rates_bps: Mapping[int, float]) -> dict[str, Any]:
@@ -27,8 +27,7 @@ class Follower:
 
     def __init__(self, path: Path, links: int) -> None:
         """Set up; ``links`` is how many directed links there are."""
-        self._path, self._links = path, links
-        self._read_bytes = 0
+        self._lines, self._links = Lines(path), links
 
     def new(self) -> list[tuple[float, dict[int, float]]]:
         """Read (when it was seen, bit/s by directed link) of each new line; nothing while there is no file.
@@ -36,17 +35,7 @@ class Follower:
         Raises:
             ValueError: a line says something else.
         """
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._read_bytes)
-                content = file.read(MOST_BYTES)
-        except FileNotFoundError:
-            return []
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(content) == MOST_BYTES and not whole:
-            raise ValueError(f"a line is longer than {MOST_BYTES:,} bytes")
-        self._read_bytes += len(whole)
-        return [self._told(json.loads(one)) for one in whole.splitlines()]
+        return [self._told(json.loads(line)) for line in self._lines.new()]
 
     def _told(self, said: Any) -> tuple[float, dict[int, float]]:
         rates_bps = {int(link): float(rate_bps) for link, rate_bps in said["rates_bps"].items()}

@@ -80,6 +80,7 @@ class Sample(Part):
     divergence = unread(
         float, "the most that their weights can have been apart then (MLfabric, eq. 11)", "norm of weights"
     )
+    plan = unread(int, "the number of the told plan that the iteration followed; 0 of the first; tuned schemes only")
     fate = unread(
         int, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late, 4 lost"
     )

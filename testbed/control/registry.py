@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 GROUP = "controllers"
 """Group of entry points, see :mod:`testbed.base.plugins`."""
-BUILT_IN = {"network_monitor": ("testbed.control.network_monitor", "NetworkMonitor")}
+BUILT_IN = {
+    "autotune": ("testbed.control.autotune", "Autotune"),
+    "network_monitor": ("testbed.control.network_monitor", "NetworkMonitor"),
+}
 """Controllers that come with testbed, by name: the module, and the name of what makes the controller there."""
 
 

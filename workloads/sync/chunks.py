@@ -35,6 +35,7 @@ class ChunkTable:
         bucket: int64[K], the bucket it becomes ready with; ascending.
         buckets: number of buckets.
         total_floats: length of the flat gradient.
+        has_tally: whether each iteration sums one number more, which is no part of the gradient.
     """
 
     start: Spans
@@ -43,6 +44,7 @@ class ChunkTable:
     bucket: Spans
     buckets: int
     total_floats: int
+    has_tally: bool = False
 
     def __len__(self) -> int:
         return len(self.start)

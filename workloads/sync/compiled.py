@@ -19,9 +19,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from testbed.base.errors import WorkerError
 from testbed.workloads.job import Gated
@@ -30,10 +31,11 @@ from testbed.workloads.sync.chunks import ChunkTable
 from testbed.workloads.sync.connection import BUFFER_SHARE, LEAST_AWAITED_BYTES, MOST_AWAITED_BYTES, Connection, lost
 from testbed.workloads.sync.engine import Engine, Floats
 from testbed.workloads.sync.forest import ABSENT, Forest
+from testbed.workloads.sync.plan import Plan
 from testbed.workloads.sync.steps import Jitter
 
 LIBRARY = "testbed.workloads.sync._mover"
-VERSION = 3
+VERSION = 4
 """Version of the compiled library; ``mover.c`` has the same."""
 FIX = "install a C compiler (Debian: gcc and libc6-dev), remove .venv/.testbed-* and run ./setup.sh run"
 SLICE_S = 0.1
@@ -92,13 +94,17 @@ def engine(
     priority: bool = False,
     jitter: Jitter | None = None,
 ) -> Engine:
-    """Make the engine for these arguments: compiled, where that is installed and does all that is asked, else in
-    Python."""
-    is_plain = forest.fixed is None and not priority and jitter is None
-    has_one_each = all(isinstance(one, socket.socket) or len(one) == 1 for one in sockets.values())
-    if is_plain and has_one_each and library() is not None:
+    """Make the engine for these arguments: compiled, where that :func:`does_all`, else in Python."""
+    if does_all(forest, sockets, priority, jitter):
         return CompiledEngine(node, forest, chunks, sockets, gradient)
     return Engine(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
+
+
+def does_all(forest: Forest, sockets: Sockets, priority: bool, jitter: Jitter | None) -> bool:
+    """Whether the compiled engine is installed, and does all that is asked."""
+    is_plain = forest.fixed is None and not priority and jitter is None
+    has_one_each = all(isinstance(one, socket.socket) or len(one) == 1 for one in sockets.values())
+    return is_plain and has_one_each and library() is not None
 
 
 @cache
@@ -122,7 +128,8 @@ def library() -> ctypes.CDLL | None:
     found.mover_open.argtypes = [ctypes.c_void_p, ctypes.c_int32]
     for function in (found.mover_open, found.mover_begin, found.mover_free):
         function.restype = None
-    found.mover_begin.argtypes = found.mover_free.argtypes = [ctypes.c_void_p]
+    for function in (found.mover_begin, found.mover_replan, found.mover_free):
+        function.argtypes = [ctypes.c_void_p]
     return found
 
 
@@ -147,6 +154,7 @@ class CompiledEngine(Engine):
             raise WorkerError(f"{LIBRARY} is not installed", fix=FIX)
         self._library = found
         self._state: int | None = None
+        self._arrays: dict[str, NDArray[Any]] = {}
         super().__init__(node, forest, chunks, sockets, gradient)
 
     def wait_at(self, gate: Gated, node: int, nodes: int) -> None:
@@ -161,10 +169,20 @@ class CompiledEngine(Engine):
         self._library.mover_free(self._state)
         self._state = None
 
+    def _follow(self, plan: Plan) -> None:
+        super()._follow(plan)
+        if self._state is not None:
+            self._furnish()
+            if not self._library.mover_replan(self._state):
+                raise self._no_memory()
+
     def _begin_round(self) -> None:
         super()._begin_round()
         if self._state is None:
             self._furnish()
+            self._state = self._library.mover_new(ctypes.byref(self._shared))
+        if self._state is None:
+            raise self._no_memory()
         self._arrays["expected"][:] = 0
         self._library.mover_begin(self._state)
 
@@ -214,7 +232,7 @@ class CompiledEngine(Engine):
             connection.sent_bytes, connection.closed = sent_bytes, bool(closed)
 
     def _furnish(self) -> None:
-        """Give the library the plan, and memory for its state."""
+        """Give the library the plan, and at first memory for its state, which stays."""
         plan, at = self._plan, {one.node: i for i, one in enumerate(self._connections)}
         before = self._sums.windows.before
         after = {k: later for later, k in before.items()}
@@ -241,24 +259,26 @@ class CompiledEngine(Engine):
             "parts": plan.parts,
             "whole_bytes": [self._whole_bytes[one.node] for one in self._connections],
         }
-        kept = {**dict.fromkeys(_OF_CONNECTIONS, self._connections), **dict.fromkeys(_OF_BUCKETS, plan.parts)}
-        self._arrays = {name: np.array(values, _TYPES[name]) for name, values in given.items()}
-        self._arrays |= {name: np.zeros(len(like), _TYPES[name]) for name, like in kept.items()}
-        self._shared = _Plan(
-            connections=len(at),
-            chunks=len(plan.klass),
-            gates=len(plan.leaves),
-            buckets=len(plan.parts),
-            epoll=self._epoll.fileno(),
-            least_awaited_bytes=LEAST_AWAITED_BYTES,
-            most_awaited_bytes=MOST_AWAITED_BYTES,
-            buffer_share=BUFFER_SHARE,
-        )
-        for name, array in self._arrays.items():
-            setattr(self._shared, name, array.ctypes.data)
-        self._state = self._library.mover_new(ctypes.byref(self._shared))
+        arrays = {name: np.array(values, _TYPES[name]) for name, values in given.items()}
         if self._state is None:
-            raise MemoryError(f"for {len(plan.klass)} chunks")
+            kept = {**dict.fromkeys(_OF_CONNECTIONS, self._connections), **dict.fromkeys(_OF_BUCKETS, plan.parts)}
+            arrays |= {name: np.zeros(len(like), _TYPES[name]) for name, like in kept.items()}
+            self._shared = _Plan(
+                connections=len(at),
+                chunks=len(plan.klass),
+                gates=len(plan.leaves),
+                buckets=len(plan.parts),
+                epoll=self._epoll.fileno(),
+                least_awaited_bytes=LEAST_AWAITED_BYTES,
+                most_awaited_bytes=MOST_AWAITED_BYTES,
+                buffer_share=BUFFER_SHARE,
+            )
+        for name, array in arrays.items():
+            setattr(self._shared, name, array.ctypes.data)
+        self._arrays |= arrays
+
+    def _no_memory(self) -> MemoryError:
+        return MemoryError(f"for {len(self._plan.klass)} chunks")
 
 
 def _begins(lists: Sequence[Sequence[int]]) -> list[int]:

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +46,10 @@ from testbed.base.errors import WorkerError
 from testbed.workloads.sync.bundle import Bundle, Sockets, bundles
 from testbed.workloads.sync.chunks import CHUNK_BITS, FLOAT_BYTES, ChunkTable
 from testbed.workloads.sync.connection import HEADER_BYTES, LAST_PACKET_BYTES, Connection, lost
-from testbed.workloads.sync.forest import ROOT, Forest
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.loop import Loop
-from testbed.workloads.sync.plan import plan
+from testbed.workloads.sync.plan import Plan
+from testbed.workloads.sync.plan import plan as plan_of
 from testbed.workloads.sync.steps import Jitter
 from testbed.workloads.sync.sums import FixedSums, FloatSums, Numbers, Sums
 
@@ -83,7 +85,7 @@ class Engine(Loop):
         priority: bool = False,
         jitter: Jitter | None = None,
     ) -> None:
-        if priority and forest.fixed:
+        if forest.fixed and (priority or chunks.has_tally):
             raise ValueError("chunks that switches add keep their order")  # as the gates of exponents need it
         if gradient is not None and (gradient.shape != (chunks.total_floats,) or gradient.dtype != np.float32):
             raise ValueError(f"gradient is {gradient.dtype}{list(gradient.shape)}, not [{chunks.total_floats}]")
@@ -92,7 +94,8 @@ class Engine(Loop):
         order = sorted(sockets, key=lambda peer: (peer - node) % len(forest.nodes))
         self._by_node = bundles(forest.nodes, {peer: sockets[peer] for peer in order}, ordered=priority)
         super().__init__(forest.nodes[node], [one for each in self._by_node.values() for one in each.connections])
-        self._plan = plan(node, forest, chunks)
+        self._node, self._forest, self._chunks = node, forest, chunks
+        self._plan = plan_of(node, forest, chunks)
         self._sums: Sums
         if forest.fixed is None:
             self._sums = FloatSums(self._plan, forest.window, chunks.total_floats, gradient, each_bucket=priority)
@@ -103,14 +106,41 @@ class Engine(Loop):
         self._scratch: Numbers = np.empty(_SCRATCH_BYTES // FLOAT_BYTES, self._sums.dtype)
         self._scratch_bytes = self._scratch.data.cast("B")
         self._rank = [-bucket if priority else 0 for bucket in self._plan.bucket]
-        self._forward = [[self._by_node[peer] for peer in peers] for peers in self._plan.forward]
-        self._whole_bytes = {peer: self._iteration_bytes(peer) - LAST_PACKET_BYTES for peer in self._by_node}
         self._jitter = jitter
         self._later: list[tuple[float, int, Bundle, int, int]] = []
         """Messages that jitter holds back, the earliest first: due time, order, neighbour, header and chunk."""
         self._held_back = 0
         self._round = -1
+        self._follow(self._plan)
         self._begin_round()
+
+    @property
+    def tally(self) -> Numbers:
+        """The number, an array of one, that is summed beside the gradient, if the chunks have a tally. It may be
+        changed when the gradient may."""
+        assert self._plan.tally is not None
+        return self._sums.parts[self._plan.tally]
+
+    def replan(self, plan: object) -> None:
+        if any(self._ready) or not isinstance(plan, Forest):
+            raise ValueError("another plan than a forest, or within an iteration")
+        if self._jitter or plan.fixed or plan.window != self._forest.window:
+            raise ValueError("another plan, and steps that jitter, or windows")
+        other = plan_of(self._node, plan, self._chunks)
+        if other.klass != self._plan.klass:
+            raise ValueError("a plan with other classes")
+        neighbours = {*other.expected, *chain(*other.forward), *other.parent} - {ROOT, ABSENT}
+        if strangers := neighbours - self._by_node.keys():
+            raise ValueError(f"a plan in which {self._name} has {len(strangers)} neighbours that it has not met")
+        self._follow(other)
+        self._round -= 1  # the one that has begun begins again
+        self._begin_round()
+
+    def _follow(self, plan: Plan) -> None:
+        """Take the next round's messages where the plan says."""
+        self._plan = plan
+        self._forward = [[self._by_node[peer] for peer in peers] for peers in plan.forward]
+        self._whole_bytes = {peer: self._iteration_bytes(peer) - LAST_PACKET_BYTES for peer in self._by_node}
 
     def start(self, bucket: int) -> None:
         """Let a bucket leave, whose gradient is complete.

@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#define VERSION 3                   /* compiled.py takes no other one */
+#define VERSION 4                   /* compiled.py takes no other one */
 #define SUM (1u << 31)              /* a header: 1 bit phase, 2 bits round, 29 bits chunk */
 #define ROUND_SHIFT 29
 #define ROUND_MASK 3u
@@ -532,6 +532,28 @@ void mover_free(struct mover *m) {
     free(m);
 }
 
+/* Give each connection a queue for all that the plan may send there in a round. All queues are empty. */
+static bool furnish_queues(struct mover *m) {
+    const struct plan *p = m->plan;
+    for (int64_t i = 0; i < p->connections; i++)
+        m->connections[i].room = 1;
+    for (int64_t k = 0; k < p->chunks; k++) {
+        if (p->parent[k] >= 0)
+            m->connections[p->parent[k]].room++;
+        for (int32_t i = p->forward_from[k]; i < p->forward_from[k + 1]; i++)
+            m->connections[p->forward[i]].room++;
+    }
+    for (int64_t i = 0; i < p->connections; i++) {
+        struct connection *c = &m->connections[i];
+        free(c->queue);
+        c->queue = calloc((size_t)c->room, sizeof *c->queue);
+        c->first = 0;
+        if (!c->queue)
+            return false;
+    }
+    return true;
+}
+
 static bool furnish(struct mover *m) {
     const struct plan *p = m->plan;
     m->connections = calloc((size_t)p->connections + 1, sizeof *m->connections);
@@ -544,22 +566,13 @@ static bool furnish(struct mover *m) {
     m->open = calloc((size_t)p->gates + 1, 1);
     if (!m->connections || !m->waiting || !m->unbegun || !m->done || !m->sum_begun || !m->is_summed || !m->parked || !m->open)
         return false;
-    for (int64_t k = 0; k < p->chunks; k++) {
-        if (p->parent[k] >= 0)
-            m->connections[p->parent[k]].room++;
-        for (int32_t i = p->forward_from[k]; i < p->forward_from[k + 1]; i++)
-            m->connections[p->forward[i]].room++;
-    }
     for (int64_t i = 0; i < p->connections; i++) {
         struct connection *c = &m->connections[i];
         c->socket = p->sockets[i];
         c->readable = c->writable = true;
         c->awaited_bytes = 1;
-        c->queue = calloc((size_t)++c->room, sizeof *c->queue);
-        if (!c->queue)
-            return false;
     }
-    return true;
+    return furnish_queues(m);
 }
 
 /* NULL: there is no memory. The plan and its arrays must last until mover_free. */
@@ -572,6 +585,14 @@ struct mover *mover_new(struct plan *plan) {
     if (m)
         m->round = ROUND_MASK; /* the first one is 0 */
     return m;
+}
+
+/* Follow the plan as it has changed between two rounds: the parents, and what is counted of them. The next mover_begin
+ * begins the round again that had begun. What connections have read of it stays. 0: there is no memory, and only
+ * mover_free may follow. */
+int mover_replan(struct mover *m) {
+    m->round = (m->round - 1) & ROUND_MASK;
+    return furnish_queues(m);
 }
 
 int mover_version(void) { return VERSION; }

@@ -18,7 +18,8 @@ class Numbered:
     """The chunks of an iteration and of a barrier, which have the same numbers at every node.
 
     After the K chunks of the gradient come, where switches add by block exponents, those that carry the exponents: one
-    for each batch of ``window`` chunks of a bucket and class, with a number for each. Then the barrier's: a chunk
+    for each batch of ``window`` chunks of a bucket and class, with a number for each. Then, where one is asked for, the
+    tally: a chunk of one number, in the last bucket and the barrier's first class. Then the barrier's: a chunk
     without floats along the trees of each of :func:`barrier_classes`.
 
     A gate opens when what passes it may be taken and sent: gate b when bucket b is complete, gate ``buckets`` at a
@@ -33,6 +34,7 @@ class Numbered:
         members: chunks of each gate.
         scaled: the batch that each chunk of exponents is about, from the first such chunk on.
         barrier: classes of the barrier's chunks, which are the last ones.
+        tally: the chunk of the tally; None where there is none.
     """
 
     buckets: int
@@ -45,6 +47,7 @@ class Numbered:
     members: list[list[int]]
     scaled: list[list[int]]
     barrier: list[int]
+    tally: int | None
 
     def sent_together(self, gate: int) -> list[list[int]]:
         """List the chunks of a gate in the order to send them: exponents, the first chunk of each class, the second of
@@ -64,21 +67,24 @@ def numbered(forest: Forest, chunks: ChunkTable) -> Numbered:
     scaled = _batches(chunks, forest.window) if forest.fixed is not None and forest.fixed.scale is None else []
     sizes = np.cumsum([0, *map(len, scaled)]).tolist()
     about = [int(chunks.bucket[ks[0]]) for ks in scaled]
-    gate = [*_gates(chunks, scaled), *[chunks.buckets] * len(barrier)]
+    tallies = int(chunks.has_tally)
+    last = [chunks.buckets - 1] * tallies
+    gate = [*_gates(chunks, scaled), *last, *[chunks.buckets] * len(barrier)]
     members: list[list[int]] = [[] for _ in range(chunks.buckets + 1 + len(scaled))]
     for k, number in enumerate(gate):
         members[number].append(k)
     return Numbered(
         buckets=chunks.buckets,
         data=len(chunks),
-        first=[*chunks.start.tolist(), *sizes[:-1], *[0] * len(barrier)],
-        last=[*chunks.stop.tolist(), *sizes[1:], *[0] * len(barrier)],
-        klass=[*chunks.klass.tolist(), *(int(chunks.klass[ks[0]]) for ks in scaled), *barrier],
+        first=[*chunks.start.tolist(), *sizes[:-1], *[0] * (tallies + len(barrier))],
+        last=[*chunks.stop.tolist(), *sizes[1:], *[1] * tallies, *[0] * len(barrier)],
+        klass=[*chunks.klass.tolist(), *(int(chunks.klass[ks[0]]) for ks in scaled), *barrier[:tallies], *barrier],
         gate=gate,
-        bucket=[*chunks.bucket.tolist(), *about, *[chunks.buckets] * len(barrier)],
+        bucket=[*chunks.bucket.tolist(), *about, *last, *[chunks.buckets] * len(barrier)],
         members=members,
         scaled=scaled,
         barrier=barrier,
+        tally=len(chunks) + len(scaled) if tallies else None,
     )
 
 

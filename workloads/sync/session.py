@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from testbed.workloads.plan import Plan
 from testbed.workloads.sync.tcp_info import Sent
 
 
@@ -82,6 +83,15 @@ class Session(ABC):
     def iterations(self, done: int, total: int) -> Iterator[int]:
         """Yield the iterations that this worker does: all that are left, unless another process gives them out."""
         return iter(range(done, total))
+
+    def replan(self, plan: Plan) -> None:
+        """Follow another plan from the next iteration on, as every process of the trial does. Chunks, classes and
+        barrier stay, and whoever meets in the plan has met.
+
+        Raises:
+            ValueError: an iteration has begun, the plan has other chunks or neighbours, or this follows one plan only.
+        """
+        raise ValueError(f"{type(self).__name__} follows one plan, and is told {plan.scheme}")
 
     def step(self, model: Model, world: int) -> None:
         """Take the step that follows from what came back, for a worker that trains."""

@@ -62,6 +62,8 @@ class FloatSums:
         self.windows = Windows(counted[: plan.data], window if self._own else 0)
         flat = np.zeros(total_floats, dtype) if gradient is None else gradient
         self.parts: list[Numbers] = [flat[first:last] for first, last in zip(plan.first, plan.last, strict=True)]
+        if plan.tally is not None:
+            self.parts[plan.tally] = np.zeros(1, self.dtype)
         self.turn: list[Act | None] = [None] * len(self.parts)
 
     def begin(self) -> None:

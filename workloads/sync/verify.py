@@ -26,7 +26,18 @@ def verify(forest: Forest, topology: Topology) -> None:
     Raises:
         SchemeError: it does not; the text names the class and the node.
     """
-    check_form(forest, topology)
+    _check_nodes(forest, topology)
+    check_sums(forest)
+    _check_routes(forest, topology)
+
+
+def check_sums(forest: Forest) -> None:
+    """Return only if the forest's trees make and give every sum as :func:`verify` says, whatever connects its nodes.
+
+    Raises:
+        SchemeError: they do not.
+    """
+    _check_arrays(forest)
     reduce_root = _check_trees(forest, forest.reduce, "reduce")
     broadcast_root = _check_trees(forest, forest.broadcast, "broadcast")
     for c in np.flatnonzero(reduce_root != broadcast_root)[:1]:
@@ -34,7 +45,6 @@ def verify(forest: Forest, topology: Topology) -> None:
         problem = f"its reduce-tree ends at {ends} but its broadcast-tree starts from {starts}"
         raise refusal(forest, c, problem, "give both trees the same root")
     _check_passing(forest)
-    _check_routes(forest, topology)
 
 
 def check_form(forest: Forest, topology: Topology) -> None:
@@ -44,6 +54,10 @@ def check_form(forest: Forest, topology: Topology) -> None:
         SchemeError: it cannot.
     """
     _check_nodes(forest, topology)
+    _check_arrays(forest)
+
+
+def _check_arrays(forest: Forest) -> None:
     _check_classes(forest)
     _check_members(forest)
     _check_memory(forest)

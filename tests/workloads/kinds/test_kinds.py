@@ -21,6 +21,7 @@ ROOT = Path(testbed.__file__).parents[1]
 FOLDERS = tuple(f"testbed.workloads.kinds.{place.split('.')[0]}." for place in kinds.BUILT_IN.values())
 REGISTRATION = {
     "workloads/sync/schemes/registry.py": "schemes of all kinds are registered there",
+    "workloads/sync/schemes/two_level.py": "its parameter tune marks a plan for that kind",
     "analysis/papers/mlfabric_theory.py": "what the paper states is about that kind",
     "analysis/papers/mlfabric/delay.py": "the same",
     "analysis/papers/mlfabric/figures.py": "the same",

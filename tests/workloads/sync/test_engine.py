@@ -27,7 +27,7 @@ from testbed.workloads.sync.chunks import ChunkTable, cut
 from testbed.workloads.sync.compiled import CompiledEngine
 from testbed.workloads.sync.connection import LAST_PACKET_BYTES
 from testbed.workloads.sync.engine import Engine
-from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.forest import ABSENT, ROOT, Forest
 from testbed.workloads.sync.schemes import build
 from testbed.workloads.sync.transport import connect
 
@@ -475,3 +475,82 @@ def test_a_killed_process_is_named(
     assert [member.exitcode for member in members] == [0, 0, -signal.SIGKILL]
     problems = dict(told.get() for _ in range(2))
     assert any("lost the connection to h2" in problem for problem in problems.values()), problems
+
+
+def mesh(topology: Topology, classes: int) -> Forest:
+    """A forest in which any two hosts may be neighbours."""
+    return build(f"two_level(groups=[{[*topology.hosts]}],classes={classes},tune=true)".replace(" ", ""), topology, [])
+
+
+def other_trees(forest: Forest, draw: random.Random) -> Forest:
+    """The forest along random trees: each host's parent is drawn of those before it in a random order."""
+    trees = forest.reduce.copy()
+    for tree in trees:
+        order = draw.sample(forest.workers, len(forest.workers))
+        for place, host in enumerate(order):
+            tree[host] = draw.choice(order[:place]) if place else ROOT
+    return replace(forest, reduce=trees, broadcast=trees)
+
+
+def switches(forest: Forest, table: ChunkTable, iterations: int, seed: int, make: Make) -> Callable[..., object]:
+    """A worker that checks every sum, and the tally's, along trees that change before most iterations."""
+
+    def work(node: int, sockets: Sockets) -> object:
+        pause, common = random.Random(seed * 1000 + node), random.Random(seed)
+        gradient = np.empty(table.total_floats, np.float32)
+        with make(node, forest, table, sockets, gradient) as engine:
+            engine.barrier(LIMIT_S)
+            for i in range(iterations):
+                if common.random() < 0.8:
+                    engine.replan(other_trees(forest, common))
+                gradient[:] = gradient_of(node, i, table.total_floats)
+                engine.tally[0] = node + i
+                for bucket in range(table.buckets):
+                    engine.poll(pause.choice([0.0, 0.002]))
+                    engine.start(bucket)
+                engine.wait(LIMIT_S)
+                assert np.array_equal(
+                    gradient, sum(gradient_of(worker, i, table.total_floats) for worker in forest.workers)
+                ), f"iteration {i}"
+                assert engine.tally[0] == sum(worker + i for worker in forest.workers)
+                if common.random() < 0.3:
+                    engine.barrier(LIMIT_S)
+            return engine.wire_bytes
+
+    return work
+
+
+@pytest.mark.parametrize(("hosts", "classes", "floats"), [(1, 1, 10), (2, 3, 999), (5, 4, 30_001)])
+def test_sums_stay_exact_while_trees_change(
+    topology: Build, on_every_node: OnEveryNode, hosts: int, classes: int, floats: int, make: Make
+) -> None:
+    forest = mesh(topology(f"star(hosts={hosts})"), classes)
+    table = replace(cut(forest, floats, [(0, floats // 3), (floats // 3, floats)], 4096), has_tally=True)
+    sent = on_every_node(forest, list(forest.workers), switches(forest, table, 60, hosts, make))
+    if errors := [one for one in sent.values() if isinstance(one, Exception)]:
+        raise errors[0]
+    edges = 2 * (hosts - 1)
+    assert sum(sent.values()) >= 60 * edges * 4 * (floats + 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [Engine, CompiledEngine], ids=["python", "compiled"])
+def test_a_plan_that_does_not_fit_is_refused(topology: Build, make: Make) -> None:
+    net = topology("star(hosts=3)")
+    chain = build("tree(fanout=1)", net, [])
+    table = cut(chain, 30, [(0, 30)], 64)
+    here, there = socket.socketpair()
+    with here, there, make(0, chain, table, {1: here}, np.zeros(30, np.float32)) as engine:
+        with pytest.raises(ValueError, match="other classes"):
+            engine.replan(build("ring", net, []))
+        star = np.array([[1, ROOT, 1], [2, 2, ROOT]], np.int32)
+        for tree, problem in zip(star, ["", "1 neighbours that it has not met"], strict=True):
+            trees = np.pad(tree[None], ((0, 0), (0, 1)), constant_values=ABSENT)
+            moved = replace(chain, reduce=trees, broadcast=trees)
+            if problem:
+                with pytest.raises(ValueError, match=problem):
+                    engine.replan(moved)
+            else:
+                engine.replan(moved)
+        engine.start(0)
+        with pytest.raises(ValueError, match="within an iteration"):
+            engine.replan(chain)

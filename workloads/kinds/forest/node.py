@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.sync import chunks, transport
@@ -17,8 +17,23 @@ if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 
+_E = TypeVar("_E", bound=Engine)
+
+
 def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Engine:
     """Meet the neighbours; ``called_off`` is as in :func:`testbed.workloads.sync.transport.connect_all`.
+
+    Raises:
+        TrialTimeoutError, WorkerError: one of them did not come.
+        PrivilegeError: the kernel refuses the congestion control.
+    """
+    return join_with(engine, job, forest, part, called_off)
+
+
+def join_with(
+    make: Callable[..., _E], job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]
+) -> _E:
+    """Meet the neighbours as :func:`join` does, with an engine that is made by :func:`.compiled.engine` or such.
 
     Raises:
         TrialTimeoutError, WorkerError: one of them did not come.
@@ -32,4 +47,4 @@ def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: C
     gradient = None if part is None else part.gradient
     if forest.fixed and gradient is not None:
         transport.limit_unsent(sockets, UNSENT_BYTES)
-    return engine(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)
+    return make(job.node, forest, table, sockets, gradient, priority=job.priority, jitter=jitter)

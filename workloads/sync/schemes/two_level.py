@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from testbed.topologies.cloud import places
 from testbed.topologies.model import Topology
 from testbed.topologies.parameters import Hosts
 from testbed.workloads.finding import Finding
+from testbed.workloads.kinds.tuned.plan import Tuned
 from testbed.workloads.locality.groups import balanced_random, by_number, require
 from testbed.workloads.locality.probe_embed import Grouping, decide
 from testbed.workloads.sync.forest import ROOT, Forest, Parents
@@ -38,6 +40,7 @@ def two_level(
     startup: bool = False,
     classes: int = 0,
     draw: int = 1,
+    tune: bool = False,
 ) -> Forest:
     """2LHA: each class has a global master (GM), and a local master (LM) in each group.
 
@@ -52,6 +55,8 @@ def two_level(
     found in a trial, by hosts' distances: ``probe`` says which, ``alpha``, ``dimensions`` and ``startup`` (a fixed part
     of each host's distances) embed them in a space, and the smallest of ``k`` groups has n / (k ``elasticity``) of the
     n hosts. ``k`` is the root of n unless given. Until then, equal groups of hosts by number stand for them.
+
+    With ``tune`` masters move while a training runs, by what workers tell of it.
 
     Source: PHub thesis sections 4.1.2, 4.2.1 and 4.2.2 (Parameter Link).
     """
@@ -70,7 +75,8 @@ def two_level(
             f"two_level: classes is {classes:,}", fix=f"give it 0, for one a host, or at most {MOST_CLASSES:,}"
         )
     members = _members(topology, groups, settings)
-    return over(topology, hierarchy(members, *masters(members, classes or topology.host_count)))
+    forest = over(topology, hierarchy(members, *masters(members, classes or topology.host_count)))
+    return replace(forest, run_by=Tuned()) if tune else forest
 
 
 def _members(topology: Topology, groups: str | Hosts, settings: Grouping) -> list[list[int]]:

@@ -1,0 +1,81 @@
+"""The kind of synchronous schemes whose trees change in mid-run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+from testbed.base.errors import WorkerError
+from testbed.workloads.kinds.base import Refusal, Told
+from testbed.workloads.kinds.forest.kind import ForestKind
+from testbed.workloads.kinds.parts import Carrier, Control, OwnSamples, Reports
+from testbed.workloads.kinds.tuned.plan import Tuned
+from testbed.workloads.sync.chunk_size import shortened
+from testbed.workloads.sync.forest import Forest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from testbed.workloads.job import WorkerJob
+    from testbed.workloads.sync.session import Session
+    from testbed.workloads.tasks.base import Participant
+
+MOST_SAID = 160
+"""The most characters of why a worker has left out a plan."""
+
+
+class TunedReports(Reports[Forest]):
+    """Reports of plans that a worker has left out, one line for each iteration at most."""
+
+    def said_bytes(self, plan: Forest) -> int:
+        return 4 * MOST_SAID
+
+    def journals(self, plan: Forest) -> Collection[str]:
+        return [plan.nodes[worker] for worker in plan.workers]
+
+
+class TunedKind(ForestKind):
+    """Trees that a controller replaces by others of the same classes. Any two workers may be neighbours in them."""
+
+    name = "tuned"
+    run_by = Tuned
+    control = Control(("autotune",))
+    own_samples = OwnSamples(counts=("plan",))
+    carrier = Carrier("its trees change by what workers tell of their iterations, and a script tells of none")
+    reports = TunedReports()
+    sharing = None
+    table = None
+
+    def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
+        steps = Refusal("steps of a synchronisation change with its plan", "leave tune out, or write of: iteration")
+        return {"steps": steps}
+
+    def describe(self, plan: Forest) -> list[tuple[str, str]]:
+        return [("tuned", "masters move while it runs; below is the plan at its start")]
+
+    def chunk_bytes(self, plan: Forest, gradient_bytes: float, largest_bytes: int) -> int:
+        return shortened(plan, gradient_bytes, largest_bytes)
+
+    def pairs(self, plan: Forest) -> list[tuple[int, int]]:
+        return [*permutations(sorted(plan.workers), 2)]
+
+    def prepare(self) -> None:
+        from testbed.workloads.kinds.tuned import node  # noqa: F401
+
+    def join(self, job: WorkerJob, plan: Forest, part: Participant | None, called_off: Callable[[], None]) -> Session:
+        from testbed.workloads.kinds.tuned.node import join
+
+        return join(job, plan, part, called_off)
+
+    def told(self, plan: Forest, samples: pd.DataFrame, done: Sequence[Mapping[str, Any]], iterations: int) -> Told:
+        several = samples.groupby("iteration")["plan"].nunique() > 1
+        if several.any():
+            raise WorkerError(
+                f"workers followed different plans of {plan.scheme} in iteration {several.idxmax()}",
+                fix="see whether a worker writes something else than its samples; then run the trial again",
+            )
+        return Told(samples)
+
+
+KIND = TunedKind()

@@ -1,0 +1,82 @@
+"""A worker that is told other plans while it trains: our engine, which switches between two iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.workloads.job import WorkerJob
+from testbed.workloads.kinds.forest.node import join_with
+from testbed.workloads.kinds.tuned.ballot import Ballot
+from testbed.workloads.kinds.tuned.kind import MOST_SAID
+from testbed.workloads.sync.bundle import Sockets
+from testbed.workloads.sync.chunks import ChunkTable
+from testbed.workloads.sync.compiled import CompiledEngine, does_all
+from testbed.workloads.sync.engine import Engine, Floats
+from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.steps import Jitter
+from testbed.workloads.told import Lines
+from testbed.workloads.told_plans import NAME
+
+if TYPE_CHECKING:
+    from testbed.workloads.tasks.base import Participant
+
+
+class Tuning(Engine):
+    """An engine that follows the plans that all workers have got. It looks for them between iterations, where nothing
+    is measured."""
+
+    _lines: Lines
+    _ballot: Ballot
+    _write: Callable[..., None]
+
+    def follow(self, path: Path, first: Forest) -> None:
+        """Read plans from the lines of a file; ``first`` is the present one."""
+        self._lines, self._ballot = Lines(path), Ballot(first)
+
+    def tells(self, write: Callable[..., None]) -> None:
+        self._write = write
+
+    def iterations(self, done: int, total: int) -> Iterator[int]:
+        for i in range(done, total):
+            if (agreed := self._ballot.count(float(self.tally[0]))) is not None:
+                self.replan(agreed)
+            if left_out := [why for line in self._lines.new() if (why := self._ballot.take(line))]:
+                self._write(iteration=i, left_out=left_out[0][:MOST_SAID], lines=len(left_out))
+            self.tally[0] = self._ballot.vote()
+            yield i
+
+    @property
+    def seen(self) -> Mapping[str, Any]:
+        """The number of the plan that the last iteration followed."""
+        return {"plan": self._ballot.plan}
+
+
+class CompiledTuning(Tuning, CompiledEngine):
+    """The same with its inner loop compiled."""
+
+
+def join(job: WorkerJob, forest: Forest, part: Participant | None, called_off: Callable[[], None]) -> Tuning:
+    """Meet all others; as :func:`testbed.workloads.kinds.forest.node.join`."""
+    engine = join_with(tuning, job, forest, part, called_off)
+    engine.follow(Path(job.forest).parent / NAME, forest)
+    return engine
+
+
+def tuning(
+    node: int,
+    forest: Forest,
+    chunks: ChunkTable,
+    sockets: Sockets,
+    gradient: Floats | None,
+    *,
+    priority: bool = False,
+    jitter: Jitter | None = None,
+) -> Tuning:
+    """Make the engine for these arguments, as :func:`testbed.workloads.sync.compiled.engine` does, with a tally."""
+    chunks = replace(chunks, has_tally=True)
+    if does_all(forest, sockets, priority, jitter):
+        return CompiledTuning(node, forest, chunks, sockets, gradient)
+    return Tuning(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
