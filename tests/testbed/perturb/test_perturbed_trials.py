@@ -110,7 +110,7 @@ def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(run: Run, 
 
 TENANTS = """
 name: tenants
-links: {rate: 200 Mbit/s}
+links: {rate: 200 Mbit/s, queue: 256 KiB}
 workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: {pace: {32: 0.1 s}}}
 arms:
   - topology: "cloud(racks=2,hosts_per_rack=2,oversubscription=2,seed=0,rack_delay_s=0)"
