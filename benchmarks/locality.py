@@ -11,15 +11,8 @@ from __future__ import annotations
 
 import sys
 import time
-from itertools import combinations
 
-import numpy as np
-from sklearn.metrics import adjusted_mutual_info_score
-
-from testbed.analysis.theory.probed_cloud import Cloud, points
-from testbed.workloads.locality.embedding import embed
-from testbed.workloads.locality.groups import group_count, near
-from testbed.workloads.locality.probe_embed import decide
+from testbed.analysis.theory.probed_cloud import Cloud, groups_are_racks, points, shared_information
 
 DRAWS, SEEDS, GROUPINGS = 5, 100, 100
 GAINS = {(1, 2): 12, (2, 2): 11, (1, 3): 13, (2, 3): 16}
@@ -57,16 +50,11 @@ def _gains() -> list[str]:
 
 def _racks() -> list[str]:
     missed = []
-    names = [str(host) for host in range(16)]
-    racks = {frozenset(names[first : first + 4]) for first in range(0, 16, 4)}
     print(f"groups = racks, noise of 0.1 ms, in so many of {SEEDS} seeds (asked: {LEAST_SEEDS})")
     for rows, racks_a_row in ((1, 4), (2, 2)):
         for alpha in (1, 2):
-            begun_s, right = time.monotonic(), 0
-            for seed in range(SEEDS):
-                probed = Cloud(rows, racks_a_row, 4, 0.1).probed_ms(seed)
-                groups = decide(names, probed, {"alpha": float(alpha)}, seed)["groups"]
-                right += {frozenset(group) for group in groups} == racks  # type: ignore[union-attr, arg-type]
+            begun_s = time.monotonic()
+            right = groups_are_racks(Cloud(rows, racks_a_row, 4, 0.1), alpha, SEEDS)
             took_s = (time.monotonic() - begun_s) / SEEDS
             told = f"  {rows} x {racks_a_row} x 4, alpha {alpha}: {right}, {took_s:.2f} s a decision"
             print(told)
@@ -77,14 +65,7 @@ def _racks() -> list[str]:
 def _alike() -> None:
     print(f"adjusted mutual information of {GROUPINGS} groupings of 4 x 4 x 4 hosts, noise of 2 ms")
     for alpha, figure in FIGURE_4_4.items():
-        places = embed(Cloud(4, 4, 4, 2.0).probed_ms(0), alpha=alpha).coordinates
-        labels = []
-        for seed in range(GROUPINGS):
-            group_of = np.empty(64, dtype=np.int64)
-            for number, group in enumerate(near(places, group_count(64), 1.5, seed, runs=1)):
-                group_of[group] = number
-            labels.append(group_of)
-        shared = np.mean([adjusted_mutual_info_score(a, b) for a, b in combinations(labels, 2)])
+        shared = shared_information(Cloud(4, 4, 4, 2.0), alpha, GROUPINGS)
         print(f"  alpha {alpha}: {shared:.2f} (figure 4.4: {figure})")
 
 

@@ -1,5 +1,5 @@
-"""MLfabric's trials on an ideal network, played for a few rounds: what comes of them is shown beside what is measured,
-and decides nothing."""
+"""MLfabric's trials on an ideal network, played for a few rounds, and PLink's simulated probes of one seed: what comes
+of them is shown beside what is measured."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.analysis.papers import plink
 from testbed.analysis.papers.mlfabric import delay, ideals, replication, speed, sync, topics
 
 ROUNDS = 4
@@ -22,6 +23,7 @@ def short_plays() -> Iterator[None]:
             patch.setattr(module, "IDEAL", replace(module.IDEAL, rounds=ROUNDS))
         for module in (delay, ideals, speed, sync):
             patch.setattr(module, "PAPERS", replace(module.PAPERS, rounds=ROUNDS))
+        patch.setattr(plink, "SEEDS", 1)
         _forget()
         yield
     _forget()

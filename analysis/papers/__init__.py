@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.analysis.papers import bml, bml_theory, mlfabric_theory, plink_theory, rina, rina_theory
+from testbed.analysis.papers import bml, bml_theory, mlfabric_theory, plink, plink_theory, rina, rina_theory
 from testbed.analysis.papers.claim import Paper
 from testbed.analysis.papers.mlfabric import paper as mlfabric
 from testbed.analysis.papers.table import Table
@@ -21,5 +21,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     **mlfabric_theory.TABLES,
 }
 """Functions that make a claim's table, by the claim's name."""
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (bml.PAPER, rina.PAPER, mlfabric.PAPER, topoopt.PAPER)}
+PAPERS: dict[str, Paper] = {
+    paper.name: paper for paper in (bml.PAPER, rina.PAPER, plink.PAPER, mlfabric.PAPER, topoopt.PAPER)
+}
 """Papers by name."""

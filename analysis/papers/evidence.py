@@ -7,7 +7,7 @@ the verdict of iteration times decides about them: JCT's is of a sum, in which t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -103,18 +103,35 @@ def _mean(values: Sequence[Values], *, of_two: bool) -> Interval:
     return mean_ratio(*values) if of_two else mean(*values)
 
 
-def mean_of(parts: Sequence[Measured]) -> Measured:
-    """The mean of numbers from several runs, each of the same weight.
+def mean_of(parts: Sequence[Measured], average: Callable[..., Values] = np.mean) -> Measured:
+    """The mean of numbers from several runs, each of the same weight; or their median (``np.median``).
 
     The ends of its interval are the means of their ends: wider than the interval of a mean of independent numbers.
     """
-    samples = tuple(one for part in parts for one in part.samples)
-    doubts = tuple(one for part in parts for one in part.doubts)
-    told = (sum(part.valid for part in parts), sum(part.trials for part in parts), doubts)
-    known = [(one.value, one.low, one.high) for part in parts if (one := part.interval)]
+    known = [(each.value, each.low, each.high) for part in parts if (each := part.interval)]
     if len(known) < len(parts):
-        return Measured((), parts[0].of, *told)
-    return Measured(samples, parts[0].of, *told, Interval(*np.mean(known, axis=0).tolist()))
+        return replace(pooled(parts), samples=(), fitted=None)
+    return replace(pooled(parts), fitted=Interval(*average(known, axis=0).tolist()))
+
+
+def pooled(parts: Sequence[Measured], of: str = "") -> Measured:
+    """The mean of all samples of several measurements of one number; ``of`` says what a sample is of, if not what it is
+    of in the first."""
+    samples = tuple(sample for part in parts for sample in part.samples)
+    doubts = tuple(doubt for part in parts for doubt in part.doubts)
+    told = (sum(part.valid for part in parts), sum(part.trials for part in parts), doubts)
+    fitted = mean(np.array(samples)) if len(samples) > 1 else None
+    return Measured(samples, of or parts[0].of, *told, fitted)
+
+
+def where(run: Run | None, **swept: object) -> Run | None:
+    """Return the run with those trials alone that have these values of what a sweep varies, by the last word of its
+    path; and with the trials of arms that do not vary it."""
+    if run is None:
+        return None
+    points = [{path.rpartition(".")[2]: value for path, value in trial.point.items()} for trial in run.trials]
+    fit = [all(point.get(name, value) == value for name, value in swept.items()) for point in points]
+    return replace(run, trials=tuple(trial for trial, fits in zip(run.trials, fit, strict=True) if fits))
 
 
 @dataclass(frozen=True)

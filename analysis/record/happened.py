@@ -93,14 +93,17 @@ class Failover(Part):
     phases = unread(list[Phase])
 
 
+@dataclass(frozen=True)
 class Found(Part):
     """Settings that hosts found in a trial, in place of what its spec leaves open."""
 
-    job = unread(str, "job whose settings they are; empty where an arm has one job")
-    probe = unread(str, "what hosts measured for them")
-    settings = unread(Mapping[str, Any], "settings with which the trial ran, by key of the arm or the job", NO_UNIT)
-    measured = unread(Mapping[str, list[float]], "by host, what was measured; null where it is missing", "as probed")
-    took_s = unread(float, "how long hosts measured, beside bursts")
+    job: str = required("job whose settings they are; empty where an arm has one job")
+    probe: str = required("what hosts measured for them")
+    settings: Mapping[str, Any] = required("settings with which the trial ran, by key of the arm or the job", NO_UNIT)
+    measured: Mapping[str, list[float | None]] = required(
+        "by host, what was measured; null where it is missing", "as probed"
+    )
+    took_s: float = required("how long hosts measured, beside bursts")
 
 
 class Waited(Part):

@@ -89,7 +89,7 @@ class TrialRecord(Part):
     queues = unread(QueueReadings, is_checked=True, is_whole=True, blank=None)
     events: tuple[Event, ...] = optional(default=(), is_whole=True, blank=[])
     strikes: tuple[Strikes, ...] = optional(default=(), is_whole=True, blank=[])
-    found = unread(list[Found], is_whole=True)
+    found: tuple[Found, ...] = optional(default=(), is_whole=True)
     failover = unread(Failover, is_checked=True, blank=None)
     phases = unread(list[Phase])
     waited = unread(Waited, is_whole=True, blank=None)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from testbed.workloads.locality.embedding import embed
+from testbed.workloads.locality.groups import group_count, near
 from testbed.workloads.locality.paia import Place, paia
+from testbed.workloads.locality.probe_embed import decide
 
 BASE_MS = (0.15, 2.15, 4.15)
 """Round trips within a rack, within a row, and beyond."""
@@ -58,3 +60,37 @@ def points(cloud: Cloud, alpha: float, dimensions: int, draws: int) -> tuple[flo
         scores.append((100 * paia(cloud.places, probed), 100 * paia(cloud.places, embedded)))
     raw, better = np.mean(scores, axis=0).tolist()
     return raw, better
+
+
+def groups_are_racks(cloud: Cloud, alpha: float, seeds: int) -> int:
+    """Count the seeds, of 0 to ``seeds`` - 1, with which groups are the racks; each is of the probes, too.
+
+    Raises:
+        MissingToolError: the package of k-means is not installed.
+    """
+    names = [str(host) for host in range(len(cloud.places))]
+    racks = {
+        frozenset(name for name, at in zip(names, cloud.places, strict=True) if at == rack) for rack in cloud.places
+    }
+    right = 0
+    for seed in range(seeds):
+        groups = decide(names, cloud.probed_ms(seed), {"alpha": float(alpha)}, seed)["groups"]
+        right += {frozenset(group) for group in groups} == racks  # type: ignore[union-attr, arg-type]
+    return right
+
+
+def shared_information(cloud: Cloud, alpha: float, groupings: int) -> float:
+    """Return how much information ``groupings`` of the same embedding share: adjusted mutual information, the mean of
+    all pairs. Each grouping is the only run of k-means of another seed.
+
+    Raises:
+        MissingToolError: as :func:`groups_are_racks`.
+    """
+    from sklearn.metrics import adjusted_mutual_info_score  # a second
+
+    embedded, hosts = embed(cloud.probed_ms(0), alpha=alpha).coordinates, len(cloud.places)
+    labels = np.empty((groupings, hosts), dtype=np.int64)
+    for seed in range(groupings):
+        for number, group in enumerate(near(embedded, group_count(hosts), 1.5, seed, runs=1)):
+            labels[seed, group] = number
+    return float(np.mean([adjusted_mutual_info_score(a, b) for a, b in combinations(labels, 2)]))

@@ -25,9 +25,21 @@ def paia(places: Sequence[Place], distances: NDArray[np.float64]) -> float:
 
     Equal distances tell nothing, nor does a pair without a distance (NaN).
     """
+    compared, right = _compared(places, distances)
+    return float(right.sum() / compared.sum()) if compared.any() else float("nan")
+
+
+def by_observer(places: Sequence[Place], distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share for each host alone, as the one that compares two others: float64[n]."""
+    compared, right = _compared(places, distances)
+    return right / np.where(compared > 0, compared, np.nan)
+
+
+def _compared(places: Sequence[Place], distances: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count the triplets in which each host compares, and those that are told right, int64[n] each."""
     compared = _farther(_shared(places))
-    told = _farther(-distances)
-    return float(np.count_nonzero(compared & told)) / np.count_nonzero(compared) if compared.any() else float("nan")
+    right = compared & _farther(-distances)
+    return compared.sum(axis=(1, 2), dtype=np.int64), right.sum(axis=(1, 2), dtype=np.int64)
 
 
 def _shared(places: Sequence[Place]) -> NDArray[np.float64]:

@@ -15,8 +15,10 @@ from testbed.analysis.papers.evidence import (
     iteration_s,
     mean_of,
     measure,
+    pooled,
     reduction,
     speed_up,
+    where,
 )
 from testbed.analysis.record.judged import RecordedCheck
 
@@ -124,3 +126,29 @@ def test_a_mean_of_a_run_that_is_missing_is_not_known() -> None:
     found = mean_of([one, measure(None, ["a"], iteration_s, number=ITERATION_TIMES)])
     assert found.interval is None
     assert (found.valid, found.trials, found.doubts) == (1, 1, ("it was not run",))
+
+
+def test_a_median_of_several_numbers_has_the_median_of_their_intervals() -> None:
+    parts = [measure(run([trial("a", 1, Times(seconds))]), ["a"], gst_s, number=GST) for seconds in (0.1, 0.3, 0.2)]
+    found = mean_of(parts, np.median)
+    assert found.interval == parts[2].interval
+    assert (found.valid, found.trials) == (3, 3)
+
+
+def test_samples_of_several_measurements_are_pooled() -> None:
+    parts = [measure(run([trial("a", 1, Times(seconds))]), ["a"], gst_s, number=GST) for seconds in (0.1, 0.3)]
+    found = pooled([*parts, measure(None, ["a"], gst_s, number=GST)], "hosts")
+    assert found.interval
+    assert found.interval.value == pytest.approx(0.2, rel=0.01)
+    assert (len(found.samples), found.of, found.valid, found.trials) == (2 * (ITERATIONS - WARMUP), "hosts", 2, 2)
+    assert found.doubts == ("it was not run",)
+
+
+def test_trials_are_taken_by_what_a_sweep_varies() -> None:
+    swept = [replace(trial("a", 1, FAST), point={"scheme.k": k, "topology.hosts": 4}) for k in (2, 3)]
+    whole = run([*swept, trial("b", 1, SLOW)])
+    part = where(whole, k=3)
+    assert part
+    assert [(each.label, each.point.get("scheme.k")) for each in part.trials] == [("a", 3), ("b", None)]
+    assert where(whole, k=3, hosts=5) == replace(whole, trials=whole.trials[2:])
+    assert where(None, k=3) is None

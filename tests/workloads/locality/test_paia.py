@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.workloads.locality.paia import Place, comparable, paia
+from testbed.workloads.locality.paia import Place, by_observer, comparable, paia
 
 
 def cloud(rows: int, racks: int, hosts: int) -> list[Place]:
@@ -34,6 +34,7 @@ def test_a_tie_and_a_missing_pair_score_nothing() -> None:
     missing = np.array([[0, 1, np.nan], [1, 0, 2], [np.nan, 2, 0.0]])
     assert paia(places, missing) == 0.5
     assert paia(places, right.max() - right) == 0
+    assert by_observer(places, tied).tolist() == pytest.approx([0, 1, math.nan], nan_ok=True)
 
 
 def test_hosts_of_one_rack_compare_nothing() -> None:
