@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import cast
 
 from testbed.control.feed import Feed, Line
 from testbed.control.registry import Context
@@ -22,6 +23,8 @@ from testbed.workloads.told_plans import NAME, along, told
 
 KIND = "plan"
 """Name that records give to a plan that was left out."""
+MOST_SAID = 200
+"""The most characters that a record has of why."""
 
 
 class Plans:
@@ -35,14 +38,13 @@ class Plans:
     """
 
     def __init__(self, context: Context, job: Job) -> None:
-        assert isinstance(job.plan, Forest)
         self._context, self._job = context, job
         self._told: dict[int, tuple[Forest, Cause]] = {}
         self._left_out: set[str] = set()
         self._heard = 0
         self._feed: Feed | None = None
         self.told = self.followed = self.first = 0
-        self.forest = job.plan
+        self.forest = cast(Forest, job.plan)
 
     def tell(self, parents: Parents, cause: Cause) -> None:
         """Tell all workers the parents of each class, int[classes, hosts], and note why they change.
@@ -71,7 +73,7 @@ class Plans:
             if said["kind"] == "iteration" and COUNT.has(said.get("plan")) and COUNT.has(said.get("i")):
                 self._followed(said["plan"], said["i"])
             elif said["kind"] == "journal" and isinstance(said.get("left_out"), str):
-                self._note(f"{process} leaves out {said['left_out']}", said["left_out"])
+                self._note(process, said["left_out"][:MOST_SAID])
         return lines
 
     def close(self) -> None:
@@ -87,9 +89,9 @@ class Plans:
         self.forest, self.followed, self.first = forest, number, iteration
         self._told = {other: plan for other, plan in self._told.items() if other > number}
 
-    def _note(self, what: str, why: str) -> None:
+    def _note(self, process: str, why: str) -> None:
         """Record what a worker has left out, if it is the first that says so."""
         if why not in self._left_out:
             self._left_out.add(why)
             assert self._feed is not None
-            self._context.act(Event(NOW, KIND, what), self._feed)
+            self._context.act(Event(NOW, KIND, f"{process} leaves out {why}"), self._feed)

@@ -121,13 +121,13 @@ class Engine(Loop):
         assert self._plan.tally is not None
         return self._sums.parts[self._plan.tally]
 
-    def replan(self, plan: object) -> None:
-        if any(self._ready) or not isinstance(plan, Forest):
-            raise ValueError("another plan than a forest, or within an iteration")
+    def replan(self, plan: Forest) -> None:
+        if any(self._ready):
+            raise ValueError("another plan within an iteration")
         if self._jitter or plan.fixed or plan.window != self._forest.window:
             raise ValueError("another plan, and steps that jitter, or windows")
         other = plan_of(self._node, plan, self._chunks)
-        if other.klass != self._plan.klass:
+        if not np.array_equal(plan.share, self._forest.share) or other.klass != self._plan.klass:
             raise ValueError("a plan with other classes")
         neighbours = {*other.expected, *chain(*other.forward), *other.parent} - {ROOT, ABSENT}
         if strangers := neighbours - self._by_node.keys():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from testbed.workloads.plan import Plan
+from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.tcp_info import Sent
 
 
@@ -84,7 +84,7 @@ class Session(ABC):
         """Yield the iterations that this worker does: all that are left, unless another process gives them out."""
         return iter(range(done, total))
 
-    def replan(self, plan: Plan) -> None:
+    def replan(self, plan: Forest) -> None:
         """Follow another plan from the next iteration on, as every process of the trial does. Chunks, classes and
         barrier stay, and whoever meets in the plan has met.
 

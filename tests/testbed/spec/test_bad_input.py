@@ -326,6 +326,15 @@ CHANGES: dict[str, tuple[str, str]] = {
     "two_level_groups_of_another_form": ("scheme: ring", 'scheme: "two_level(groups=[h0,h1,h2])"'),
     "two_level_groups_of_unknown_hosts": ("scheme: ring", 'scheme: "two_level(groups=[[h0,h1],[h3]])"'),
     "two_level_classes_negative": ("scheme: ring", "scheme: two_level(classes=-1)"),
+    "two_level_tuned_with_jobs": (
+        RING,
+        _on_star('{name: a, scheme: "two_level(groups=[[0,1]],tune=true)", hosts: 2}'),
+    ),
+    "two_level_tuned_with_jitter": (
+        "label: ring, topology: star(hosts=3), scheme: ring",
+        'label: ring, topology: star(hosts=3), scheme: "two_level(groups=[[0,1,2]],tune=true)", '
+        "perturb: [{kind: jitter, sigma: 5 ms, of: step}]",
+    ),
     "scheme_file_missing": ("scheme: ring", "scheme: ./mine.py:my_scheme"),
     "scheme_that_is_wrong": ("scheme: ring", "scheme: ./wrong.py:forgets_one"),
     "more_classes_than_floats": ("scheme: ring", "scheme: ./wrong.py:too_many"),
@@ -858,6 +867,7 @@ SCRIPT_CHANGES: dict[str, tuple[str, str]] = {
         "star(hosts=4), scheme: ring",
         '"patch_panel(servers=4,degree=2,rings=[1])", scheme: two_level',
     ),
+    "script_tuned": ("scheme: ring", 'scheme: "two_level(groups=[[0,1],[2,3]],tune=true)"'),
     "script_with_parallel_circuits": ("star(hosts=4)", '"patch_panel(servers=4,degree=4,rings=[1,1])"'),
     "script_gloo_on_several_nics": ("star(hosts=4), scheme: ring", '"bcube(n=2,k=2)", scheme: gloo'),
     "script_on_one_host": ("hosts=4", "hosts=1"),

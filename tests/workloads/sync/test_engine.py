@@ -536,21 +536,17 @@ def test_sums_stay_exact_while_trees_change(
 @pytest.mark.parametrize("make", [Engine, CompiledEngine], ids=["python", "compiled"])
 def test_a_plan_that_does_not_fit_is_refused(topology: Build, make: Make) -> None:
     net = topology("star(hosts=3)")
-    chain = build("tree(fanout=1)", net, [])
+    chain = replace(mesh(net, 1), reduce=np.array([[1, 2, ROOT, ABSENT]], np.int32))
+    chain = replace(chain, broadcast=chain.reduce)
     table = cut(chain, 30, [(0, 30)], 64)
     here, there = socket.socketpair()
     with here, there, make(0, chain, table, {1: here}, np.zeros(30, np.float32)) as engine:
         with pytest.raises(ValueError, match="other classes"):
-            engine.replan(build("ring", net, []))
-        star = np.array([[1, ROOT, 1], [2, 2, ROOT]], np.int32)
-        for tree, problem in zip(star, ["", "1 neighbours that it has not met"], strict=True):
-            trees = np.pad(tree[None], ((0, 0), (0, 1)), constant_values=ABSENT)
-            moved = replace(chain, reduce=trees, broadcast=trees)
-            if problem:
-                with pytest.raises(ValueError, match=problem):
-                    engine.replan(moved)
-            else:
-                engine.replan(moved)
+            engine.replan(mesh(net, 2))
+        met, strangers = np.array([[1, ROOT, 1, ABSENT]], np.int32), np.array([[2, 2, ROOT, ABSENT]], np.int32)
+        engine.replan(replace(chain, reduce=met, broadcast=met))
+        with pytest.raises(ValueError, match="1 neighbours that it has not met"):
+            engine.replan(replace(chain, reduce=strangers, broadcast=strangers))
         engine.start(0)
         with pytest.raises(ValueError, match="within an iteration"):
             engine.replan(chain)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from testbed.base.errors import WorkerError
+from testbed.base.errors import SchemeError, WorkerError
+from testbed.topologies.model import Topology
+from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
-from testbed.workloads.kinds.parts import Carrier, Control, OwnSamples, Reports
+from testbed.workloads.kinds.parts import Carrier, Control, OwnSamples, Reports, Sharing
 from testbed.workloads.kinds.tuned.plan import Tuned
 from testbed.workloads.sync.chunk_size import shortened
 from testbed.workloads.sync.forest import Forest
@@ -23,6 +25,26 @@ if TYPE_CHECKING:
 
 MOST_SAID = 160
 """The most characters of why a worker has left out a plan."""
+
+
+class TunedCarrier(Carrier[Forest]):
+    """Of no script, which tells nothing of its iterations."""
+
+    def for_scripts(self, plan: Forest, topology: Topology) -> Forest:
+        raise SchemeError(
+            f"scheme {plan.scheme} cannot carry a script: it is tuned by what workers tell of their iterations",
+            fix="leave tune out",
+        )
+
+
+class TunedSharing(Sharing[Forest]):
+    """With nobody: workers are told plans of the whole network."""
+
+    def placed(self, plan: Forest, part: Part) -> Forest:
+        raise SchemeError(
+            f"scheme {plan.scheme} is tuned, and needs a network of its own",
+            fix="leave tune out, or give it an arm of its own",
+        )
 
 
 class TunedReports(Reports[Forest]):
@@ -42,9 +64,9 @@ class TunedKind(ForestKind):
     run_by = Tuned
     control = Control(("autotune",))
     own_samples = OwnSamples(counts=("plan",))
-    carrier = Carrier("its trees change by what workers tell of their iterations, and a script tells of none")
+    carrier = TunedCarrier()
     reports = TunedReports()
-    sharing = None
+    sharing = TunedSharing()
     table = None
 
     def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
