@@ -1,6 +1,6 @@
 """Autotune: when masters move, and how, by what hosts tell of their iterations (PHub thesis, section 4.2.3).
 
-A step is made every :data:`EVERY` iterations, and once iterations became longer or shorter by a share
+A step is made every :data:`EVERY` iterations, and once iterations became longer or shorter by a fifth
 (:data:`CHANGED`). The latter is a Quicktune, for the rates are others then; all other steps are Finetune's. Only
 iterations under the newest plan count, and after a Quicktune iterations are compared with the first ones under its
 plan.
@@ -15,13 +15,13 @@ from statistics import median
 import numpy as np
 
 from testbed.workloads.locality.finetune import Finetune, blame, times_s
-from testbed.workloads.locality.masters import Hosts, Masters, Pairs
+from testbed.workloads.locality.masters import Masters, Pairs
 from testbed.workloads.locality.quicktune import quicktune
 
 EVERY = 10
 """Iterations from one step to the next."""
-CHANGED = 0.2
-"""Share by which iterations became longer or shorter when rates are taken to have changed."""
+CHANGED = 1.2
+"""Ratio by which iterations became longer or shorter when rates are taken to have changed."""
 IN_A_ROW = 3
 """Iterations that have to be longer, or shorter, one after another: a single one may be for any reason."""
 QUICKTUNE, FINETUNE = "quicktune", "finetune"
@@ -57,7 +57,8 @@ class Step:
         took_s: the median time of the iterations by which it was decided.
         plan: the number of the new plan; None where masters stay.
         masters: the masters from now on.
-        times_s: for how long each host will move bytes in an iteration, at the rates that were measured.
+        predicted_s: how long an iteration will take if the longest time of a host changes as its bytes do, at the rates
+            that were measured.
     """
 
     after: int
@@ -65,7 +66,7 @@ class Step:
     took_s: float
     plan: int | None
     masters: Masters
-    times_s: Hosts
+    predicted_s: float
 
 
 class Steps:
@@ -83,7 +84,6 @@ class Steps:
         self._window: list[Iteration] = []
         self._usual_s: float | None = None
         self._told_after = 0
-        self._rate_bps: Pairs = np.full((masters.hosts, masters.hosts), np.nan)
 
     def add(self, seen: Iteration) -> Step | None:
         """Take the next iteration, and return the step that follows, if it is time for one."""
@@ -110,14 +110,13 @@ class Steps:
 
     def _has_changed(self, last: Sequence[Iteration]) -> bool:
         ratios = [each.took_s / self._usual_s for each in last] if self._usual_s else []
-        return bool(ratios) and (min(ratios) >= 1 + CHANGED or max(ratios) <= 1 - CHANGED)
+        return bool(ratios) and (min(ratios) >= CHANGED or max(ratios) <= 1 / CHANGED)
 
     def _step(self, how: str, seen: Sequence[Iteration]) -> Step:
         old, took_s = self._masters[seen[-1].plan], median(each.took_s for each in seen)
-        sent_bytes, rtt_s = (_medians(seen, of) for of in (lambda each: each.sent_bytes, lambda each: each.rtt_s))
-        self._rate_bps = np.where(np.isnan(now := _medians(seen, lambda each: each.rate_bps)), self._rate_bps, now)
-        rate_bps = filled(self._rate_bps)
-        sent_bytes, rtt_s = np.nan_to_num(sent_bytes), np.nan_to_num(rtt_s)
+        sent_bytes = np.nan_to_num(_medians(seen, lambda each: each.sent_bytes))
+        rtt_s = np.nan_to_num(_medians(seen, lambda each: each.rtt_s))
+        rate_bps = filled(_medians(seen, lambda each: each.rate_bps))
         if how == QUICKTUNE:
             new: Masters | None = quicktune(old.groups, len(old.gm), rate_bps)
             self._finetune, self._usual_s = Finetune(), None
@@ -130,8 +129,10 @@ class Steps:
             self.newest = plan = self.newest + 1
             self._masters[plan], self._told_after = new, after
         masters = old if plan is None else self._masters[plan]
-        coming_s: Hosts = rtt_s.max(axis=1) + 8 * masters.sent_bytes(self._class_bytes) / rate_bps.sum(axis=1)
-        return Step(after, how, took_s, plan, masters, coming_s)
+        was_s, is_s = (
+            float((8 * each.sent_bytes(self._class_bytes) / rate_bps.sum(axis=1)).max()) for each in (old, masters)
+        )
+        return Step(after, how, took_s, plan, masters, took_s + is_s - was_s)
 
 
 def _medians(seen: Sequence[Iteration], of: Callable[[Iteration], Pairs]) -> Pairs:

@@ -10,8 +10,9 @@ import numpy as np
 
 from testbed.workloads.locality.masters import Hosts, Masters, Pairs
 
-BETA, GAMMA = 0.5, 0.5
-"""Weights of load and of time in the blame. The thesis gives none."""
+BETA, GAMMA = 0.1, 0.9
+"""Weights of load and of time in the blame. The thesis gives none. Equal weights would leave masters at a host with
+two fifths of the others' rate: the others' larger loads are then blamed as much as its longer time."""
 EPSILON = 1.05
 """Ratio of the most blame to the least up to which masters stay. The thesis gives none."""
 MOST_MOVES = 8

@@ -42,7 +42,7 @@ class Masters:
         return hierarchy(self.groups, self.gm, self.lm)
 
     def sent_bytes(self, class_bytes: float) -> Hosts:
-        """Compute how much each host sends in an iteration: a sum up each tree, and the sum of all down to each child."""
+        """Compute what each host sends in an iteration: a sum up each tree, and the sum of all to each child."""
         trees = self.parents
         children = np.bincount(trees[trees != ROOT], minlength=self.hosts)
         sent: Hosts = class_bytes * ((trees != ROOT).sum(axis=0) + children)

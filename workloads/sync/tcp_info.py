@@ -32,8 +32,8 @@ _LIMITS_AT, _IS_APPLICATION = 7, 1
 """Offset of a byte whose lowest bit is ``tcpi_delivery_rate_app_limited``."""
 _RTT, _RTT_AT = struct.Struct("=I"), 68
 """Format and offset of ``tcpi_rtt``, microseconds."""
-_RATE, _RATE_AT = struct.Struct("=Q"), 160
-"""Format and offset of ``tcpi_delivery_rate``, bytes/s."""
+_RATES, _RATES_AT = struct.Struct("=QQ"), 160
+"""Format and offset of ``tcpi_delivery_rate``, bytes/s, and then ``tcpi_busy_time``, microseconds."""
 _NAME_BYTES = 16
 """Most bytes of a congestion control's name (TCP_CA_NAME_MAX)."""
 HEADERS_BYTES = 14 + 20 + 32
@@ -70,10 +70,12 @@ class Speed:
         rtt_s: its smoothed round trip.
         rate_bps: payload that was delivered in a time, by the kernel's last measurement; None if the application sent
             less than the network would have carried.
+        busy_s: for how long the kernel has had something to send, or to be acknowledged, since it was opened.
     """
 
     rtt_s: float
     rate_bps: float | None
+    busy_s: float
 
 
 def congestion_control(sock: socket.socket) -> str:
@@ -136,11 +138,11 @@ def speed(info: bytes) -> Speed:
     Raises:
         WorkerError: the kernel does not measure rates.
     """
-    if len(info) < _RATE_AT + _RATE.size:
+    if len(info) < _RATES_AT + _RATES.size:
         raise WorkerError("this kernel does not measure TCP's rates", fix="take Linux 4.19 or newer")
-    (rtt_us,), (rate,) = _RTT.unpack_from(info, _RTT_AT), _RATE.unpack_from(info, _RATE_AT)
+    (rtt_us,), (rate, busy_us) = _RTT.unpack_from(info, _RTT_AT), _RATES.unpack_from(info, _RATES_AT)
     is_limited = bool(info[_LIMITS_AT] & _IS_APPLICATION)
-    return Speed(1e-6 * rtt_us, 8.0 * rate if rate and not is_limited else None)
+    return Speed(1e-6 * rtt_us, 8.0 * rate if rate and not is_limited else None, 1e-6 * busy_us)
 
 
 def read(info: bytes) -> tuple[Sent, int]:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.workloads.locality.masters import Masters, Pairs, of_trees
-from testbed.workloads.locality.quicktune import quicktune, times_s
+from testbed.workloads.locality.masters import Hosts, Masters, Pairs, of_trees
+from testbed.workloads.locality.quicktune import quicktune
 from testbed.workloads.sync.forest import ROOT
 
 Groups = tuple[tuple[int, ...], ...]
@@ -23,6 +23,15 @@ def shared(rates: Sequence[float]) -> Pairs:
     found = np.minimum.outer(each, each)
     np.fill_diagonal(found, 0)
     return found
+
+
+def times_s(masters: Masters, class_bytes: float, rate_bps: Pairs) -> Hosts:
+    """For how long each host moves bytes in an iteration by the thesis's formula (s)."""
+    size = np.empty(masters.hosts)
+    for group in masters.groups:
+        size[list(group)] = len(group)
+    parts: Hosts = masters.locals * size + masters.globals * len(masters.groups)
+    return 8 * class_bytes * parts / rate_bps.sum(axis=1)
 
 
 def every_assignment(groups: Groups, classes: int) -> Iterator[Masters]:

@@ -76,7 +76,7 @@ def two_level(
         )
     members = _members(topology, groups, settings)
     forest = over(topology, hierarchy(members, *masters(members, classes or topology.host_count)))
-    return replace(forest, run_by=Tuned()) if tune else forest
+    return replace(forest, run_by=Tuned(tuple(map(tuple, members)))) if tune else forest
 
 
 def _members(topology: Topology, groups: str | Hosts, settings: Grouping) -> list[list[int]]:
