@@ -83,6 +83,19 @@ class Phase(Part):
     throughput_sps = unread(float, _MEANINGS["throughput_sps"])
 
 
+class Tuning(Part):
+    """A step of Autotune, which moves masters of two-level aggregation."""
+
+    after = unread(int, "how many iterations were done")
+    how = unread(str, "`quicktune`: all masters anew, or `finetune`: some moved")
+    plan = unread(int, "number of the plan that workers were told; null where masters stayed")
+    iteration_s = unread(float, "median of the iterations by which it was decided")
+    predicted_s = unread(float, "how long an iteration was to take then")
+    load_ratio = unread(float, "most bytes that a host then sends over the least", "ratio")
+    global_masters = unread(Mapping[str, int], "by host, of how many classes it then is the global master", "classes")
+    local_masters = unread(Mapping[str, int], "by host, of how many classes it then is a local master", "classes")
+
+
 @dataclass(frozen=True)
 class Failover(Part):
     """Deaths of processes, and how the others went on."""

@@ -80,6 +80,16 @@ class Sample(Part):
     divergence = unread(
         float, "the most that their weights can have been apart then (MLfabric, eq. 11)", "norm of weights"
     )
+    sent_bytes = unread(
+        int,
+        "payload that it sent in the iteration, by neighbour's node, from 1 on; as the next three; tuned schemes only",
+        key="sent_bytes_*",
+    )
+    busy_s = unread(float, "for how long the kernel had something to send to it, or to be acknowledged", key="busy_s_*")
+    rtt_s = unread(float, "smoothed round trip to the neighbour at the iteration's end", key="rtt_s_*")
+    rate_bps = unread(
+        float, "TCP's delivery rate to it; empty if the application sent less than could be carried", key="rate_bps_*"
+    )
     plan = unread(int, "the number of the told plan that the iteration followed; 0 of the first; tuned schemes only")
     fate = unread(
         int, "what became of the update; MLfabric only: 0 applied, 1 applied in a sum, 2 dropped, 3 late, 4 lost"

@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.analysis.record.accuracy import Accuracy, Sums
 from testbed.analysis.record.fields import Part, Text, optional, required, unread
-from testbed.analysis.record.happened import Attempt, Checkpoints, Event, Failover, Found, Phase, Waited
+from testbed.analysis.record.happened import Attempt, Checkpoints, Event, Failover, Found, Phase, Tuning, Waited
 from testbed.analysis.record.judged import Fidelity
 from testbed.analysis.record.metrics import Metrics
 from testbed.analysis.record.network import LinkCount, LinkSettings, PairCount, Probe, QueueReadings, RoundTrip
@@ -92,6 +92,7 @@ class TrialRecord(Part):
     found: tuple[Found, ...] = optional(default=(), is_whole=True)
     failover = unread(Failover, is_checked=True, blank=None)
     phases = unread(list[Phase])
+    tuning = unread(list[Tuning])
     waited = unread(Waited, is_whole=True, blank=None)
     earlier: tuple[Attempt, ...] = optional(default=(), key="attempts", is_whole=True, blank=[])
     checkpoints: Checkpoints | None = optional()

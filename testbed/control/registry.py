@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from testbed.base.errors import MissingToolError, TrialError
 from testbed.base.plugins import plugged
@@ -46,6 +46,7 @@ class Context:
         act: carries an event out now, and puts it into the trial's record. Call it in :meth:`Controller.look`.
         records: the events that were begun by now, in order; it grows.
         changes: by job, the changes of its plan by now; it grows (:meth:`replan`).
+        tuning: by job, steps that tuned its plan, as the record has them; it grows.
     """
 
     trial: Trial
@@ -54,6 +55,7 @@ class Context:
     act: Callable[[Event, Feed], None]
     records: Sequence[Record] = field(default_factory=list)
     changes: dict[str, list[Change]] = field(default_factory=dict)
+    tuning: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def replan(self, job: Job, first: int, plan: Plan, cause: Cause) -> None:
         """Note that a job's processes follow another plan from iteration ``first`` on. Bounds, byte checks and the

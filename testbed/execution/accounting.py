@@ -196,6 +196,7 @@ def _of_samples(found: fidelity.Seen, seen: Observed) -> dict[str, Any]:
         **({"pairs": results.pairs(job, told.pairs)} if told.pairs else {}),
         **({"critical_path": list(map(asdict, path))} if path else {}),
         "failover": record_of_deaths(course, told.samples, told.lost_updates),
+        **({"tuning": list(seen.tuning[job.name])} if job.name in seen.tuning else {}),
         **({"phases": switched} if (switched := switches(course, told.samples)) else {}),
         "congestion_control": sorted({line["congestion_control"] for line in seen.of("hello", job)}),
         "checkpoints": _checkpoints(done) if job.checkpoints else None,

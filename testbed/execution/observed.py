@@ -43,6 +43,7 @@ class Observed:
         background: the bytes that each background flow sent.
         courses: by job, who died in it, and by which plans it was done.
         changes: by job, the changes of its plan that controllers told of.
+        tuning: by job, the steps of a controller that tuned its plan.
         circuits: states of the circuits that the trial met.
         queues: bytes that waited at egresses; None where the place cannot tell.
         began, dark_s, failed: of jobs that share the network: when each began, for how long its hosts waited for its
@@ -67,6 +68,7 @@ class Observed:
     exits: Sequence[Exit] = ()
     courses: Mapping[str, Course] = field(default_factory=dict)
     changes: Mapping[str, Sequence[Change]] = field(default_factory=dict)
+    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     began: Mapping[str, Began] = field(default_factory=dict)
     dark_s: Mapping[str, float] = field(default_factory=dict)
     failed: Mapping[str, WorkerError] = field(default_factory=dict)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from testbed.base.errors import TrialError
 from testbed.control.conductor import Conductor, Record
@@ -95,13 +96,14 @@ def _watched(
     """
     before, watched = lab.counters(), lab.watch_queues()
     changes: dict[str, list[Change]] = {}
+    tuning: dict[str, list[dict[str, Any]]] = {}
     with (
         Patching(lab, trial.topology) as patching,
         _reconfiguring(trial, lab, files) as reconfiguring,
         Conductor(trial.schedule(), lab, files.logs, patching) as conductor,
         begun(
             [job.kind for job in trial.jobs],
-            Context(trial, lab, files, conductor.carry_out, conductor.records, changes),
+            Context(trial, lab, files, conductor.carry_out, conductor.records, changes, tuning),
         ) as declared,
         Beside(feed, [conductor, patching, *reconfiguring, *declared]),
         lab.monitor() as monitor,
@@ -131,6 +133,7 @@ def _watched(
         circuits=reconfiguring[0].history if reconfiguring else patching.history,
         queues=queues,
         changes=changes,
+        tuning=tuning,
     )
 
 

@@ -1,6 +1,6 @@
 """Bytes that TCP has put on the wire for one connection, by the kernel's own count: data, segments sent again, and
 acknowledgements of data in the other direction. Besides, how much is not acknowledged yet, how much has come and is
-unread, and how much the other end has room for.
+unread, how much the other end has room for, and how fast the connection is.
 
 How many acknowledgements there are, and how much is sent again, follows from losses, from packets that overtake each
 other and from how many the kernel hands up at once. So it is counted and not computed.
@@ -28,6 +28,12 @@ _SCALES_AT = 6
 """Offset of a byte whose lower half is ``tcpi_snd_wscale``."""
 _WINDOW, _WINDOW_AT = struct.Struct("=I"), 228
 """Format and offset of ``tcpi_snd_wnd``, bytes."""
+_LIMITS_AT, _IS_APPLICATION = 7, 1
+"""Offset of a byte whose lowest bit is ``tcpi_delivery_rate_app_limited``."""
+_RTT, _RTT_AT = struct.Struct("=I"), 68
+"""Format and offset of ``tcpi_rtt``, microseconds."""
+_RATES, _RATES_AT = struct.Struct("=QQ"), 160
+"""Format and offset of ``tcpi_delivery_rate``, bytes/s, and then ``tcpi_busy_time``, microseconds."""
 _NAME_BYTES = 16
 """Most bytes of a congestion control's name (TCP_CA_NAME_MAX)."""
 HEADERS_BYTES = 14 + 20 + 32
@@ -54,6 +60,22 @@ class Sent:
         """Count the bytes on the wire beyond the stream in full packets: segments sent again, acknowledgements, and
         headers of packets that were not full."""
         return max(0.0, self.wire_bytes - self.payload_bytes / goodput)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Speed of one end of a connection.
+
+    Attributes:
+        rtt_s: its smoothed round trip.
+        rate_bps: payload that was delivered in a time, by the kernel's last measurement; None if the application sent
+            less than the network would have carried.
+        busy_s: for how long the kernel has had something to send, or to be acknowledged, since it was opened.
+    """
+
+    rtt_s: float
+    rate_bps: float | None
+    busy_s: float
 
 
 def congestion_control(sock: socket.socket) -> str:
@@ -108,6 +130,19 @@ def room_bytes(sock: socket.socket, left_bytes: int = 0) -> int:
     unit_bytes = 1 << (info[_SCALES_AT] & 15)
     free_bytes = -(-left_bytes // unit_bytes) * unit_bytes
     return max(0, int(_WINDOW.unpack_from(info, _WINDOW_AT)[0]) - had_bytes - free_bytes)
+
+
+def speed(info: bytes) -> Speed:
+    """Read from ``struct tcp_info`` how fast a connection is.
+
+    Raises:
+        WorkerError: the kernel does not measure rates.
+    """
+    if len(info) < _RATES_AT + _RATES.size:
+        raise WorkerError("this kernel does not measure TCP's rates", fix="take Linux 4.19 or newer")
+    (rtt_us,), (rate, busy_us) = _RTT.unpack_from(info, _RTT_AT), _RATES.unpack_from(info, _RATES_AT)
+    is_limited = bool(info[_LIMITS_AT] & _IS_APPLICATION)
+    return Speed(1e-6 * rtt_us, 8.0 * rate if rate and not is_limited else None, 1e-6 * busy_us)
 
 
 def read(info: bytes) -> tuple[Sent, int]:

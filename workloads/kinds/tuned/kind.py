@@ -15,6 +15,7 @@ from testbed.workloads.kinds.parts import Carrier, Control, OwnSamples, Reports,
 from testbed.workloads.kinds.tuned.plan import Tuned
 from testbed.workloads.sync.chunk_size import shortened
 from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.neighbours import COUNTS, NUMBERS, SAID_BYTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,10 +49,10 @@ class TunedSharing(Sharing[Forest]):
 
 
 class TunedReports(Reports[Forest]):
-    """Reports of plans that a worker has left out, one line for each iteration at most."""
+    """Reports of plans that a worker has left out, one line for each iteration at most, and of its neighbours."""
 
     def said_bytes(self, plan: Forest) -> int:
-        return 4 * MOST_SAID
+        return 4 * MOST_SAID + SAID_BYTES
 
     def journals(self, plan: Forest) -> Collection[str]:
         return [plan.nodes[worker] for worker in plan.workers]
@@ -63,7 +64,7 @@ class TunedKind(ForestKind):
     name = "tuned"
     run_by = Tuned
     control = Control(("autotune",))
-    own_samples = OwnSamples(counts=("plan",))
+    own_samples = OwnSamples(("plan", *COUNTS), NUMBERS)
     carrier = TunedCarrier()
     reports = TunedReports()
     sharing = TunedSharing()

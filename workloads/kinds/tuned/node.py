@@ -16,6 +16,7 @@ from testbed.workloads.sync.chunks import ChunkTable
 from testbed.workloads.sync.compiled import CompiledEngine, does_all
 from testbed.workloads.sync.engine import Engine, Floats
 from testbed.workloads.sync.forest import Forest
+from testbed.workloads.sync.neighbours import Neighbours
 from testbed.workloads.sync.steps import Jitter
 from testbed.workloads.told import Lines
 from testbed.workloads.told_plans import NAME
@@ -31,6 +32,7 @@ class Tuning(Engine):
     _lines: Lines
     _ballot: Ballot
     _write: Callable[..., None]
+    neighbours: Neighbours
 
     def follow(self, path: Path, first: Forest) -> None:
         """Read plans from the lines of a file; ``first`` is the present one."""
@@ -50,8 +52,8 @@ class Tuning(Engine):
 
     @property
     def seen(self) -> Mapping[str, Any]:
-        """The number of the plan that the last iteration followed."""
-        return {"plan": self._ballot.plan}
+        """The number of the plan that the last iteration followed, and what it sent to each neighbour, and how fast."""
+        return {"plan": self._ballot.plan, **self.neighbours.look()}
 
 
 class CompiledTuning(Tuning, CompiledEngine):
@@ -77,6 +79,10 @@ def tuning(
 ) -> Tuning:
     """Make the engine for these arguments, as :func:`testbed.workloads.sync.compiled.engine` does, with a tally."""
     chunks = replace(chunks, has_tally=True)
-    if does_all(forest, sockets, priority, jitter):
-        return CompiledTuning(node, forest, chunks, sockets, gradient)
-    return Tuning(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
+    made = (
+        CompiledTuning(node, forest, chunks, sockets, gradient)
+        if does_all(forest, sockets, priority, jitter)
+        else Tuning(node, forest, chunks, sockets, gradient, priority=priority, jitter=jitter)
+    )
+    made.neighbours = Neighbours(sockets)
+    return made

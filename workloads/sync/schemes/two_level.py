@@ -76,7 +76,7 @@ def two_level(
         )
     members = _members(topology, groups, settings)
     forest = over(topology, hierarchy(members, *masters(members, classes or topology.host_count)))
-    return replace(forest, run_by=Tuned()) if tune else forest
+    return replace(forest, run_by=Tuned(tuple(map(tuple, members)))) if tune else forest
 
 
 def _members(topology: Topology, groups: str | Hosts, settings: Grouping) -> list[list[int]]:
@@ -102,20 +102,39 @@ def _members(topology: Topology, groups: str | Hosts, settings: Grouping) -> lis
     return partition(topology, "two_level", groups) if groups else racks(topology, "two_level")
 
 
-def masters(groups: Sequence[Sequence[int]], classes: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Assign masters: int32[classes], the GM of each class, and int32[groups, classes], its LM in each group."""
+def masters(
+    groups: Sequence[Sequence[int]],
+    classes: int,
+    group_weights: Sequence[int] = (),
+    host_weights: Sequence[int] = (),
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Assign masters: int32[classes], the GM of each class, and int32[groups, classes], its LM in each group.
+
+    Groups have GMs in proportion to their weights, which are their sizes unless given; hosts of a group are GM, and LM,
+    in proportion to theirs, by number, which are equal unless given.
+    """
     local: list[NDArray[np.int32]] = []
     count: dict[int, int] = {}
-    for group, roots in zip(groups, apportioned(classes, [len(group) for group in groups]), strict=True):
-        of_all, of_own = (apportioned(total, [1] * len(group)) for total in (classes, roots))
+    shares = apportioned(classes, group_weights or [len(group) for group in groups])
+    for group, roots in zip(groups, shares, strict=True):
+        weights = [host_weights[host] for host in group] if host_weights else [1] * len(group)
+        of_all, of_own = (apportioned(total, weights) for total in (classes, roots))
         count |= dict(zip(group, of_own, strict=True))
-        local.append(_turns(group, [every - own for every, own in zip(of_all, of_own, strict=True)]))
+        local.append(_turns(group, _less(of_all, of_own)))
     hosts = sorted(count)
     gm = _turns(hosts, [count[host] for host in hosts])
     lm = np.tile(gm, (len(groups), 1))
     for row, group, others in zip(lm, groups, local, strict=True):
         row[~np.isin(gm, group)] = others
     return gm, lm
+
+
+def _less(counts: Sequence[int], own: Sequence[int]) -> list[int]:
+    """Subtract counts; where one has more than it should by the rounding of both, others have less instead."""
+    left = [max(0, count - less) for count, less in zip(counts, own, strict=True)]
+    for _ in range(sum(left) - (sum(counts) - sum(own))):
+        left[left.index(max(left))] -= 1
+    return left
 
 
 def apportioned(total: int, weights: Sequence[int]) -> list[int]:

@@ -1,0 +1,79 @@
+"""The claim about Autotune, decided by trials that nobody ran."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from testbed.analysis.papers.claim import Verdict
+from testbed.analysis.papers.plink_autotune import AUTOTUNE, PLAIN, TUNED, autotune, limit
+from testbed.analysis.record.happened import Event
+from testbed.analysis.recorded import Trial
+from tests.analysis.papers import made_up
+
+HOSTS, ITERATIONS, FIRST, STOP = 8, 250, 10, 110
+
+
+def trial(label: str, limited_s: float, uneven: float = 0.0, even_from: int = STOP + 70) -> Trial:
+    """A trial in which host 0 is limited between two iterations, and sends a share more than others at the end."""
+    wobble = 1 + 0.002 * np.sin(np.arange(ITERATIONS))
+    took_s = wobble * [limited_s if FIRST <= i < STOP else 0.46 for i in range(ITERATIONS)]
+    ends = np.cumsum(took_s)
+    rows = [
+        {
+            "rank": rank,
+            "iteration": i,
+            "start_s": ends[i] - took_s[i],
+            "ready_s": ends[i] - took_s[i] + 0.16,
+            "sum_s": ends[i],
+            "end_s": ends[i],
+            "sent_bytes_1": 0 if rank == 0 else 900.0,
+            "sent_bytes_2": (900 * (1 + (uneven if i >= even_from else 0.5))) if rank == 0 else 0,
+        }
+        for i in range(ITERATIONS)
+        for rank in range(HOSTS)
+    ]
+    changes = (FIRST, STOP)
+    events = tuple(Event("rate", "host 0", done_s=float(ends[i - 1]) + 0.01) for i in changes)
+    made = made_up.trial(label, 32, made_up.Times(0.3))
+    return replace(made, samples=pd.DataFrame(rows), events=events, iterations=ITERATIONS)
+
+
+def decided(tuned: Trial) -> tuple[list[Verdict], Verdict]:
+    finding = autotune({AUTOTUNE.spec: made_up.run([trial(PLAIN, 0.91), tuned])})
+    return [check.verdict for check in finding.checks], finding.verdict
+
+
+def test_the_limit_is_from_its_event_to_its_end() -> None:
+    assert limit(trial(TUNED, 0.6)) == (FIRST + 1, STOP), "iteration 10 began before"
+
+
+def test_it_holds_if_iterations_are_short_again_and_loads_are_even() -> None:
+    assert decided(trial(TUNED, 0.6, uneven=0.02)) == ([Verdict.HOLDS, Verdict.HOLDS], Verdict.HOLDS)
+
+
+@pytest.mark.parametrize(
+    ("tuned", "checks"),
+    [
+        (trial(TUNED, 0.75), [Verdict.FAILS, Verdict.HOLDS]),
+        (trial(TUNED, 0.6, uneven=0.08), [Verdict.HOLDS, Verdict.FAILS]),
+        (trial(TUNED, 0.6, even_from=STOP + 140), [Verdict.HOLDS, Verdict.FAILS]),
+    ],
+)
+def test_it_fails_otherwise(tuned: Trial, checks: list[Verdict]) -> None:
+    assert decided(tuned)[0] == checks
+
+
+def test_without_a_run_it_is_not_decided() -> None:
+    assert autotune({}).verdict == Verdict.UNDECIDED
+
+
+def test_rows_are_beside_theory() -> None:
+    finding = autotune({AUTOTUNE.spec: made_up.run([trial(PLAIN, 0.91), trial(TUNED, 0.6)])})
+    for row, expected in zip(finding.rows, (0.91 / 0.6, 0.46, 0.91, 0.6, 1.0), strict=True):
+        assert row.ours is not None
+        assert row.ours.interval is not None
+        assert row.ours.interval.value == pytest.approx(expected, rel=0.01)

@@ -1,0 +1,154 @@
+"""Autotune: when masters move, and how, by what hosts tell of their iterations (PHub thesis, section 4.2.3).
+
+A step is made every :data:`EVERY` iterations, and once iterations became longer or shorter by a fifth
+(:data:`CHANGED`). The latter is a Quicktune, for the rates are others then; all other steps are Finetune's. Only
+iterations under the newest plan count, and after a Quicktune iterations are compared with the first ones under its
+plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from testbed.workloads.locality.finetune import Finetune, blame, times_s
+from testbed.workloads.locality.masters import Masters, Pairs
+from testbed.workloads.locality.quicktune import quicktune
+
+EVERY = 10
+"""Iterations from one step to the next."""
+CHANGED = 1.2
+"""Ratio by which iterations became longer or shorter when rates are taken to have changed."""
+IN_A_ROW = 3
+"""Iterations that have to be longer, or shorter, one after another: a single one may be for any reason."""
+QUICKTUNE, FINETUNE = "quicktune", "finetune"
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """An iteration as all hosts saw it.
+
+    Attributes:
+        number: from 0 on.
+        plan: the number of its plan.
+        took_s: how long it took.
+        sent_bytes, rate_bps, rtt_s: what each host sent to each other one, how fast, and the round trip between them;
+            NaN where that is not known.
+    """
+
+    number: int
+    plan: int
+    took_s: float
+    sent_bytes: Pairs
+    rate_bps: Pairs
+    rtt_s: Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step of Autotune.
+
+    Attributes:
+        after: iterations that were done.
+        how: ``QUICKTUNE`` or ``FINETUNE``.
+        took_s: the median time of the iterations by which it was decided.
+        plan: the number of the new plan; None where masters stay.
+        masters: the masters from now on.
+        predicted_s: how long an iteration will take if the longest time of a host changes as its bytes do, at the rates
+            that were measured.
+    """
+
+    after: int
+    how: str
+    took_s: float
+    plan: int | None
+    masters: Masters
+    predicted_s: float
+
+
+class Steps:
+    """The steps of a job.
+
+    Attributes:
+        newest: number of the newest plan, which hosts may not follow yet.
+    """
+
+    def __init__(self, masters: Masters, class_bytes: float) -> None:
+        """Begin with the masters of the first plan; ``class_bytes`` is the size of each class."""
+        self.newest = 0
+        self._masters, self._class_bytes = {0: masters}, class_bytes
+        self._finetune = Finetune()
+        self._window: list[Iteration] = []
+        self._usual_s: float | None = None
+        self._told_after = 0
+
+    def add(self, seen: Iteration) -> Step | None:
+        """Take the next iteration, and return the step that follows, if it is time for one."""
+        if seen.plan not in self._masters:
+            return None
+        if seen.plan != self.newest and seen.number < self._told_after + EVERY:
+            return None  # hosts will switch to the newest plan, unless they leave it out
+        if self._window and seen.plan != self._window[-1].plan:
+            self._window = []
+        self._window.append(seen)
+        last = self._window[-IN_A_ROW:]
+        if len(last) < IN_A_ROW:
+            return None
+        if self._usual_s is None:
+            self._usual_s = median(each.took_s for each in last)
+        if self._has_changed(last):
+            return self._step(QUICKTUNE, last)
+        return self._step(FINETUNE, self._window) if (seen.number + 1) % EVERY == 0 else None
+
+    def withdraw(self) -> None:
+        """Take the plan of the last step back: it was not told."""
+        del self._masters[self.newest]
+        self.newest -= 1
+
+    def _has_changed(self, last: Sequence[Iteration]) -> bool:
+        ratios = [each.took_s / self._usual_s for each in last] if self._usual_s else []
+        return bool(ratios) and (min(ratios) >= CHANGED or max(ratios) <= 1 / CHANGED)
+
+    def _step(self, how: str, seen: Sequence[Iteration]) -> Step:
+        old, took_s = self._masters[seen[-1].plan], median(each.took_s for each in seen)
+        sent_bytes = np.nan_to_num(_medians(seen, lambda each: each.sent_bytes))
+        rtt_s = np.nan_to_num(_medians(seen, lambda each: each.rtt_s))
+        rate_bps = filled(_medians(seen, lambda each: each.rate_bps))
+        if how == QUICKTUNE:
+            new: Masters | None = quicktune(old.groups, len(old.gm), rate_bps)
+            self._finetune, self._usual_s = Finetune(), None
+        else:
+            new = self._finetune.step(old, blame(sent_bytes.sum(axis=1), times_s(sent_bytes, rate_bps, rtt_s)))
+            self._usual_s = took_s
+        self._window = []
+        after, plan = seen[-1].number + 1, None
+        if new is not None and not np.array_equal(new.parents, old.parents):
+            self.newest = plan = self.newest + 1
+            self._masters[plan], self._told_after = new, after
+        masters = old if plan is None else self._masters[plan]
+        was_s, is_s = (
+            float((8 * each.sent_bytes(self._class_bytes) / rate_bps.sum(axis=1)).max()) for each in (old, masters)
+        )
+        return Step(after, how, took_s, plan, masters, took_s + is_s - was_s)
+
+
+def _medians(seen: Sequence[Iteration], of: Callable[[Iteration], Pairs]) -> Pairs:
+    """Medians over iterations of the values that are known; NaN where none is."""
+    stack = np.ma.masked_invalid(np.stack([of(each) for each in seen]))
+    found: Pairs = np.ma.median(stack, axis=0).filled(np.nan)
+    return found
+
+
+def filled(rate_bps: Pairs) -> Pairs:
+    """Put the mean of a host's known rates where one is not known, that of all hosts for a host without any, and 1
+    where there is none at all; 0 from each host to itself."""
+    found, known = rate_bps.copy(), ~np.isnan(rate_bps)
+    np.fill_diagonal(known, False)
+    mean_of_all = found[known].mean() if known.any() else 1.0
+    for row, has in zip(found, known, strict=True):
+        row[~has] = row[has].mean() if has.any() else mean_of_all
+    np.fill_diagonal(found, 0.0)
+    return found
