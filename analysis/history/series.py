@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,11 +12,12 @@ import numpy as np
 
 from testbed.analysis.cell import Cell
 from testbed.analysis.comparing.conditions import differences, schemes
-from testbed.analysis.comparing.measured import METRICS, Side, read
+from testbed.analysis.comparing.measured import METRICS, NAMES, Side, read
 from testbed.analysis.history.changes import change_points
 from testbed.analysis.numbers import statistics
 from testbed.base.bounded_json import parse_json
 from testbed.base.errors import OutputError
+from testbed.base.listing import shortened
 from testbed.base.printable import printable
 from testbed.files.foreign import read_bytes
 
@@ -106,6 +107,17 @@ def series(sides: list[Side], metric: str) -> list[Series]:
                 levels = [level for level, (a, b) in zip(medians, pairwise(edges), strict=True) for _ in range(b - a)]
                 found.append(Series(experiment, cell, metric, points, changes, tuple(levels)))
     return found
+
+
+def without(sides: Sequence[Side], metric: str) -> list[str]:
+    """Say of which cells runs have no VALID trial in the metric, so that they are no point of a series."""
+    told = []
+    for side in sides:
+        valid = {trial.cell for trial in side.trials if trial.valid_in(metric)}
+        cells = [str(cell) for cell in side.cells if cell not in valid]
+        if cells:
+            told.append(f"{side.name}: no VALID trial in {NAMES[metric]}: {shortened(cells, 4, '; ')}")
+    return told
 
 
 def _points(sides: list[Side], cell: Cell, metric: str) -> Iterator[Point]:

@@ -15,7 +15,7 @@ BARS = "▁▂▃▄▅▆▇█"
 def text(found: Sequence[Series], unread: Sequence[str]) -> str:
     """A block for each series: how it went, and where it changed."""
     lines = [line for one in found for line in [*_block(one), ""]]
-    return "\n".join([*lines, *(f"not read: {problem}" for problem in unread)]).rstrip()
+    return "\n".join([*lines, *(f"left out: {problem}" for problem in unread)]).rstrip()
 
 
 def as_json(found: Sequence[Series], unread: Sequence[str]) -> dict[str, Any]:

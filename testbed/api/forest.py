@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from testbed.api.topology import topology as build
 from testbed.base.columns import Layout, columns
 from testbed.base.errors import SchemeError, UsageError
 from testbed.base.listing import shortened
+from testbed.topologies.build import families
 from testbed.topologies.parameters import did_you_mean
 from testbed.workloads import kinds
 from testbed.workloads.catalogue import tensor_sizes
@@ -174,6 +176,16 @@ def forest(
     made = proposed(scheme, network, model, size_bytes, mtu)
     kinds.verify(made.model, network.model)
     return replace(made, verified=True)
+
+
+def check_order(scheme: str, topology: str) -> None:
+    """
+    Raises:
+        UsageError: a scheme is given as the topology.
+    """
+    if topology in schemes.schemes() and topology not in families():
+        fix = f"name it first: testbed forest {shlex.join([topology, scheme])}"
+        raise UsageError(f"{topology!r} is a scheme, not a topology", fix=fix)
 
 
 def proposed(scheme: str, topology: Topology, model: str | None, size_bytes: int | None, mtu: int) -> Forest:

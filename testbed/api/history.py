@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.analysis.history import text
-from testbed.analysis.history.series import Series, collect, series
+from testbed.analysis.history.series import Series, collect, series, without
 from testbed.base.printable import printable
 from testbed.comparison.options import known_metric
 
@@ -46,4 +46,4 @@ def history(folder: Path, metric: str = "gst") -> History:
     """
     known_metric("--metric", metric)
     sides, unread = collect(folder)
-    return History(series(sides, metric), unread)
+    return History(series(sides, metric), [*unread, *without(sides, metric)])

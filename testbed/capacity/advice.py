@@ -107,7 +107,7 @@ def _text(asked: Sequence[Asked]) -> str:
     all; this machine carries about 7.2 Gbit/s of such a load (ring, 9 processes): likely to end INVALID. ...``"""
     worst = min(asked, key=lambda one: one.room)
     load, trial = worst.load, worst.trial
-    which = f"of {len(asked)} cells {trial.name} needs most of this machine: " if len(asked) > 1 else ""
+    which = f"of {len(asked)} cells {trial.name} loads this machine most: " if len(asked) > 1 else ""
     kind = ", ".join([*dict.fromkeys(trial.network.arm.schemes), counted(load.processes, "process")])
     alike = f" (as in the lab {DEFAULT}, whose kernel {trial.spec.lab} shares)" if trial.spec.lab != DEFAULT else ""
     if worst.room <= 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -119,20 +118,16 @@ def forest(
 
     It lists classes, rounds, bytes, the load of links and the least GST, and says whether the sums are right.
     """
-    from testbed.api.forest import proposed
+    from testbed.api.forest import check_order, proposed
     from testbed.api.topology import topology as build
     from testbed.base.errors import UsageError
-    from testbed.topologies.build import families
     from testbed.workloads import kinds
-    from testbed.workloads.sync.schemes import schemes as registry
 
     if model and size:
         raise UsageError("--model and --bytes exclude each other", fix="give one of them")
     if klass is not None and draw is None:
         raise UsageError("--class says what to draw, and --draw is missing", fix="add --draw FILE.svg")
-    if topology in registry() and topology not in families():
-        words = shlex.join([topology, scheme])
-        raise UsageError(f"{topology!r} is a scheme, not a topology", fix=f"name it first: testbed forest {words}")
+    check_order(scheme, topology)
     made = proposed(scheme, build(topology, rate, links), model, size, mtu)
     if node is not None:
         kinds.verify(made.model, made.topology.model)

@@ -13,7 +13,7 @@ import pytest
 from testbed.analysis.cell import Cell
 from testbed.analysis.comparing.measured import Side, read, write_baseline
 from testbed.analysis.history import page, text
-from testbed.analysis.history.series import collect, series
+from testbed.analysis.history.series import collect, series, without
 from testbed.base.errors import OutputError
 
 from ..sides import ARM, CONDITIONS, RING, about, measured, side
@@ -41,6 +41,12 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "notes.json").write_text('{"no": "baseline"}')
     (tmp_path / "broken.json").write_text('{"schema": 1, "baseline": "x"}')
     return tmp_path
+
+
+def test_runs_without_a_valid_trial_are_named() -> None:
+    whole = side("good", {RING: about(0.2), PS: about(0.1)})
+    bad = replace(whole, name="bad", trials=tuple(replace(t, verdicts={"gst": "INVALID"}) for t in whole.trials[:1]))
+    assert without([whole, bad], "gst") == [f"bad: no VALID trial in GST: {bad.cells[0]}"]
 
 
 def test_series_are_in_the_order_of_time_and_have_their_changes(folder: Path) -> None:
@@ -87,7 +93,7 @@ def test_text_and_json_say_the_same(folder: Path) -> None:
     assert re.fullmatch(r"  [▁▂▃]{5}[▅▆▇█]{5}  10 runs, 0.200 s to 0.22\d s, last 0.220 s", lines[1])
     assert re.fullmatch(r"  changed: \+\d+\.\d % with .*24\.json \(2026-11-06T09:00\)", lines[2])
     assert any("ran under other conditions: kernel: 6.18.5, now 7.0" in line for line in lines)
-    assert lines[-1].startswith("not read: ")
+    assert lines[-1].startswith("left out: ")
     value = json.loads(json.dumps(text.as_json(found, unread), allow_nan=False))
     assert len(value["series"]) == 3
     assert value["series"][0]["changes"][0]["run"].endswith("24.json")

@@ -99,7 +99,7 @@ def test_what_is_advised_is_carried() -> None:
 def test_of_several_arms_the_one_that_asks_for_most() -> None:
     found = told(SEVERAL, known())
     assert found.text == (
-        "of 4 cells BML-b2 needs most of this machine: 18 links of 2 Gbit/s carry 36 Gbit/s in all; "
+        "of 4 cells BML-b2 loads this machine most: 18 links of 2 Gbit/s carry 36 Gbit/s in all; "
         "this machine carries about 22 Gbit/s of such a load (bml, 9 processes): "
         "2 of 4 cells are likely to end INVALID. Take --set links.rate='1.2 Gbit/s'"
     )
