@@ -4,7 +4,6 @@ wrote, and take the network down."""
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -142,16 +141,20 @@ def _tenants(trial: Trial, lab: Lab, files: Files) -> Iterator[None]:
     """Have what happens while hosts probe each other, if they do: flows of other tenants come and go.
 
     Raises:
-        TrialError: a helper failed.
+        TrialError: a helper failed, or an event.
     """
     schedule = trial.schedule(while_probed=True)
-    if not trial.findings or not schedule.helpers:
+    if not trial.findings or not schedule.streams:
         yield
         return
     feed = Feed({})
-    feed.begun_s = time.monotonic()
+    feed.begin()
     with Conductor(schedule, lab, files.logs, stage=f"{MARK}-") as conductor, Beside(feed, [conductor]):
         yield
+    for record in conductor.records:
+        if record.error:
+            problem = f"while hosts probed each other: {record.what}: {record.error}"
+            raise TrialError(problem, fix="run it again; if it fails again, leave the perturbation out")
     conductor.finish()
 
 

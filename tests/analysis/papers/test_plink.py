@@ -213,7 +213,7 @@ def test_groups_otherwise(times: dict[str, tuple[float, float]], says: list[str]
 def test_what_is_slower_than_its_forest_fails() -> None:
     says = failing(decide("plink.2lha", {GROUPING.spec: grouped(over_forest=1.08)}))
     assert len(says) == 10
-    assert all(text.endswith("within 5 % of its forest") for text in says)
+    assert all(text.endswith("GST over its forest's bound: 1.05 at most") for text in says)
 
 
 def test_a_draw_that_was_not_run_leaves_the_median_open() -> None:

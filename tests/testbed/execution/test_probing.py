@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,16 @@ from typing import Any
 import pytest
 
 from testbed.base.errors import TrialError
-from testbed.execution import bursts, probing, stage
+from testbed.execution import bursts, observing, probing, stage
 from testbed.execution.probing import Means, bandwidth, between, latency, met_in
 from testbed.experiment.expand import trials
 from testbed.experiment.planning import plan, text
+from testbed.lab.base import LinkChange
 from testbed.lab.netns import NetnsLab
 from testbed.lab.programs import Launch
+from testbed.perturb.events import Event
+from testbed.perturb.moments import Moment
+from testbed.perturb.schedule import Schedule
 from testbed.spec import read
 from testbed.topologies.build import build
 from testbed.topologies.call import parse
@@ -27,6 +32,7 @@ from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.bursts.probing import ProbingJob
 from testbed.workloads.locality.echo import EchoJob
+from tests.patience import PATIENCE_S
 
 from ..bench import Bench
 from ..fake_lab import FakeLab
@@ -163,6 +169,19 @@ def test_hosts_that_do_not_answer_fail_the_trial_and_are_named(means: Means, mon
     answering(dict.fromkeys(across, None), monkeypatch)
     with pytest.raises(TrialError, match="16 of 28 pairs of hosts did not answer"):
         latency(means)
+
+
+def test_an_event_that_fails_while_hosts_probe_fails_the_trial(means: Means, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def once() -> Iterator[Event]:
+        yield Event(Moment(time_s=0.0), "rate", "h0 is slow", (LinkChange(0, rate_bps=1),))
+        over.set()
+
+    monkeypatch.setattr(Trial, "schedule", lambda _, while_probed: Schedule((once(),) if while_probed else ()))
+    says = "while hosts probed each other: h0 is slow: the kernel refused"
+    with pytest.raises(TrialError, match=says), observing._tenants(means.trial, FakeLab(refuses=True), means.files):
+        assert over.wait(PATIENCE_S)
 
 
 def groups(told: Any) -> set[frozenset[str]]:
