@@ -8,6 +8,7 @@
     testbed.compare("baseline.json", run)
     testbed.forest("bml", testbed.topology("bcube(n=3,k=2)")).least_gst_s
     testbed.find("dlrm", servers=16, degree=6).arm                      # circuits for a job, by TopoOpt's finder
+    testbed.order("costs.csv", "ring").order                            # hosts by rank, in which a ring costs least
     with testbed.up("mine.yaml") as lab: lab.exec("h0", "ping -c 1 h1")
 
 Each name is imported when it is first used, so ``import testbed`` takes no time: every ``import torch`` does it, by the
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from testbed.api.forest import Forest, forest
     from testbed.api.hybrid import Hybrid
     from testbed.api.lab import Lab, up
+    from testbed.api.order import RankOrder, order
     from testbed.api.results import Run, Trial, load
     from testbed.api.run import run
     from testbed.api.topology import Topology, topology
@@ -37,6 +39,7 @@ else:
         "api.forest": ("Forest", "forest"),
         "api.hybrid": ("Hybrid",),
         "api.lab": ("Lab", "up"),
+        "api.order": ("RankOrder", "order"),
         "api.results": ("Run", "Trial", "load"),
         "api.run": ("run",),
         "api.topology": ("Topology", "topology"),
@@ -61,6 +64,7 @@ __all__ = [
     "Forest",
     "Hybrid",
     "Lab",
+    "RankOrder",
     "Run",
     "Topology",
     "Trial",
@@ -71,6 +75,7 @@ __all__ = [
     "load",
     "log",
     "mark",
+    "order",
     "run",
     "topology",
     "up",

@@ -24,6 +24,7 @@ from testbed.cli import (
     find,
     hold,
     hosts,
+    order,
     reproduce,
     schedule,
     specs,
@@ -74,6 +75,7 @@ app.command()(describe.topo)
 app.command()(describe.forest)
 app.command()(describe.schemes)
 app.command()(find.find)
+app.command()(order.order)
 app.command()(describe.models)
 app.command()(describe.doctor)
 app.command()(theory.theory)

@@ -1,0 +1,67 @@
+"""Orders of low cost by simulated annealing (PHub thesis, section 5.2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from testbed.workloads.ranks.costs import Floats, Ints
+
+STARTS = 3
+STEPS_A_HOST, MOST_STEPS = 2000, 8_000_000
+"""Steps of each start: so many a host, and at most ``MOST_STEPS`` over the number of hosts."""
+COLDEST = 1e-3
+"""The last temperature over the first one, which is the spread of random orders' costs."""
+LONGEST = 8
+"""The most ranks that a step shuffles."""
+_BLOCK = 1024
+_SAMPLED = 64
+"""Random orders whose costs tell the first temperature."""
+
+Values = Callable[[Ints], Floats]
+"""Function of orders, int[k, n], to float64[k], the numbers to be made small."""
+
+
+def steps(hosts: int) -> int:
+    """Return the budget of steps of each start."""
+    return min(STEPS_A_HOST * hosts, MOST_STEPS // hosts)
+
+
+def anneal(hosts: int, values: Values, seed: int) -> tuple[int, ...]:
+    """Return the best order seen from :data:`STARTS` random starts.
+
+    A step shuffles a run of ranks, or swaps two. It is taken if it makes the number smaller, or else by chance: the
+    less it makes it larger, and the earlier, the likelier. All starts make the same step, each in its own order.
+    """
+    random = np.random.default_rng(seed)
+    sampled = random.permuted(np.tile(np.arange(hosts), (_SAMPLED, 1)), axis=1)
+    spread = float(values(sampled).std()) or 1.0
+    orders = sampled[:STARTS].copy()
+    now = values(orders)
+    best, least = orders[now.argmin()].copy(), float(now.min())
+    budget = steps(hosts)
+    for number, move in enumerate(_moves(hosts, budget, random)):
+        tried = orders[:, move]
+        then = values(tried)
+        if then.min() < least:
+            best, least = tried[then.argmin()].copy(), float(then.min())
+        temperature = spread * COLDEST ** (number / budget)
+        taken = then - now < temperature * random.standard_exponential(STARTS)
+        orders[taken], now[taken] = tried[taken], then[taken]
+    return tuple(best.tolist())
+
+
+def _moves(hosts: int, count: int, random: np.random.Generator) -> Iterator[Ints]:
+    """Yield so many steps, each a permutation of ranks."""
+    for done in range(0, count, _BLOCK):
+        rows = np.arange(min(_BLOCK, count - done))
+        keys = np.tile(np.arange(hosts, dtype=np.float64), (len(rows), 1))
+        long = random.integers(2, min(LONGEST, hosts) + 1, (len(rows), 1))
+        first = random.integers(0, hosts - long + 1)
+        inside = (keys >= first) & (keys < first + long)
+        shuffled = np.where(inside, first + (long - 1) * random.random(keys.shape), keys)
+        a, b = random.integers(0, hosts, (2, len(rows)))
+        keys[rows, a], keys[rows, b] = b, a
+        swaps = random.random((len(rows), 1)) < 0.5
+        yield from np.argsort(np.where(swaps, keys, shuffled), axis=1, kind="stable")
