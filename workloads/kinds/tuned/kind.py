@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from testbed.base.errors import SchemeError, WorkerError
+from testbed.base.errors import SchemeError, SpecError, WorkerError
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
-from testbed.workloads.kinds.base import Refusal, Told
+from testbed.workloads.kinds.base import Asked, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
 from testbed.workloads.kinds.parts import Carrier, Control, OwnSamples, Reports, Sharing
 from testbed.workloads.kinds.tuned.plan import Tuned
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from testbed.workloads.sync.session import Session
     from testbed.workloads.tasks.base import Participant
 
-MOST_SAID = 160
-"""The most characters of why a worker has left out a plan."""
+MOST_LINES, MOST_SAID = 4, 160
+"""The most plans that a worker says it has left out before an iteration, and the most characters of why."""
+MOST_PARENTS = 2**19
+"""The most parents of a plan: a worker reads no longer line (:mod:`testbed.workloads.told`)."""
 
 
 class TunedCarrier(Carrier[Forest]):
@@ -49,10 +51,10 @@ class TunedSharing(Sharing[Forest]):
 
 
 class TunedReports(Reports[Forest]):
-    """Reports of plans that a worker has left out, one line for each iteration at most, and of its neighbours."""
+    """Reports of plans that a worker has left out, a few lines for each iteration at most, and of its neighbours."""
 
     def said_bytes(self, plan: Forest) -> int:
-        return 4 * MOST_SAID + SAID_BYTES
+        return 2 * MOST_LINES * MOST_SAID + SAID_BYTES
 
     def journals(self, plan: Forest) -> Collection[str]:
         return [plan.nodes[worker] for worker in plan.workers]
@@ -69,6 +71,14 @@ class TunedKind(ForestKind):
     reports = TunedReports()
     sharing = TunedSharing()
     table = None
+
+    def refuse(self, plan: Forest, topology: Topology, asked: Asked) -> None:
+        super().refuse(plan, topology, asked)
+        if (hosts := len(plan.workers)) * plan.classes > MOST_PARENTS:
+            raise SpecError(
+                f"scheme {plan.scheme} has {plan.classes:,} classes of {hosts} hosts, too many to tell plans of",
+                fix=f"give it classes={MOST_PARENTS // hosts} or fewer",
+            )
 
     def cannot(self, plan: Forest) -> Mapping[str, Refusal]:
         steps = Refusal("steps of a synchronisation change with its plan", "leave tune out, or write of: iteration")

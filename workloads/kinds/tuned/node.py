@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.forest.node import join_with
 from testbed.workloads.kinds.tuned.ballot import Ballot
-from testbed.workloads.kinds.tuned.kind import MOST_SAID
+from testbed.workloads.kinds.tuned.kind import MOST_LINES, MOST_SAID
 from testbed.workloads.sync.bundle import Sockets
 from testbed.workloads.sync.chunks import ChunkTable
 from testbed.workloads.sync.compiled import CompiledEngine, does_all
@@ -45,8 +45,9 @@ class Tuning(Engine):
         for i in range(done, total):
             if (agreed := self._ballot.count(float(self.tally[0]))) is not None:
                 self.replan(agreed)
-            if left_out := [why for line in self._lines.new() if (why := self._ballot.take(line))]:
-                self._write(iteration=i, left_out=left_out[0][:MOST_SAID], lines=len(left_out))
+            left_out = [why for line in self._lines.new() if (why := self._ballot.take(line))]
+            for why in left_out[:MOST_LINES]:
+                self._write(iteration=i, left_out=why[:MOST_SAID], lines=len(left_out))
             self.tally[0] = self._ballot.vote()
             yield i
 

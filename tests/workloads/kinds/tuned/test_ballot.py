@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.base.errors import SchemeError, WorkerError
+from testbed.base.errors import SchemeError, SpecError, WorkerError
 from testbed.topologies.build import build as build_topology
 from testbed.topologies.model import Topology
 from testbed.workloads import kinds
+from testbed.workloads.kinds.asked import Asked
 from testbed.workloads.kinds.tuned.ballot import MOST_AHEAD, Ballot
+from testbed.workloads.kinds.tuned.kind import MOST_PARENTS
 from testbed.workloads.sync.schemes import build
-from testbed.workloads.told_plans import along, told
+from testbed.workloads.told import MOST_BYTES
+from testbed.workloads.told_plans import along, read, told
 
 STAR = build_topology("star(hosts=3)", rate_bps=100)
 FIRST = build("two_level(groups=[[0,1,2]],classes=2,tune=true)", STAR, [])
@@ -146,6 +149,23 @@ def test_a_sum_of_many_workers_is_exact() -> None:
 def test_a_controller_is_told_why_parents_make_no_sums() -> None:
     with pytest.raises(SchemeError, match="its parents are int64"):
         along(FIRST, np.array(NEXT[:1]))
+
+
+def test_a_plan_is_small_enough_to_be_told() -> None:
+    kind, asked = kinds.of(FIRST), Asked("none", False, "none", 3, True, True, "netns")
+    classes = MOST_PARENTS // 8
+    nets = [build_topology(f"star(hosts={hosts})", rate_bps=100) for hosts in (8, 9)]
+    most, more = (
+        build(f"two_level(groups=[{[*net.hosts]}],classes={classes},tune=true)".replace(" ", ""), net, [])
+        for net in nets
+    )
+    kind.refuse(most, nets[0], asked)
+    longest = json.dumps(told(1e9, 1, np.full((classes, 8), 99_999))).encode()
+    assert len(longest) < MOST_BYTES
+    assert read(longest)[0] == 1
+    with pytest.raises(SpecError, match="65,536 classes of 9 hosts") as caught:
+        kind.refuse(more, nets[1], asked)
+    assert caught.value.fix == "give it classes=58254 or fewer"
 
 
 def test_samples_of_different_plans_in_one_iteration_fail_the_trial() -> None:
