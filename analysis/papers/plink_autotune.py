@@ -49,8 +49,9 @@ def autotune(runs: Runs) -> Finding:
             within(f"{even.name}: below {MOST_RATIO:g} within {STEPS} steps", even, high=MOST_RATIO),
         ),
         (
-            f"At the limit means its last {LAST} iterations. Loads are those of the {EVERY} iterations before step "
-            f"{STEPS} after the limit, or of the last ones of a shorter trial.",
+            f"At the limit means its last {LAST} iterations. Loads are those of the step with the most even ones, of "
+            f"the {STEPS} after the limit, or of as many as a shorter trial has. Later steps may move a master again, "
+            "and back, if times differ by more than 5 %.",
         ),
     )
 
@@ -83,11 +84,12 @@ def limited_s(trial: Trial) -> Values:
 
 
 def load(trial: Trial) -> Values:
-    """Compute, for the last iterations that count after the limit, the most bytes that a host sent over the least."""
+    """Compute, for the most even step of those that count after the limit, the most bytes that a host sent in an
+    iteration over the least."""
     assert trial.samples is not None
-    last = min(trial.iterations, limit(trial)[1] + STEPS * EVERY)
+    first = limit(trial)[1]
     columns = [name for name in trial.samples if name.startswith("sent_bytes_")]
-    seen = trial.samples[trial.samples["iteration"].between(last - EVERY, last - 1)]
-    sent = seen[columns].sum(axis=1).groupby(seen["iteration"])
-    found: Values = (sent.max() / sent.min()).to_numpy(float)
-    return found
+    sent = trial.samples[columns].sum(axis=1).groupby(trial.samples["iteration"])
+    ratios: Values = (sent.max() / sent.min()).to_numpy(float)[first : first + STEPS * EVERY]
+    steps = [ratios[start : start + EVERY] for start in range(0, len(ratios) - EVERY + 1, EVERY)]
+    return min(steps, key=lambda step: float(np.median(step)), default=ratios)

@@ -1,5 +1,5 @@
 """Autotune of PLink (PHub thesis, section 4.2.3): it hears what workers tell of their iterations, decides when and how
-masters move (:mod:`testbed.workloads.locality.autotune`), and tells the new plan (:mod:`testbed.control.plans`).
+masters move (:mod:`testbed.workloads.locality.tuning`), and tells the new plan (:mod:`testbed.control.plans`).
 
 The rate of a connection is what it sent over the time for which it had something to send. The kernel's delivery rate is
 of the last packets alone, which in an aggregation wait for other hosts.
@@ -11,11 +11,11 @@ that is told.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import median
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -28,13 +28,13 @@ from testbed.perturb.events import Event
 from testbed.perturb.moments import NOW
 from testbed.trial.job import Job
 from testbed.trial.phases import Cause
-from testbed.workloads.kinds.tuned.plan import Tuned
-from testbed.workloads.locality.autotune import Iteration, Step, Steps
 from testbed.workloads.locality.masters import Pairs, of_trees
+from testbed.workloads.locality.tuning import Iteration, Step, Steps
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.neighbours import BUSY, RTT, SENT, of_node
 
 KIND = "autotune"
+"""Name by which kinds of trial declare the controller, and of its events."""
 LOOK_S = 0.02
 """Seconds between looks: a part of the shortest iterations that are worth to be tuned."""
 
@@ -45,9 +45,7 @@ class Autotune:
     is_urgent = False
 
     def __init__(self, context: Context) -> None:
-        jobs = [
-            job for job in context.trial.jobs if isinstance(job.plan, Forest) and isinstance(job.plan.run_by, Tuned)
-        ]
+        jobs = [job for job in context.trial.jobs if KIND in job.kind.control.controllers]
         self._tuned = [TunedJob(context, job) for job in jobs]
 
     def __enter__(self) -> Autotune:
@@ -67,6 +65,13 @@ class Autotune:
         return LOOK_S
 
 
+class Grouped(Protocol):
+    """Mark of a plan whose masters stay in groups of hosts, which are numbered by rank."""
+
+    @property
+    def groups(self) -> Sequence[Sequence[int]]: ...
+
+
 class TunedJob:
     """A job that is tuned: samples of iterations that not all workers have done, and the steps.
 
@@ -78,10 +83,9 @@ class TunedJob:
         self._context, self._job, self._hosts = context, job, range(job.world)
         forest = job.plan
         assert isinstance(forest, Forest)
-        assert isinstance(forest.run_by, Tuned)
         self._ranks = {process: rank for rank, process in enumerate(job.workers)}
         self._names = [forest.nodes[worker] for worker in forest.workers]
-        masters = of_trees(forest.run_by.groups, forest.reduce[:, list(forest.workers)])
+        masters = of_trees(cast(Grouped, forest.run_by).groups, forest.reduce[:, list(forest.workers)])
         self._steps = Steps(masters, job.gradient_bytes / forest.classes)
         self._samples: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
         self._ended_s: Mapping[int, float] = {}

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from testbed.workloads.locality.autotune import EVERY, FINETUNE, IN_A_ROW, QUICKTUNE, Iteration, Step, Steps, filled
 from testbed.workloads.locality.masters import Masters, Pairs
 from testbed.workloads.locality.quicktune import quicktune
+from testbed.workloads.locality.tuning import EVERY, FINETUNE, IN_A_ROW, QUICKTUNE, Iteration, Step, Steps, filled
 from tests.workloads.locality.test_quicktune import shared
 
 HOSTS, CLASSES, CLASS_BYTES = 8, 64, 1e6
