@@ -140,7 +140,7 @@ def _by_host(run: Run | None, cell: tuple[str, str], values: Callable[[Trial], V
     """Return the mean over hosts and over trials; idle ones are run with each alpha, on which probes do not depend."""
     alphas = ALPHAS if cell[0] == IDLE else ALPHAS[:1]
     parts = [measure_means(where(run, alpha=alpha), [LABELS[cell]], values, number=GST) for alpha in alphas]
-    return pooled(parts, "hosts")
+    return pooled(parts, parts[0].of.replace("iterations", "hosts"))
 
 
 def probed_paia(trial: Trial, alpha: float = 0.0) -> Values:
