@@ -82,7 +82,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     mark = item.get_closest_marker(MARK)
     if mark is not None and isinstance(item, pytest.Function):
-        _gate(item, arguments(*mark.args, folders=(item.path.parent, item.config.rootpath), **mark.kwargs))
+        try:
+            _gate(item, arguments(*mark.args, folders=(item.path.parent, item.config.rootpath), **mark.kwargs))
+        except pytest.fail.Exception as error:
+            item.user_properties.append((MARK, str(error).split("\n")[0]))
+            raise
     return (yield)
 
 
@@ -171,9 +175,8 @@ def _gate(item: pytest.Function, words: list[str]) -> None:
         return
     if done.returncode == UNDECIDED and (out / COMPARISON).exists():
         pytest.skip("; ".join(line for line in told.splitlines() if line.startswith("inconclusive")))
-    command, verdict = f"testbed {shlex.join(words)}: exit code {done.returncode}", _verdict(out, told)
-    item.user_properties.append((MARK, verdict))
-    pytest.fail("\n".join([verdict, command, told]), pytrace=False)
+    command = f"testbed {shlex.join(words)}: exit code {done.returncode}"
+    pytest.fail("\n".join([_verdict(out, told), command, told]), pytrace=False)
 
 
 def _verdict(out: Path, told: str) -> str:
@@ -182,7 +185,7 @@ def _verdict(out: Path, told: str) -> str:
     found: dict[str, Any] = json.loads((out / COMPARISON).read_text()) if (out / COMPARISON).exists() else {}
     says = [_worse(one) for one in found.get("judged", ()) if one["verdict"] == "worse"]
     says += [_failed(one) for one in found.get("failures", ()) if not one["accepted"]]
-    lines = told.splitlines()
+    lines = told.replace(":\n  ", ": ").splitlines()  # what differs is below "not under the same conditions:"
     says += [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     says += [line for line in lines if ": FAILED: " in line]
     more = f" (and {len(says) - 1} more)" if len(says) > 1 else ""

@@ -66,7 +66,7 @@ def collect(folder: Path) -> tuple[list[Side], list[str]]:
     """Every run directory and baseline in ``folder`` or below in the order of time, and what cannot be read, with why.
 
     A run and the baseline that was made of it are one measurement, and there once: as two, they would look like runs
-    that agree to the last digit, and what differs from them like a change.
+    that agree to the last digit, and what differs from them like a change. So are a merged run and its parts.
 
     Raises:
         OutputError: there is no such directory, or neither a run nor a baseline in it.
@@ -83,10 +83,14 @@ def collect(folder: Path) -> tuple[list[Side], list[str]]:
         raise OutputError(f"{folder}: holds neither a run nor a baseline", fix="testbed run SPEC writes into runs/")
     found = [side for side in found if side.trials]
     found.sort(key=lambda side: (min(trial.started for trial in side.trials), side.name))
-    measured = {
-        (side.experiment, frozenset((trial.id, trial.started) for trial in side.trials)): side for side in found[::-1]
-    }
-    return list(measured.values())[::-1], unread
+    seen: set[tuple[str, str, str]] = set()
+    repeated = set()
+    for side in sorted(found, key=lambda side: -len(side.trials)):
+        trials = {(side.experiment, trial.id, trial.started) for trial in side.trials}
+        if trials <= seen:
+            repeated.add(id(side))
+        seen |= trials
+    return [side for side in found if id(side) not in repeated], unread
 
 
 def series(sides: list[Side], metric: str) -> list[Series]:

@@ -10,6 +10,7 @@ from testbed.analysis.load import load
 from testbed.analysis.recorded import Run
 from testbed.analysis.report.beside import beside
 from testbed.analysis.report.points import apart
+from testbed.base.endings import check_ending
 from testbed.base.errors import UsageError
 from testbed.files.writing import write_bytes
 from testbed.topologies.load import no_code
@@ -43,6 +44,8 @@ def write(run_dirs: Path | Sequence[Path], out: Path | None = None, form: str = 
     """
     paths = [run_dirs] if isinstance(run_dirs, Path) else list(run_dirs)
     content = text(paths, form).encode()
+    if out:
+        check_ending(out, form, FORMATS)
     path = out or paths[0] / FORMATS[form]
     write_bytes(path, content)
     return path

@@ -17,6 +17,7 @@ from testbed.api import html
 from testbed.api.results import Run
 from testbed.base import exits
 from testbed.base.columns import Layout, columns
+from testbed.base.endings import check_ending
 from testbed.base.errors import UsageError
 from testbed.comparison.options import exit_code, pairs, wanted
 from testbed.files.writing import write_bytes
@@ -75,8 +76,11 @@ class Comparison:
 
         Raises:
             OutputError: it cannot be written.
+            UsageError: there is no such format, or the file's name is that of another one.
         """
-        write_bytes(Path(path), self.text(form).encode())
+        content = self.text(form).encode()
+        check_ending(Path(path), form, FORMATS)
+        write_bytes(Path(path), content)
 
     @property
     def notes(self) -> list[str]:
@@ -145,7 +149,9 @@ def baseline(run: Path, out: Path) -> dict[str, Any]:
     Raises:
         IncomparableError: the run has no VALID trial.
         OutputError: it is damaged, or ``out`` cannot be written.
+        UsageError: ``out`` is called as a file of another format.
     """
+    check_ending(out, "json")
     from testbed.comparison.gate import make_baseline  # here, for it takes half a second
 
     return make_baseline(run, out)

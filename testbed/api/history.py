@@ -9,6 +9,7 @@ from typing import Any
 
 from testbed.analysis.history import text
 from testbed.analysis.history.series import Series, collect, series, without
+from testbed.base.endings import check_ending
 from testbed.base.printable import printable
 from testbed.comparison.options import known_metric
 
@@ -28,7 +29,9 @@ class History:
 
         Raises:
             OutputError: the page cannot be written.
+            UsageError: the file's name is that of another format.
         """
+        check_ending(out, "html")
         from testbed.analysis.history import page  # here, for it loads plotly
 
         page.write(self.found, self.unread, out)

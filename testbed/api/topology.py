@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.api import html
-from testbed.base.errors import SpecError, UsageError
+from testbed.base.endings import check_ending
+from testbed.base.errors import SpecError
 from testbed.base.units import rate_bps
 from testbed.files.writing import write_bytes
 from testbed.topologies import draw
@@ -33,8 +34,7 @@ class Picture:
             UsageError: the file's name is that of another format.
         """
         path = Path(path)
-        if path.suffix not in ("", ".svg"):
-            raise UsageError(f"{path}: a picture is an SVG", fix=f"write {path.with_suffix('.svg')}")
+        check_ending(path, "svg")
         write_bytes(path, self.svg.encode())
         return path
 

@@ -166,7 +166,7 @@ def make_baseline(run: Path, out: Path) -> dict[str, Any]:
     needed = least_repeats(len(METRICS) * len(side.cells))
     few = [cell for cell in side.cells if _fewest([one for one in side.trials if one.cell == cell]) < needed]
     of = counted(len(side.cells), "cell")
-    note = f"{len(few)} of {of} with fewer than the {needed} VALID trials that a decision needs"
+    note = f"{len(few)} of {of} with fewer than the {needed} trials, VALID in every number, that a decision needs"
     return {
         "cells": len(side.cells),
         "trials": len(side.trials),

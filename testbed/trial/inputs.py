@@ -56,7 +56,7 @@ class Inputs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._shown = Path.cwd() if folder == Path() else folder
+        self._shown = "the spec's folder" if folder == Path() else folder
         self._known: Digests = {}
         self._read_bytes = 0
         self._of_programs: dict[Program, Digests] = {}

@@ -154,7 +154,7 @@ def test_a_spec_takes_five_minutes_or_says_how_long(block: Block, shown: Shown, 
 
 @pytest.mark.parametrize("template", NAMES)
 def test_what_new_writes_takes_five_minutes(template: str, tmp_path: Path) -> None:
-    path = begin("mine", template, tmp_path)
+    path, *_ = begin("mine", template, tmp_path)
     seconds, _ = estimated(load(path), Wanted())
     assert seconds <= LONGEST_S
 

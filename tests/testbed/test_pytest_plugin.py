@@ -28,6 +28,7 @@ out = pathlib.Path(words[words.index("--out") + 1])
 out.mkdir()
 (out / "resolved.json").write_text(json.dumps(words))
 (out / "comparison.json").write_text({comparison!r}) if {comparison!r} else None
+print({told!r})
 print("inconclusive: ring, batch 2: GST: too few repeats")
 sys.exit({code})
 """
@@ -51,7 +52,7 @@ WORSE = {
 
 
 def run_suite(
-    folder: Path, code: int, *, comparison: str = "{}", more: str = "", after: str = "", at: str = "."
+    folder: Path, code: int, *, comparison: str = "{}", more: str = "", told: str = "", after: str = "", at: str = "."
 ) -> str:
     """Run a suite in which ``python -m testbed`` is a program that ends with ``code``; what pytest says in 80 columns.
     The test is in the folder ``at``."""
@@ -70,7 +71,7 @@ def run_suite(
         "base/python",
     ):
         (package / f"{name}.py").write_text((root / f"{name}.py").read_text())
-    (package / "__main__.py").write_text(STUB.format(comparison=comparison, code=code))
+    (package / "__main__.py").write_text(STUB.format(comparison=comparison, told=told, code=code))
     (folder / at).mkdir(exist_ok=True)
     (folder / at / "test_mine.py").write_text(SUITE.format(more=more) + after)
     for name in ("spec.yaml", "baseline.json"):
@@ -127,6 +128,19 @@ def test_a_verdict_beside_which_the_summary_has_no_room_is_written_before_it(tmp
     verdict = "GST 1.25x, worse: ring, batch 2, hosts=3 (1.24 to 1.26 of the baseline) (and 1 more)"
     assert f"\n{at}/test_mine.py::test_gst:\n  {verdict}\n" in told[:summary]
     assert "GST 1.25x" not in told[summary:]
+
+
+def test_the_reason_why_runs_cannot_be_compared_is_in_the_verdict(tmp_path: Path) -> None:
+    error = "error: base and new were not measured under the same conditions:\n  links.rate: 4 in base, 3 in new"
+    told = run_suite(tmp_path, 4, comparison="", told=error)
+    verdict = error.removeprefix("error: ").replace(":\n  ", ": ")
+    assert f"\ntest_mine.py::test_gst:\n  {verdict}\n" in told[: told.index("short test summary info")]
+
+
+def test_a_mistake_in_a_mark_is_written_whole(tmp_path: Path) -> None:
+    told = run_suite(tmp_path, 0, more=", metric='gst'")
+    verdict = "mark testbed: there is no 'metric'; it takes baseline, metrics, threshold, set, allow"
+    assert f"\ntest_mine.py::test_gst:\n  {verdict}\n" in told[: told.index("short test summary info")]
 
 
 def test_a_verdict_that_the_summary_shows_whole_is_not_written_twice(tmp_path: Path) -> None:

@@ -101,8 +101,8 @@ def _written(node: ast.expr) -> str:
 def _texts(tree: ast.AST) -> Iterator[str]:
     """Yield the texts in a program that are like the name of a module."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (found := MODULE.fullmatch(node.value)):
-            yield found[1]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (named := MODULE.fullmatch(node.value)):
+            yield named[1]
 
 
 def _files(folder: str, module: str) -> Iterator[str]:

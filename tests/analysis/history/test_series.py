@@ -43,6 +43,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_merged_run_and_its_parts_are_one_measurement(tmp_path: Path) -> None:
+    whole = side("whole", {RING: about(0.2), PS: about(0.1)})
+    for name, cells in {"a": [RING], "b": [PS], "whole": [RING, PS]}.items():
+        trials = tuple(trial for trial in whole.trials if trial.cell in cells)
+        write_baseline(replace(whole, trials=trials), tmp_path / f"{name}.json")
+    assert [one.name for one in collect(tmp_path)[0]] == ["whole.json"]
+
+
 def test_runs_without_a_valid_trial_are_named() -> None:
     whole = side("good", {RING: about(0.2), PS: about(0.1)})
     bad = replace(whole, name="bad", trials=tuple(replace(t, verdicts={"gst": "INVALID"}) for t in whole.trials[:1]))

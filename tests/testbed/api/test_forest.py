@@ -37,7 +37,7 @@ def test_pictures_are_shown_and_saved(tmp_path: Path) -> None:
     assert "class 17 of 18" in forest.draw(17).svg
     assert picture.save(tmp_path / "trees.svg").read_text() == picture.svg
     assert forest.topology.draw().svg.startswith("<svg")
-    with pytest.raises(UsageError, match=r"trees.png: a picture is an SVG\n  fix: write .*trees.svg"):
+    with pytest.raises(UsageError, match=r"the format is svg, and the name ends in .png\n  fix: write .*trees.svg"):
         picture.save(tmp_path / "trees.png")
     with pytest.raises(SchemeError, match="no class 18"):
         forest.draw(18)

@@ -41,7 +41,7 @@ CALLS: dict[str, tuple[int, list[str]]] = {
     "damaged_infinite": (2, ["compare", "base.json", "infinite.json"]),
     "damaged_text": (2, ["compare", "base.json", "text_for_a_number.json"]),
     "without_conditions": (2, ["compare", "unconditional.json", "new.json"]),
-    "out_into_nowhere": (2, [*TWO, "--out", "absent/new.md"]),
+    "out_into_nowhere": (2, [*TWO, "--out", "absent/new.txt"]),
     "run_with_a_threshold_alone": (2, ["run", "spec.yaml", "--threshold", "5%"]),
     "run_with_an_absent_baseline": (2, ["run", "spec.yaml", "--baseline", "absent.json"]),
     "history_of_no_directory": (2, ["history", "absent"]),

@@ -322,7 +322,8 @@ def test_a_baseline_of_few_trials_is_made_with_a_note(ran: tuple[Source, Path], 
     told = make_baseline(run, tmp_path / "baseline.json")
     assert (told["cells"], told["trials"], told["valid"], told["verdict"]) == (2, 10, 10, "VALID")
     assert told["note"] == (
-        "1 of 2 cells with fewer than the 6 VALID trials that a decision needs: run with --set repeats=10"
+        "1 of 2 cells with fewer than the 6 trials, VALID in every number, that a decision needs: "
+        "run with --set repeats=10"
     )
     kept = read(tmp_path / "baseline.json").trials[0]
     assert kept.values.keys() == {"gst", "jct", "throughput"}
@@ -389,5 +390,7 @@ def test_history_lists_baselines_and_refuses_unknown_metrics(testbed: Callable[.
     assert called.out.splitlines()[0] == "small: ring, batch 2: GST"
     assert called.out.splitlines()[-1] == "page: history.html"
     assert json.loads(testbed("history", ".", "--json").out)["series"][0]["metric"] == "gst"
-    assert testbed("history", ".", "--metric", "jct").out == "no VALID trial in . has this metric\n"
+    assert testbed("history", ".", "--metric", "jct").out == (
+        "left out: base.json: no VALID trial in JCT: ring, batch 2\n"
+    )
     assert testbed("history", ".", "--metric", "gts").code == exits.BAD_SPEC_OR_USAGE

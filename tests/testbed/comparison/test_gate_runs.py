@@ -23,7 +23,7 @@ def test_a_run_is_held_against_its_baseline(testbed: Callable[..., Called], tmp_
     assert testbed("run", "spec.yaml", "--out", "first").code == exits.OK
     made = testbed("baseline", "first", "--out", "past.json")
     assert (made.code, made.err) == (exits.OK, "")
-    assert "1 of 1 cell with fewer than the 6 VALID trials that a decision needs" in made.out
+    assert "1 of 1 cell with fewer than the 6 trials, VALID in every number, that a decision needs" in made.out
     past = json.loads((tmp_path / "past.json").read_text())
     (one,) = past["cells"][0]["trials"]
     past["cells"][0]["trials"] = [

@@ -63,6 +63,28 @@ def test_what_differs_is_said_by_its_values() -> None:
     assert found["trials"][1]["meets"]["queue_bytes"] == 65536
 
 
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("python train.py", ""),
+        ("torchrun --nproc_per_node=1 ./train.py --out a.py", ""),
+        ("python -u lib/net.py", ""),
+        ("python trian.py", "trian.py"),
+        ("torchrun --nproc_per_node=1 lib/train.py", "lib/train.py"),
+        ("python /opt/train.py", ""),
+        ("iperf3 -c h1", ""),
+    ],
+)
+def test_a_script_that_is_not_there_is_told(command: str, missing: str, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    for name in ("train.py", "lib/net.py"):
+        (tmp_path / name).touch()
+    spec = f"links: {{rate: 5 Mbit/s}}\nworkload: {{kind: command, command: {command}}}\n"
+    found = plan(read(f"{spec}arms: [{{topology: star(hosts=2), scheme: gloo}}]", "spec.yaml", tmp_path))
+    told = [one for one in found["warnings"] if "folder" in one]
+    assert told == [f"all trials: the spec's folder has no {missing}; correct its name in command"] * bool(missing)
+
+
 def test_what_chance_does_is_played_and_it_warns_if_that_is_nothing() -> None:
     rare = "perturb=[{kind: straggle, probability: 30 %, slowdown: 4, workers: h1}]"
     paced = "workload.compute={mode: paced, pace: {2: 0.1 s}}"
