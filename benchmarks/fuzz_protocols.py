@@ -45,9 +45,8 @@ from testbed.lab.programs import Command
 from testbed.topologies.build import build as build_topology
 from testbed.workloads import kinds
 from testbed.workloads.job import Peer
-from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
+from testbed.workloads.kinds.asynchronous.parameter_server import Client, Replica, Server
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
-from testbed.workloads.kinds.asynchronous.replica import Replica
 from testbed.workloads.learning.parts import spans
 from testbed.workloads.sync import transport
 from testbed.workloads.sync.chunks import cut

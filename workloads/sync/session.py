@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
+from itertools import count, takewhile
+from types import MappingProxyType, TracebackType
 from typing import Any, Protocol, Self
 
 from testbed.workloads.sync.forest import Forest
@@ -113,3 +114,35 @@ class Session(ABC):
     def said(self) -> dict[str, Any]:
         """Return further fields for the process's last line."""
         return {}
+
+
+class WeightsSession(Session):
+    """A worker's part where servers apply gradients: what comes back are newer weights, and no sum.
+
+    Attributes:
+        goes_on: whether there is an iteration to do.
+    """
+
+    leaves_sums = False
+    goes_on = True
+    _seen: Mapping[str, float] = MappingProxyType({})
+
+    @property
+    def seen(self) -> Mapping[str, float]:
+        return self._seen
+
+    def iterations(self, done: int, total: int) -> Iterator[int]:  # noqa: ARG002
+        """Yield the iterations that another process gives out to this worker."""
+        return takewhile(lambda _: self.goes_on, count(done))
+
+    def step(self, model: Model, world: int) -> None:  # noqa: ARG002
+        """Put the weights that came into the model, to compute on them."""
+        model.put()
+
+    def _check_start(self, bucket: int, iteration: int) -> None:
+        """
+        Raises:
+            ValueError: the gradient has more buckets than 0, or there is no iteration to do.
+        """
+        if bucket or not self.goes_on:
+            raise ValueError(f"bucket {bucket} of iteration {iteration}, and goes_on is {self.goes_on}")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from testbed.workloads import tasks
 from testbed.workloads.job import WorkerJob
-from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
+from testbed.workloads.kinds.asynchronous.parameter_server import Client, Replica, Server
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers
-from testbed.workloads.kinds.asynchronous.replica import Replica
 from testbed.workloads.learning.checkpoint import Keeper
 from testbed.workloads.learning.parts import spans
 from testbed.workloads.sync import transport

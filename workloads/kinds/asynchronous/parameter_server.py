@@ -11,8 +11,8 @@ A worker sends to all servers at once. The first one says at the beginning wheth
 gradient is still on its way, and the worker tells the others behind their parts of it. So no server waits for another,
 and all end with the same updates.
 
-A server with a replica sends it each update when it has all of it, and applies it when the replica has it, too
-(:mod:`.replica`). Updates are applied in the order in which they are sent on.
+A server with a replica sends it each update when it has all of it, and applies it when the replica has it, too (chain
+replication; MLfabric, section 3.3). Updates are applied in the order in which they are sent on.
 
 Rejected: applying each chunk as it comes (a worker would compute on weights of many versions, and neither staleness nor
 the result could be told).
@@ -25,35 +25,22 @@ import math
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, takewhile
 from socket import socket
 from typing import Any
 
 import numpy as np
 
-from testbed.workloads.kinds.asynchronous.exchange import (
-    BARRIER,
-    CALLED,
-    ENDS,
-    FLOATS,
-    GOES_ON,
-    KEPT,
-    NOTE,
-    UPDATE,
-    Exchange,
-    Floats,
-    rounds,
-)
+from testbed.workloads.kinds.asynchronous.exchange import CALLED, ENDS, GOES_ON, KEPT, UPDATE, Exchange
 from testbed.workloads.kinds.asynchronous.ledger import Allotment, Ledger
 from testbed.workloads.kinds.asynchronous.plan import replicas, servers, staleness
 from testbed.workloads.learning.checkpoint import Keeper
 from testbed.workloads.learning.parts import Span, spans
+from testbed.workloads.serving.exchange import FLOATS, NOTE, Floats, Holder
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.sync.framed import NoBuckets
-from testbed.workloads.sync.session import Model
+from testbed.workloads.sync.session import WeightsSession
 
 _PUSH = struct.Struct("!II")
 """A worker's note before a gradient: its iteration, the version that it was computed on."""
@@ -87,19 +74,15 @@ class _Part:
         self.next, self.is_complete, self.complete_s = None, True, time.monotonic()
 
 
-class Client(Exchange):
-    """A worker's side; a :class:`testbed.workloads.sync.session.Session`.
-
-    An iteration is ``start``, when the gradient is complete, then ``wait``, until newer weights are in ``weights``.
+class Client(WeightsSession, Exchange):
+    """A worker's side. An iteration is ``start``, when the gradient is complete, then ``wait``, until newer weights are
+    in ``weights``.
 
     Attributes:
-        goes_on: whether there is an iteration to do.
         seen: of the last update: its number ``update`` at the first server, the ``version`` of that server's weights
             that it was computed on, both numbers of each other server (``update_1``, ``version_1``), the largest
             ``staleness`` of its parts, and for how long servers made the worker wait, ``held_s``.
     """
-
-    leaves_sums = False
 
     def __init__(
         self,
@@ -115,13 +98,11 @@ class Client(Exchange):
         served = servers(forest)
         cuts = dict(zip(served, spans(len(weights), len(served)), strict=True))
         super().__init__(name, forest, sockets, {node: weights[slice(*span)] for node, span in cuts.items()})
-        by_node = {connection.node: connection for connection in self._connections}
-        self._parts = {node: _Part(by_node[node], span, gradient) for node, span in cuts.items()}
+        self._parents = cuts
+        self._parts = {node: _Part(self._by_node[node], span, gradient) for node, span in cuts.items()}
         self._first, *self._others = self._parts.values()
         self._learn, self._world = learn, len(forest.workers)
         self._iteration = 0
-        self.goes_on = True
-        self._seen: dict[str, float] = {}
 
     def start(self, bucket: int) -> None:
         """Let the gradient, which is complete, leave. There is one bucket, 0.
@@ -129,12 +110,11 @@ class Client(Exchange):
         Raises:
             WorkerError: a server is gone.
         """
-        if bucket or not self.goes_on:
-            raise ValueError(f"bucket {bucket} of iteration {self._iteration}, and goes_on is {self.goes_on}")
+        self._check_start(bucket, self._iteration)
         for part in self._parts.values():
             part.begin(first=GOES_ON if part is self._first else NOTE)
-            self._say(part.connection, NOTE, _PUSH.pack(self._iteration, part.version))
-            self._say(part.connection, FLOATS, part.gradient)
+            self._tell(part.connection, NOTE, _PUSH.pack(self._iteration, part.version))
+            self._tell(part.connection, FLOATS, part.gradient)
         self._move()
 
     def wait(self, timeout_s: float) -> float:
@@ -162,38 +142,12 @@ class Client(Exchange):
         }
         return complete_s
 
-    def barrier(self, timeout_s: float) -> None:
-        """Return once every worker and all servers have called this.
-
-        Raises:
-            TrialTimeoutError, WorkerError: as :meth:`wait`.
-        """
-        for _ in range(rounds(len(self._parts))):
-            self._barriers += 1
-            for connection in self._connections:
-                self._say(connection, BARRIER)
-            self._until(lambda: min(self._met.values()) >= self._barriers, timeout_s)
-
-    @property
-    def seen(self) -> Mapping[str, float]:
-        return self._seen
-
-    def iterations(self, done: int, total: int) -> Iterator[int]:
-        """Yield the iterations that the first server gives out to this worker."""
-        return takewhile(lambda _: self.goes_on, count(done))
-
-    def step(self, model: Model, world: int) -> None:
-        """Put the weights that came into the model, to compute on them."""
-        model.put()
-
-    def _came(self, connection: Connection, kind: int, note: bytes) -> None:
+    def _heard(self, connection: Connection, kind: int, note: bytes) -> None:
         part = self._parts[connection.node]
-        if kind == BARRIER:
-            self._met[connection.node] += 1
-        elif kind in (GOES_ON, ENDS) and part.next == GOES_ON:
+        if kind in (GOES_ON, ENDS) and part.next == GOES_ON:
             self.goes_on, part.next = kind == GOES_ON, NOTE
             for other in self._others:
-                self._say(other.connection, kind)
+                self._tell(other.connection, kind)
         elif kind != part.next or kind == GOES_ON:
             raise self._misfit(connection, CALLED[kind])
         elif kind == NOTE:
@@ -217,14 +171,11 @@ class Client(Exchange):
         """Whether this server still has to send something. One that has sent its last weights may end before these are
         read."""
         part = self._parts[connection.node]
-        return self.goes_on or not part.is_complete or self._met[connection.node] < self._barriers
+        return self.goes_on or not part.is_complete or self.met[connection.node] < self._barriers
 
     def _awaited(self) -> str:
-        if min(self._met.values()) < self._barriers:
-            silent = [part for node, part in self._parts.items() if self._met[node] < self._barriers]
-        else:
-            silent = [part for part in self._parts.values() if not part.is_complete]
-        return f"for {', '.join(part.connection.name for part in silent)}"
+        silent = self._missing(self._parts) or [node for node, part in self._parts.items() if not part.is_complete]
+        return f"for {', '.join(self._by_node[node].name for node in silent)}"
 
 
 @dataclass
@@ -237,7 +188,7 @@ class _Push:
     is_there: bool = False
 
 
-class Server(NoBuckets, Exchange):
+class Server(Holder, Exchange):
     """A server: applies gradients as they come, and gives weights back as its ledger says.
 
     It has room for a gradient of each worker, and a copy of each version of the weights that is on its way. All sizes
@@ -261,13 +212,13 @@ class Server(NoBuckets, Exchange):
         self._keeper = keeper or Keeper(None, lambda: weights)
         self._gradients = {worker: np.empty_like(weights) for worker in forest.workers}
         super().__init__(name, forest, sockets, self._gradients)
-        served, node = servers(forest), forest.nodes.index(name)
-        number, self._rounds = served.index(node), rounds(len(served))
+        self._children = sockets
+        node = forest.nodes.index(name)
+        number = servers(forest).index(node)
         self._replica = replicas(forest).get(node)
         self._sent_on: deque[tuple[Connection, _Push, bool]] = deque()
         """Updates that the replica does not have yet, in order."""
         self._workers = forest.workers
-        self._by_node = {connection.node: connection for connection in self._connections}
         self._weights, self._apply = weights, apply
         self._newest, self._copied = memoryview(b""), -1
         self._pushes: dict[int, _Push] = {}
@@ -276,19 +227,15 @@ class Server(NoBuckets, Exchange):
         self.ledger = Ledger(len(forest.workers), updates, staleness(forest), number)
         self._allotment = None if number else Allotment(len(forest.workers), updates)
 
-    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """Apply all updates of the trial, as one step."""
-        self.apply_all(silence_s)
-        yield total
+    @property
+    def _is_done(self) -> bool:
+        return self.ledger.is_complete
 
     def apply_all(self, timeout_s: float) -> None:
-        """Return once all updates are applied, and everyone has been sent the last weights.
-
-        Raises:
-            TrialTimeoutError: nothing moved for ``timeout_s``; names the workers waited for.
-            WorkerError: a worker is gone, or sent what it cannot have.
-        """
-        self._until(lambda: self.ledger.is_complete and not self._sending(), timeout_s)
+        """Return once all updates are applied, and everyone has been sent the last weights; otherwise as
+        :meth:`serve`."""
+        for _ in self.serve(1, 0, 1, timeout_s):
+            pass
 
     def said(self) -> dict[str, Any]:
         """Return the updates in their order, as the fields of each."""
@@ -296,26 +243,8 @@ class Server(NoBuckets, Exchange):
         kept = {} if self._replica is None else {"part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
         return {"updates": updates, **kept, **self._keeper.said()}
 
-    def barrier(self, timeout_s: float) -> None:
-        """Return once every worker and all servers have called this.
-
-        Raises:
-            TrialTimeoutError, WorkerError: as :meth:`serve`.
-        """
-        for _ in range(self._rounds):
-            self._barriers += 1
-            for connection in self._connections:
-                self._refuse_end(connection)
-            self._until(lambda: min(self._met.values()) >= self._barriers, timeout_s)
-            for connection in self._connections:
-                self._say(connection, BARRIER)
-        self._until(lambda: not self._sending(), timeout_s)
-
-    def _came(self, connection: Connection, kind: int, note: bytes) -> None:
+    def _heard(self, connection: Connection, kind: int, note: bytes) -> None:
         push = self._pushes.get(connection.node)
-        if kind == BARRIER:
-            self._met[connection.node] += 1
-            return
         if connection.node == self._replica:
             self._kept(connection, kind)
             return
@@ -341,7 +270,7 @@ class Server(NoBuckets, Exchange):
             raise self._misfit(connection, f"a note of {len(note)} bytes")
         goes_on = None if self._allotment is None else self._allotment.take()
         if goes_on is not None:
-            self._say(connection, GOES_ON if goes_on else ENDS)
+            self._tell(connection, GOES_ON if goes_on else ENDS)
         iteration, version = _PUSH.unpack(note)
         return _Push(iteration, version, goes_on)
 
@@ -350,8 +279,8 @@ class Server(NoBuckets, Exchange):
         answered."""
         rank = self._workers.index(connection.node)
         self._sent_on.append((connection, push, goes_on))
-        self._say(replica, NOTE, UPDATE.pack(rank, push.iteration))
-        self._say(replica, FLOATS, self._gradients[connection.node].data.cast("B"))
+        self._tell(replica, NOTE, UPDATE.pack(rank, push.iteration))
+        self._tell(replica, FLOATS, self._gradients[connection.node].data.cast("B"))
 
     def _kept(self, replica: Connection, kind: int) -> None:
         """Apply the next update that was sent to the replica: the replica has it."""
@@ -382,11 +311,11 @@ class Server(NoBuckets, Exchange):
             self._newest, self._copied = self._weights.copy().data.cast("B"), self.ledger.version
         new = self.ledger.order[known:]
         connection = self._by_node[self._workers[rank]]
-        self._say(connection, NOTE, reply + b"".join(UPDATE.pack(one.rank, one.iteration) for one in new))
-        self._say(connection, FLOATS, self._newest)
+        self._tell(connection, NOTE, reply + b"".join(UPDATE.pack(one.rank, one.iteration) for one in new))
+        self._tell(connection, FLOATS, self._newest)
 
     def _waits_for(self, connection: Connection) -> bool:
-        return not self.ledger.is_complete or self._met[connection.node] < self._barriers
+        return not self.ledger.is_complete or self.met[connection.node] < self._barriers
 
     def _awaited(self) -> str:
         stuck = [connection.name for connection in self._stuck()]
@@ -395,6 +324,59 @@ class Server(NoBuckets, Exchange):
         silent = [self._workers[rank] for rank in self.ledger.computing]
         if self._replica is not None and self._sent_on:
             silent = [self._replica]
-        if min(self._met.values()) < self._barriers:
-            silent = [node for node, count in self._met.items() if count < self._barriers]
+        silent = self._missing(self.met) or silent
         return f"for {', '.join(self._by_node[node].name for node in sorted(silent))}"
+
+
+class Replica(Holder, Exchange):
+    """A server's replica: it has each update before the server applies it. It applies the same updates in the same
+    order, so it ends with the server's weights. Its whole state is a server's: what momentum keeps is there, too.
+
+    Attributes:
+        kept: (rank, iteration) of the updates that it has, in their order.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        forest: Forest,
+        sockets: Mapping[int, socket],
+        weights: Floats,
+        apply: Callable[[Floats], None],
+        updates: int,
+    ) -> None:
+        """Set up as :class:`Server`."""
+        self._gradient = np.empty_like(weights)
+        super().__init__(name, forest, sockets, dict.fromkeys(sockets, self._gradient))
+        self._parents = sockets
+        self._weights, self._apply, self._updates = weights, apply, updates
+        self._next: tuple[int, int] | None = None
+        self.kept: list[tuple[int, int]] = []
+
+    def said(self) -> dict[str, Any]:
+        """Report the updates in their order, and the digest of the weights."""
+        return {"replicated": self.kept, "part_sha256": hashlib.sha256(self._weights.data).hexdigest()}
+
+    @property
+    def _is_done(self) -> bool:
+        return len(self.kept) == self._updates
+
+    def _heard(self, connection: Connection, kind: int, note: bytes) -> None:
+        if kind == NOTE and self._next is None and not self._is_done:
+            if len(note) != UPDATE.size:
+                raise self._misfit(connection, f"a note of {len(note)} bytes")
+            rank, iteration = UPDATE.unpack(note)
+            self._next = rank, iteration
+        elif kind == FLOATS and self._next is not None:
+            self._apply(self._gradient)
+            self.kept.append(self._next)
+            self._next = None
+            self._tell(connection, KEPT)
+        else:
+            raise self._misfit(connection, f"{CALLED[kind]} out of turn")
+
+    def _waits_for(self, connection: Connection) -> bool:
+        return not self._is_done or self.met[connection.node] < self._barriers
+
+    def _awaited(self) -> str:
+        return f"for {self._connections[0].name}"

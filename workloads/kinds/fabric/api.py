@@ -40,7 +40,7 @@ import numpy as np
 from testbed.base.errors import SpecError, WorkerError
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes import own_daemon, replica, server
-from testbed.workloads.kinds.fabric.processes.exchange import Floats, check_floats, check_room
+from testbed.workloads.kinds.fabric.processes.exchange import check_floats, check_room
 from testbed.workloads.kinds.fabric.processes.holder import Apply, Holder
 from testbed.workloads.kinds.fabric.processes.meeting import Place
 from testbed.workloads.kinds.fabric.processes.own_daemon import Job
@@ -50,6 +50,7 @@ from testbed.workloads.kinds.fabric.processes.worker import Worker
 from testbed.workloads.kinds.fabric.program import Params, name_of, register, role
 from testbed.workloads.kinds.fabric_sync.processes import SumsServer
 from testbed.workloads.link_rates import Follower
+from testbed.workloads.serving.exchange import Floats
 
 __all__ = [
     "Params",

@@ -14,10 +14,9 @@ import pytest
 from testbed.base.errors import NeighbourError, TrialTimeoutError, WorkerError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.asynchronous.ledger import disagreement, problem, staleness
-from testbed.workloads.kinds.asynchronous.parameter_server import Client, Server
+from testbed.workloads.kinds.asynchronous.parameter_server import Client, Replica, Server
 from testbed.workloads.kinds.asynchronous.plan import servers
 from testbed.workloads.kinds.asynchronous.plan import staleness as allowed
-from testbed.workloads.kinds.asynchronous.replica import Replica
 from testbed.workloads.learning.parts import Span, spans
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.schemes import build

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import WorkerError
-from testbed.workloads.kinds.fabric.processes.exchange import Floats
 from testbed.workloads.kinds.fabric.processes.messages import Decided, Give, Gradient, Note, Weights
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.kinds.fabric_sync.processes import Root, RootDaemon, SumsServer, Voice
+from testbed.workloads.serving.exchange import Floats
 
 from .test_account import ROOTED, plan
 

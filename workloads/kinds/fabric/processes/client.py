@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from itertools import count, takewhile
 from socket import socket
 from typing import TYPE_CHECKING
 
@@ -13,17 +11,17 @@ import numpy as np
 
 from testbed.workloads.kinds.fabric.fates import Fate, Learnt
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.exchange import Floats
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.kinds.fabric.processes.worker import Worker
-from testbed.workloads.sync.session import Model
+from testbed.workloads.serving.exchange import Floats
+from testbed.workloads.sync.session import WeightsSession
 
 if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant
 
 
-class Client(Worker):
-    """A :class:`testbed.workloads.sync.session.Session`: an iteration is ``start``, when the gradient is complete, then
+class Client(WeightsSession, Worker):
+    """A worker's session: an iteration is ``start``, when the gradient is complete, then
     ``wait``, until newer weights are in the participant's weights. Its gradient does not change in between.
 
     Attributes:
@@ -39,7 +37,6 @@ class Client(Worker):
         norms."""
         super().__init__(plan, node, sock, memory, math.inf)
         self._part, self._scale = part, scale
-        self._seen: Mapping[str, float] = {}
 
     @property
     def _model(self) -> Floats:
@@ -52,8 +49,7 @@ class Client(Worker):
         Raises:
             WorkerError: the daemon is gone.
         """
-        if bucket or not self.goes_on:
-            raise ValueError(f"bucket {bucket} of iteration {self._iteration}, and goes_on is {self.goes_on}")
+        self._check_start(bucket, self._iteration)
         gradient = self._part.gradient
         norm = self._scale * float(np.linalg.norm(gradient)) if self._scale else 0.0
         self.push(self.server, gradient, norm if math.isfinite(norm) else 0.0)  # training diverged, as its loss tells
@@ -67,18 +63,6 @@ class Client(Worker):
         """
         self.get(self.server, self._model, timeout_s)
         return time.monotonic()
-
-    @property
-    def seen(self) -> Mapping[str, float]:
-        return self._seen
-
-    def iterations(self, done: int, total: int) -> Iterator[int]:
-        """Yield the iterations that the scheduler gives out to this worker."""
-        return takewhile(lambda _: self.goes_on, count(done))
-
-    def step(self, model: Model, world: int) -> None:
-        """Put the weights that came into the model, to compute on them."""
-        model.put()
 
     def _learnt(self, new: Learnt, held_s: float) -> None:
         stale = 0 if new.fate == Fate.LOST else new.version - self.version  # a lost version is no point of time

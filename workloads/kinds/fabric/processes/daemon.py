@@ -19,7 +19,7 @@ import numpy as np
 from testbed.base.errors import NeighbourError, WorkerError
 from testbed.workloads.kinds.fabric.fates import Entry, Fate
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange
 from testbed.workloads.kinds.fabric.processes.messages import (
     Back,
     Disband,
@@ -44,6 +44,8 @@ from testbed.workloads.kinds.fabric.processes.passing import Passing
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.kinds.fabric.sums import Sums
 from testbed.workloads.learning.parts import spans
+from testbed.workloads.serving.exchange import Floats
+from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.framed import NoBuckets
 
@@ -76,10 +78,10 @@ class Daemon(NoBuckets, Exchange):
     ) -> None:
         """Set up; ``loss_s`` is as :attr:`testbed.workloads.job.WorkerJob.loss_s`; ``seek`` finds a server that is
         started again, where one may be."""
-        names = dict(enumerate(plan.nodes))
-        super().__init__(f"{names[node]}.daemon", names, {**sockets, node: worker})
+        super().__init__(f"{plan.nodes[node]}.daemon", plan.nodes, {**sockets, node: worker})
         self._plan, self._node, self._memory, self._momentum = plan, node, memory, momentum
         self._rank = plan.workers.index(node)
+        self._parents, self._children = (plan.scheduler,), (node,)
         self._spans = [slice(*span) for span in spans(len(memory.weights), len(plan.servers))]
         """Place of each shard of an update, and of weights."""
         self._pushed: Push | None = None
@@ -125,19 +127,6 @@ class Daemon(NoBuckets, Exchange):
         self._say(self._head, End())
         self._until(lambda: self._over and not self._sending(), silence_s)
         yield total
-
-    def barrier(self, timeout_s: float) -> None:
-        """Return once every process of the trial has called this; the worker first.
-
-        Raises:
-            TrialTimeoutError, WorkerError: as :meth:`serve`.
-        """
-        self._barriers += 1
-        self._until(lambda: self.met[self._node] >= self._barriers, timeout_s)
-        self._say_barrier(self._plan.scheduler)
-        self._until(lambda: self.met[self._plan.scheduler] == self._barriers, timeout_s)
-        self._say_barrier(self._node)
-        self._until(lambda: not self._sending(), timeout_s)
 
     @property
     def _losable_nodes(self) -> set[int]:

@@ -8,7 +8,7 @@ repeat a trial from the journal.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from socket import socket
 from typing import Any
 
@@ -18,10 +18,11 @@ from testbed.workloads.kinds.fabric.distance import lines
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Journal, Rates, Step, Unit
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.exchange import Exchange, Floats
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange
 from testbed.workloads.kinds.fabric.processes.messages import Gradient, Note
+from testbed.workloads.serving import exchange as serving
+from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
-from testbed.workloads.sync.framed import NoBuckets
 
 Apply = Callable[[Floats, bool, int], None]
 """Changes the weights by floats: by one update, or, if they are sums, by the sum of the given number of updates."""
@@ -33,7 +34,7 @@ def line(step: Step) -> list[Any]:
     return [int(step.fate), step.unit.members, step.unit.versions, step.unit.shares]
 
 
-class Holder(NoBuckets, Exchange):
+class Holder(serving.Holder, Exchange):
     """A process that holds weights and applies updates.
 
     Attributes:
@@ -51,8 +52,9 @@ class Holder(NoBuckets, Exchange):
     ) -> None:
         """Set up; ``held`` are the weights, and the function that changes them; ``rates`` is as
         :meth:`.plan.Options.rates`."""
-        super().__init__(plan.nodes[node], dict(enumerate(plan.nodes)), sockets)
+        super().__init__(plan.nodes[node], plan.nodes, sockets)
         self._plan, self._rates, self.journal = plan, rates, journal
+        self._parents = (plan.scheduler,)
         self._has_replica = plan.replica is not None
         self._weights, self._apply = held
         self._shard = plan.servers.index(node) if node in plan.servers else 0
@@ -72,15 +74,9 @@ class Holder(NoBuckets, Exchange):
             ValueError: it cannot be.
         """
 
-    def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
-        """Apply all updates of the trial, as one step.
-
-        Raises:
-            TrialTimeoutError: nothing moved for ``silence_s``; names what is waited for.
-            WorkerError: a process is gone, or sent what it cannot have.
-        """
-        self._until(lambda: self._over and not self._sending(), silence_s)
-        yield total
+    @property
+    def _is_done(self) -> bool:
+        return self._over
 
     def _steps(self) -> list[list[Any]]:
         """Return the journal, as lines."""
@@ -94,16 +90,6 @@ class Holder(NoBuckets, Exchange):
         """Return numbers that show how far the weights are from the replica's or the server's, where there is a
         replica."""
         return lines(self._weights) if self._has_replica else []
-
-    def barrier(self, timeout_s: float) -> None:
-        """Return once every process of the trial has called this.
-
-        Raises:
-            TrialTimeoutError, WorkerError: as :meth:`serve`.
-        """
-        self._barriers += 1
-        self._say_barrier(self._plan.scheduler)
-        self._until(lambda: self.met[self._plan.scheduler] == self._barriers, timeout_s)
 
     def _room(self, connection: Connection, note: Note) -> Floats | None:
         if not isinstance(note, Gradient):

@@ -15,8 +15,6 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from testbed.base.bounded_json import parse_json
 
-LONGEST_BYTES = 1 << 24
-"""Limit on the bytes of a note; room is made for it before it is read."""
 NEAR_S = 0.025
 """How long before a transfer ends its receiver reports that: longer than the report takes to the scheduler, and the
 scheduler's answer to the sender of what comes next."""

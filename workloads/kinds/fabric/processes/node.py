@@ -18,7 +18,6 @@ from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes import shared
 from testbed.workloads.kinds.fabric.processes.client import Client
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
-from testbed.workloads.kinds.fabric.processes.exchange import Seek
 from testbed.workloads.kinds.fabric.processes.holder import Apply
 from testbed.workloads.kinds.fabric.processes.replica import Replica
 from testbed.workloads.kinds.fabric.processes.replicated import Replicated
@@ -32,10 +31,11 @@ from testbed.workloads.learning import checkpoint
 from testbed.workloads.learning.checkpoint import Keeper
 from testbed.workloads.learning.parts import Span, spans
 from testbed.workloads.link_rates import NAME, Follower
+from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync import transport
 
 if TYPE_CHECKING:
-    from testbed.workloads.kinds.fabric.processes.exchange import Floats
+    from testbed.workloads.serving.exchange import Floats
     from testbed.workloads.tasks.base import Participant
 
 

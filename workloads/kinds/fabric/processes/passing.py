@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.workloads.kinds.fabric.processes.exchange import Floats
 from testbed.workloads.kinds.fabric.processes.messages import Pass, Weights
+from testbed.workloads.serving.exchange import Floats
 
 Send = Callable[[int, Weights, Floats, float], None]
 """Sends weights to a node, at most at the given rate (bit/s)."""

@@ -23,7 +23,6 @@ import numpy as np
 from testbed.base.errors import NeighbourError
 from testbed.workloads.kinds.fabric.journal import Copy, Rates, Step
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.exchange import Floats
 from testbed.workloads.kinds.fabric.processes.holder import Apply
 from testbed.workloads.kinds.fabric.processes.messages import (
     Decided,
@@ -40,6 +39,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     recipients_of,
 )
 from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
 
 
@@ -68,7 +68,7 @@ class Replica(Server):
         self._snapshots: list[tuple[int, int]] = []
         """Number of steps that had been made here, and at the server, at each of the server's snapshots."""
         self._lost_s = self._commit_s = None
-        self._heard: list[tuple[int, int]] = []
+        self._reported: list[tuple[int, int]] = []
         """Decisions that the server has reported."""
         self._gives: list[Give] = []
         """Orders to give weights that cannot be carried out yet."""
@@ -190,7 +190,7 @@ class Replica(Server):
         elif isinstance(note, Order):
             self.journal.expect(note.updates, note.versions)
         elif isinstance(note, Decided):
-            self._heard += note.entries
+            self._reported += note.entries
             self.journal.decided(note.entries)
             self._apply_held()
         elif isinstance(note, End):
@@ -217,7 +217,7 @@ class Replica(Server):
         if self._over:
             return
         self._lose(self._plan.server)
-        self._say(self._plan.scheduler, Joined(-1, 0, tuple(self._heard)))
+        self._say(self._plan.scheduler, Joined(-1, 0, tuple(self._reported)))
 
     def _apply_held(self) -> None:
         super()._apply_held()

@@ -16,7 +16,7 @@ from testbed.workloads.kinds.fabric.planning.planner import Command, Planner
 from testbed.workloads.kinds.fabric.planning.takeover import Takeover
 from testbed.workloads.kinds.fabric.planning.traffic import Leg
 from testbed.workloads.kinds.fabric.planning.work import Work
-from testbed.workloads.kinds.fabric.processes.exchange import Exchange, Floats, Seek, check_left
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange, check_left
 from testbed.workloads.kinds.fabric.processes.messages import (
     NEAR_S,
     Arrived,
@@ -32,6 +32,8 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Resume,
 )
 from testbed.workloads.link_rates import Follower
+from testbed.workloads.serving.exchange import Floats
+from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.cost import goodput
 from testbed.workloads.sync.framed import NoBuckets
@@ -59,8 +61,8 @@ class Scheduler(NoBuckets, Exchange):
         """Set up; ``rates`` has the reports of the network monitor; ``loss_s`` is as
         :attr:`testbed.workloads.job.WorkerJob.loss_s`, and ``seek`` finds a server that is started again, where one
         is."""
-        super().__init__(plan.nodes[plan.scheduler], dict(enumerate(plan.nodes)), sockets)
-        self._plan = plan
+        super().__init__(plan.nodes[plan.scheduler], plan.nodes, sockets)
+        self._plan, self._children = plan, sockets
         self._planner, self._updates = Planner(plan, work, hears_nears=True), work.updates
         self._ended: set[int] = set()
         self._is_ending = False
@@ -136,18 +138,6 @@ class Scheduler(NoBuckets, Exchange):
                 for one in self._planner.traffic.moved
             ],
         }
-
-    def barrier(self, timeout_s: float) -> None:
-        """Return once every process of the trial has called this.
-
-        Raises:
-            TrialTimeoutError, WorkerError: as :meth:`serve`.
-        """
-        self._barriers += 1
-        self._until(lambda: min(self.met.values()) >= self._barriers, timeout_s)
-        for connection in self._connections:
-            self._say_barrier(connection.node)
-        self._until(lambda: not self._sending(), timeout_s)
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         now_s, node = time.monotonic(), connection.node

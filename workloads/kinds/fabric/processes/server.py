@@ -21,7 +21,6 @@ from typing import Any
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Journal, Rates, Step
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.exchange import Floats
 from testbed.workloads.kinds.fabric.processes.holder import Apply, Holder
 from testbed.workloads.kinds.fabric.processes.messages import (
     Commit,
@@ -36,6 +35,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     recipients_of,
 )
 from testbed.workloads.learning.checkpoint import Keeper
+from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
 
 

@@ -20,10 +20,11 @@ from typing import Any
 from testbed.workloads.kinds.fabric.journal import Rates, Step
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.turns import Given, Turns
-from testbed.workloads.kinds.fabric.processes.exchange import Floats, check_left
+from testbed.workloads.kinds.fabric.processes.exchange import check_left
 from testbed.workloads.kinds.fabric.processes.holder import Apply
 from testbed.workloads.kinds.fabric.processes.messages import Dropped, End, Give, Gone, Gradient, Note, recipients_of
 from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
 
 

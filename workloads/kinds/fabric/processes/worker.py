@@ -19,9 +19,10 @@ from testbed.workloads.kinds.fabric import fates
 from testbed.workloads.kinds.fabric.fates import Learnt
 from testbed.workloads.kinds.fabric.fields import shown
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.exchange import Exchange, Floats, check_floats, check_room
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange, check_floats, check_room
 from testbed.workloads.kinds.fabric.processes.messages import Given, Note, Push
 from testbed.workloads.kinds.fabric.processes.shared import Memory
+from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.framed import NoBuckets
 
@@ -44,6 +45,7 @@ class Worker(NoBuckets, Exchange):
         name = plan.nodes[node]
         super().__init__(name, {node: f"{name}.daemon"}, {node: sock})
         self._node, self._memory, self._timeout_s = node, memory, timeout_s
+        self._parents = (node,)
         self._rank, self._world = plan.workers.index(node), len(plan.workers)
         self._iteration = self._known = 0
         self._pushed: Push | None = None
@@ -148,16 +150,6 @@ class Worker(NoBuckets, Exchange):
     def _wires(self) -> Sequence[Connection]:
         """Connections over a network: none, because the worker's daemon is on its own host."""
         return ()
-
-    def barrier(self, timeout_s: float) -> None:
-        """Return once every process of the trial has called this.
-
-        Raises:
-            TrialTimeoutError, WorkerError: as :meth:`get`.
-        """
-        self._barriers += 1
-        self._say_barrier(self._node)
-        self._until(lambda: self.met[self._node] == self._barriers, timeout_s)
 
     def _came(self, connection: Connection, note: Note, floats: Floats | None) -> None:
         if not isinstance(note, Given) or self._pushed is None or self._given is not None:

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import TrialTimeoutError
-from testbed.workloads.kinds.fabric.processes.exchange import _FLOATS, Exchange, Seek
+from testbed.workloads.kinds.fabric.processes.exchange import Exchange
 from testbed.workloads.kinds.fabric.processes.messages import End, Note, Weights
+from testbed.workloads.serving.exchange import FLOATS as _FLOATS
+from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import HEADER_BYTES, LostError
 from testbed.workloads.sync.framed import NoBuckets
 from testbed.workloads.sync.tcp_info import unread_bytes

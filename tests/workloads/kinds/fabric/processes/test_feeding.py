@@ -17,7 +17,6 @@ from testbed.workloads.kinds.fabric.feeding_account import Feeding
 from testbed.workloads.kinds.fabric.journal import Rates
 from testbed.workloads.kinds.fabric.journal_lines import lines
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.exchange import Floats
 from testbed.workloads.kinds.fabric.processes.messages import Gradient, Held, Order
 from testbed.workloads.kinds.fabric.processes.replica import Replica
 from testbed.workloads.kinds.fabric.processes.replicated import Replicated
@@ -25,6 +24,7 @@ from testbed.workloads.kinds.fabric.processes.survivor import Survival
 from testbed.workloads.kinds.fabric.replication_account import counted, other
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.kinds.fabric.sums import Sums, history, shares
+from testbed.workloads.serving.exchange import Floats
 
 from .tcp import connected
 

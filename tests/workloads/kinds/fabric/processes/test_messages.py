@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from testbed.workloads.kinds.fabric.processes.exchange import LONGEST_BYTES
 from testbed.workloads.kinds.fabric.processes.messages import (
     MOST_VALUES,
     Arrived,
@@ -28,6 +27,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     decode,
     encode,
 )
+from testbed.workloads.serving.exchange import LONGEST_BYTES
 
 NOTES = [
     Send(7, 3, 0.25, 1e8, -1),

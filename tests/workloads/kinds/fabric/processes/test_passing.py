@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.workloads.kinds.fabric.processes.exchange import Floats
 from testbed.workloads.kinds.fabric.processes.messages import Pass, Weights
 from testbed.workloads.kinds.fabric.processes.passing import Passing
+from testbed.workloads.serving.exchange import Floats
 
 FLOATS = np.zeros(3, np.float32)
 

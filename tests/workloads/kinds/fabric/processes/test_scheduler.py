@@ -15,7 +15,6 @@ from testbed.base.errors import NeighbourError, WorkerError
 from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.planning.work import Work
-from testbed.workloads.kinds.fabric.processes.exchange import Seek
 from testbed.workloads.kinds.fabric.processes.messages import (
     Arrived,
     Decided,
@@ -34,6 +33,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
 from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
 from testbed.workloads.link_rates import Follower, told
+from testbed.workloads.serving.watched import Seek
 
 PLAN = mlfabric_a(
     build("star(hosts=5)", rate_bps=10**9), [1], aggregators=0, replica_aggregators=0, window=0, divergence_updates=9

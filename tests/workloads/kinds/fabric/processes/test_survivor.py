@@ -10,10 +10,10 @@ import pytest
 
 from testbed.topologies.build import build
 from testbed.workloads.kinds.fabric import fates
-from testbed.workloads.kinds.fabric.processes.exchange import Floats
 from testbed.workloads.kinds.fabric.processes.messages import Give, Gone, Gradient, Note, Order, Weights
 from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
 from testbed.workloads.kinds.fabric.schemes.mlfabric_a import mlfabric_a
+from testbed.workloads.serving.exchange import Floats
 
 PLAN = mlfabric_a(build("star(hosts=6)", rate_bps=10**9), [1], aggregators=2, window=0)
 FIRST, SECOND, *_ = PLAN.workers
