@@ -49,6 +49,7 @@ class Shuffling:
             self.plans.close()
 
     def look(self, feed: Feed) -> float:
+        feed.look()
         self.plans.look(feed)
         if feed.begun_s is not None and self.plans.told < min(self.most, self.plans.followed + self.ahead):
             self.plans.tell(shuffled(self._parents, self._draw), Cause("shuffled", f"plan {self.plans.told + 1}"))

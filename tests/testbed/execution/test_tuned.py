@@ -48,6 +48,7 @@ def test_all_switch_to_each_plan_and_weights_are_those_of_a_single_process(
     bench: Bench, tmp_path: Path, shuffling: pytest.MonkeyPatch
 ) -> None:
     shuffling.setattr(Shuffling, "broken", ("{", line(1, [[-1, 0, 0, 0]] * 3), line(2, [[-1, 0, 0, 0]] * 5)))
+    shuffling.setattr(Shuffling, "ahead", 2)
     record, samples = ran(bench, tmp_path)
     assert record["status"] == "done", record["error"]
     assert record["sums"]["checked_sums"] == 60, "no step is lost"
