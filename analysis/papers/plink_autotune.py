@@ -88,8 +88,7 @@ def load(trial: Trial) -> Values:
     iteration over the least."""
     assert trial.samples is not None
     first = limit(trial)[1]
-    columns = [name for name in trial.samples if name.startswith("sent_bytes_")]
-    sent = trial.samples[columns].sum(axis=1).groupby(trial.samples["iteration"])
+    sent = trial.samples.filter(like="sent_bytes_").sum(axis=1).groupby(trial.samples["iteration"])
     ratios: Values = (sent.max() / sent.min()).to_numpy(float)[first : first + STEPS * EVERY]
     steps = [ratios[start : start + EVERY] for start in range(0, len(ratios) - EVERY + 1, EVERY)]
     return min(steps, key=lambda step: float(np.median(step)), default=ratios)

@@ -138,7 +138,7 @@ class Steps:
 def _medians(seen: Sequence[Iteration], of: Callable[[Iteration], Pairs]) -> Pairs:
     """Medians over iterations of the values that are known; NaN where none is."""
     stack = np.ma.masked_invalid(np.stack([of(each) for each in seen]))
-    found: Pairs = np.ma.median(stack, axis=0).filled(np.nan)
+    found: Pairs = np.ma.median(stack, axis=0).filled(np.nan)  # type: ignore[no-untyped-call]
     return found
 
 

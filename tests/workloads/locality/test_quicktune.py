@@ -31,7 +31,8 @@ def times_s(masters: Masters, class_bytes: float, rate_bps: Pairs) -> Hosts:
     for group in masters.groups:
         size[list(group)] = len(group)
     parts: Hosts = masters.locals * size + masters.globals * len(masters.groups)
-    return 8 * class_bytes * parts / rate_bps.sum(axis=1)
+    found: Hosts = 8 * class_bytes * parts / rate_bps.sum(axis=1)
+    return found
 
 
 def every_assignment(groups: Groups, classes: int) -> Iterator[Masters]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
 
+from testbed.workloads.locality import tuning
+from testbed.workloads.locality.finetune import BETA, blame
 from testbed.workloads.locality.masters import Masters, Pairs
 from testbed.workloads.locality.quicktune import quicktune
 from testbed.workloads.locality.tuning import EVERY, FINETUNE, IN_A_ROW, QUICKTUNE, Iteration, Step, Steps, filled
@@ -92,6 +95,17 @@ def test_loads_are_even_within_14_steps_of_the_end_of_a_limit() -> None:
     *_, (_, last) = played(Steps(slow, CLASS_BYTES), slow, rates)
     sent_bytes = last.masters.sent_bytes(1.0)
     assert sent_bytes.max() / sent_bytes.min() < 1.05
+
+
+@pytest.mark.parametrize(("beta", "keeps_some"), [(0.5, True), (BETA, False)])
+def test_a_slow_host_keeps_masters_if_load_weighs_as_much_as_time(
+    beta: float, keeps_some: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "blame", partial(blame, beta=beta, gamma=1 - beta))
+    rates = 10 * [EQUAL] + 100 * [LIMITED]
+    *_, (_, last) = played(Steps(balanced(), CLASS_BYTES), balanced(), rates)
+    assert bool(last.masters.globals[0]) == keeps_some
+    assert bool(last.took_s > 0.1 + 8 * 1.2 * CLASSES * CLASS_BYTES / 2e9) == keeps_some
 
 
 def test_a_plan_that_is_left_out_is_waited_for_ten_iterations() -> None:
