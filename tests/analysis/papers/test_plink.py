@@ -140,8 +140,8 @@ def test_probes_that_tell_rows_and_racks() -> None:
         (
             {"took_s": 31.0},
             [
-                "16 hosts probe each other, latency in 30 s or less",
-                "16 hosts probe each other, bandwidth in 30 s or less",
+                "16 hosts probe each other, latency, at most 30 s",
+                "16 hosts probe each other, bandwidth, at most 30 s",
             ],
         ),
         (
