@@ -20,6 +20,7 @@ DURATIONS_S: Mapping[str, tuple[float | None, float]] = {
     "plink/probe.yaml": (34.2, 160.9),
     "plink/grouping.yaml": (329.0, 4571.9),
     "plink/k.yaml": (27.5, 261.4),
+    "plink/autotune.yaml": (114.1, 231.9),
     "mlfabric/plan.yaml": (34.2, 297.8),
     "mlfabric/table2.yaml": (147.9, 1861.6),
     "mlfabric/table2_accuracy.yaml": (None, 1991.1),
