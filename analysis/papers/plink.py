@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from testbed.analysis.numbers.statistics import Interval
 from testbed.analysis.papers.claim import Claim, Experiment, Finding, Paper, Row, Runs
 from testbed.analysis.papers.evidence import (
     GST,
@@ -105,11 +107,7 @@ def probe(runs: Runs) -> Finding:
         for state, by in LABELS
     ]
     took = [
-        Row(
-            f"16 hosts probe each other, {by}",
-            "s",
-            ours=pooled([measure(where(run, alpha=a), [LABELS[IDLE, by]], took_s, number=GST) for a in ALPHAS]),
-        )
+        Row(f"16 hosts probe each other, {by}, at most", "s", ours=_longest(run, LABELS[IDLE, by]))
         for by in (LATENCY, BANDWIDTH)
     ]
     right = groups_are_racks(Cloud(2, 2, 4, NOISE_MS), 1, SEEDS)
@@ -121,7 +119,7 @@ def probe(runs: Runs) -> Finding:
             within(f"{first.name}: {LEAST_PAIA:g} % or more", first, LEAST_PAIA),
             falling("probes of latency are more accurate than those of bandwidth", [first, bandwidth]),
             within("by latency, groups are the racks in each idle trial", in_racks[0], low=100.0, high=100.0),
-            *(within(f"{row.name} in {PROBED_S:g} s or less", row, high=PROBED_S) for row in took),
+            *(within(f"{row.name} {PROBED_S:g} s", row, high=PROBED_S) for row in took),
             within(
                 f"groups are the racks with {LEAST_SEEDS} % of the seeds or more, noise of {NOISE_MS:g} ms",
                 seeds,
@@ -141,6 +139,14 @@ def _by_host(run: Run | None, cell: tuple[str, str], values: Callable[[Trial], V
     alphas = ALPHAS if cell[0] == IDLE else ALPHAS[:1]
     parts = [measure_means(where(run, alpha=alpha), [LABELS[cell]], values, number=GST) for alpha in alphas]
     return pooled(parts, parts[0].of.replace("iterations", "hosts"))
+
+
+def _longest(run: Run | None, label: str) -> Measured:
+    """Return how long hosts probed in the trial in which it took longest."""
+    parts = [measure(where(run, alpha=alpha), [label], took_s, number=GST) for alpha in ALPHAS]
+    measured = pooled(parts, "trials")
+    most_s = max(measured.samples, default=math.nan)
+    return replace(measured, fitted=Interval(most_s, most_s, most_s) if measured.samples else None)
 
 
 def probed_paia(trial: Trial, alpha: float = 0.0) -> Values:
@@ -223,7 +229,7 @@ def embedding(_: Runs) -> Finding:
 
 QUICK, FULL = ("where=['draw <= 5']",), ("repeats=5",)
 GROUPING = Experiment("plink/grouping.yaml", QUICK, FULL, GST)
-FLAT, PROBED, RANDOM, TRUTH = "flat", "probed", "random", "truth"
+FLAT, PROBED, EQUAL, RANDOM, TRUTH = "flat", "probed", "probed equal", "random", "truth"
 UNEQUAL = ", unequal racks"
 OVERSUBSCRIBED = {2: (1.3, 1.5), 4: (3.9, 3.0)}
 """By oversubscription, which the thesis does not give: its speed-up over random groups that stands beside ours, and the
@@ -263,8 +269,10 @@ def grouping(runs: Runs, draws: Sequence[int]) -> Finding:
             within(f"{over_probed.name}: {least:g} times or more", over_probed, least),
             within(f"{as_truth.name}: {OF_TRUTH:g} at most", as_truth, high=OF_TRUTH),
         ]
-    unequal = [f"{arm}{UNEQUAL}" for arm in (PROBED, TRUTH)]
-    rows.append(Row(f"{TRUTH} over {PROBED}{UNEQUAL}", "x", BY_LUCK, ours=measure(run, unequal, slower, number=GST)))
+    unequal = [f"{arm}{UNEQUAL}" for arm in (EQUAL, PROBED, TRUTH)]
+    for label in unequal[:-1]:
+        ours = measure(run, [label, unequal[-1]], slower, number=GST)
+        rows.append(Row(f"{TRUTH} over {label}", "x", BY_LUCK, ours=ours))
     forests += [Row(f"{arm}: {BOUND}", "x", theory=1.0, ours=over_forest(run, arm)) for arm in unequal]
     checks += [within(f"{row.name}: {OF_FOREST:g} at most", row, high=OF_FOREST) for row in forests]
     return Finding(
@@ -274,7 +282,8 @@ def grouping(runs: Runs, draws: Sequence[int]) -> Finding:
             f"Random is the median of {len(draws)} draws. The thesis has the expected gain on two clouds whose "
             "oversubscription it does not give, so its 1.3 and 3.9 stand beside 2 and 4 and decide nothing.",
             "Racks of 7, 5, 3 and 1 hosts: the thesis's 1.15 is of racks whose sizes it does not give. By forests, "
-            "groups of four in the order of racks would take 0.83 of the racks' time.",
+            "groups of four in the order of racks take 0.83 of the racks' time. With an elasticity of 1.5, k-means "
+            "keeps the rack of seven whole, and it bounds the time as it does with groups by racks.",
         ),
     )
 

@@ -110,11 +110,11 @@ def test_flows_that_compete_are_counted_and_not_taken_for_the_schemes(run: Run, 
 
 TENANTS = """
 name: tenants
-links: {rate: 200 Mbit/s, queue: 64 KiB}
+links: {rate: 200 Mbit/s}
 workload: {kind: profile, model: lenet5, batch: 32, iterations: 3, compute: {pace: {32: 0.1 s}}}
 arms:
   - topology: "cloud(racks=2,hosts_per_rack=2,oversubscription=2,seed=0,rack_delay_s=0)"
-    jobs: [{name: a, scheme: "two_level(groups=probed,k=2)", hosts: [h0, h1]}]
+    jobs: [{name: a, scheme: ring, hosts: [h0, h1]}]
 perturb: [{kind: interference, flows: 2, mean_on: 2 s, mean_off: 50 ms}]
 timeout: 20 s
 """
@@ -126,8 +126,6 @@ def test_flows_of_other_tenants_share_uplinks_and_are_not_taken_for_the_jobs(run
     events = record["events"]
     assert {event["kind"] for event in events} == {"interference"}
     assert [event["error"] for event in events] == [None] * len(events)
-    (probed,) = record["found"]
-    assert probed["measured"]["h0"][1] > 3e-4, "a flow waits before the uplink while the hosts probe each other, too"
     (job,) = record["jobs"]
     wire = check(job, "bytes on the wire")
     assert wire["ok"], wire
