@@ -76,14 +76,16 @@ class Conductor:
 
     is_urgent = True
 
-    def __init__(self, schedule: Schedule, lab: Lab, logs: Path, patching: Patching | None = None) -> None:
-        """Prepare a schedule. Helpers' output goes into ``logs``. ``patching`` moves circuits, if there are such
-        events.
+    def __init__(
+        self, schedule: Schedule, lab: Lab, logs: Path, patching: Patching | None = None, *, stage: str = ""
+    ) -> None:
+        """Prepare a schedule. Helpers' output goes into ``logs``, after ``stage`` in a file's name. ``patching`` moves
+        circuits, if there are such events.
 
         Raises:
             TrialError: a helper did not start.
         """
-        self._lab, self._logs = lab, logs
+        self._lab, self._logs, self._stage = lab, logs, stage
         self.records: list[Record] = []
         self.kills: dict[str, Record] = {}
         self.halted: dict[str, tuple[Record, float]] = {}
@@ -95,7 +97,7 @@ class Conductor:
 
     def log(self, helper: str) -> Path:
         """Path of a helper's output."""
-        return self._logs / f"{helper}.log"
+        return self._logs / f"{self._stage}{helper}.log"
 
     def __enter__(self) -> Conductor:
         self._await_helpers()

@@ -4,6 +4,7 @@ wrote, and take the network down."""
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from testbed.evidence.links import counters_between
 from testbed.evidence.spot_checks import Readings, SpotChecks
 from testbed.execution import bursts, stage, supervise
 from testbed.execution.observed import Observed
-from testbed.execution.probing import PROBES, Means
+from testbed.execution.probing import MARK, PROBES, Means
 from testbed.execution.processes import processes_of
 from testbed.execution.room import most_said_bytes
 from testbed.execution.so_far import Tick
@@ -52,7 +53,8 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
     # Now, for the trial's processes can write to the same folders.
     before = bursts.measured(trial, lab, replace(files, stage=bursts.MARK), probers)
     means = Means(trial, lab, files, congestion_control, before)
-    trial = stage.decided(trial, lambda probe: PROBES[probe](means))
+    with _disturbed(trial, lab, files):
+        trial = stage.decided(trial, lambda probe: PROBES[probe](means))
     with named_errors(files.work):
         processes = processes_of(trial, lab, files, congestion_control)
     switching = Switching(lab, trial.topology, pairs) if moves else None
@@ -79,6 +81,24 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
         seen.events, seen.dark_s = [*seen.events, *switching.records], switching.dark_s
     lab.down()
     return seen
+
+
+@contextmanager
+def _disturbed(trial: Trial, lab: Lab, files: Files) -> Iterator[None]:
+    """Do to the lab what is there also while hosts probe each other, until all that was sent has arrived.
+
+    Raises:
+        TrialError: a helper failed.
+    """
+    if not trial.findings:
+        yield
+        return
+    feed = Feed({})
+    feed.begun_s = time.monotonic()
+    schedule = trial.schedule(while_probed=True)
+    with Conductor(schedule, lab, files.logs, stage=f"{MARK}-") as conductor, Beside(feed, [conductor]):
+        yield
+    conductor.finish()
 
 
 def _watched(

@@ -23,12 +23,13 @@ class Schedule:
     helpers: tuple[Helper, ...] = ()
 
 
-def schedule(perturbations: Sequence[Perturbation], context: Context) -> Schedule:
+def schedule(perturbations: Sequence[Perturbation], context: Context, *, while_probed: bool = False) -> Schedule:
     """Plan everything that is to happen to a trial.
 
     Args:
         perturbations: the spec's and the arm's; those of computing are :mod:`testbed.perturb.stragglers`'.
         context: of the first of them.
+        while_probed: plan only what is there while hosts probe each other, too.
 
     Raises:
         SpecError: something is named that there is not, or a rate is above the link's own, or not one that the lab can
@@ -37,6 +38,8 @@ def schedule(perturbations: Sequence[Perturbation], context: Context) -> Schedul
     streams: list[Iterator[Event]] = []
     helpers: list[Helper] = []
     for number, one in enumerate(perturbations):
+        if while_probed and not one.while_probed:
+            continue
         own = replace(context, number=number)
         helpers += one.helpers(own)
         events = one.events(own)

@@ -172,9 +172,9 @@ class Trial:
         known_s = [start_s + one_s for start_s, one_s in each if one_s is not None]
         return max(known_s) if len(known_s) == len(each) else None
 
-    def schedule(self) -> Schedule:
-        """Return what is to happen in the lab, from its beginning."""
-        return schedule_of(self.network.perturbations, self._context)
+    def schedule(self, *, while_probed: bool = False) -> Schedule:
+        """Return what is to happen in the lab, from its beginning; or ``while_probed``, from the beginning of that."""
+        return schedule_of(self.network.perturbations, self._context, while_probed=while_probed)
 
     @cached_property
     def background(self) -> list[tuple[int, int]]:

@@ -109,6 +109,8 @@ class Perturbation(Group):
     """Whether links drop packets after it has begun."""
     disturbs_tcp: ClassVar[bool] = False
     """Whether it changes links or fills them: TCP then has to send again, as it would on such a network."""
+    while_probed: ClassVar[bool] = False
+    """Whether it is there also while hosts probe each other, before the trial's own processes start."""
     moves_circuits: ClassVar[bool] = False
     asked_in_band: ClassVar[bool] = False
     """Whether processes of a trial may ask for it while they run. It is then a :class:`testbed.perturb.events.Move`."""

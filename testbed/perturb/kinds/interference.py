@@ -29,6 +29,7 @@ class Interference(Perturbation):
     """The mean of the times between them."""
 
     disturbs_tcp: ClassVar[bool] = True
+    while_probed: ClassVar[bool] = True
 
     def helpers(self, context: Context) -> Sequence[Helper]:
         """
