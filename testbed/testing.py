@@ -11,8 +11,9 @@ and the report are made. Only processes and packets are missing::
     with Experiment.new(source, out, partial(Here, IdealPlace)) as experiment:
         ...
 
-Times are those of an ideal network, links carry the bytes that the plan says, and the machine is idle. ``slower`` makes
-synchronisation longer, for tests that need results that differ.
+Times are those of an ideal network, links carry the bytes that the plan says, and the machine is idle. Round trips
+between hosts that probe each other follow from the links' delays and rates. ``slower`` makes synchronisation longer,
+for tests that need results that differ.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from testbed.control.feed import Feed
 from testbed.evidence.calibration import Calibrated, plan_of
 from testbed.evidence.spot_checks import Made, Readings
 from testbed.execution.observed import Lines, Observed
-from testbed.execution.probing import rates_bps
+from testbed.execution.probing import Measured, between, rates_bps
 from testbed.execution.so_far import SoFar, Tick
 from testbed.execution.stage import check, decided
 from testbed.execution.starting import Began
@@ -47,6 +48,8 @@ from testbed.trial.network import link_settings
 BEGIN_S = 1000.0
 """Seconds on the clock of samples at which each trial begins."""
 CORES = 2
+ECHO_BITS = 8 * 64
+"""Bits on the wire of a probe's packet: the least frame of Ethernet."""
 
 
 class IdealPlace:
@@ -68,7 +71,7 @@ class IdealPlace:
         Raises:
             SpecError: something is done to the trial, it runs a program, or its workers do not all wait for a sum.
         """
-        check(trial, ["rates"])
+        check(trial, ["rates", "latency"])
         if trial.network.perturbations:
             raise SpecError("nothing can be done to a trial in the ideal place", fix="remove perturb, or take a lab")
         for job in trial.jobs:
@@ -81,7 +84,7 @@ class IdealPlace:
     def run(self, trial: Trial, files: Files, congestion_control: str, tick: Tick) -> Observed:  # noqa: ARG002
         """Play the trial."""
         before = _bursts(trial)
-        trial = decided(trial, lambda _: rates_bps(before))
+        trial = decided(trial, lambda probe: rates_bps(before) if probe == "rates" else _round_trips_s(trial.topology))
         readings = Readings()
         lines: dict[str, Lines] = {}
         ends_s: dict[str, float] = {}
@@ -178,6 +181,18 @@ def _bursts(trial: Trial) -> Lines:
         }
         for burst, _, address in burst_addresses(topology)
     ]
+
+
+def _round_trips_s(topology: Topology) -> Measured:
+    """Return the times (s) of a packet and its answer between all hosts, as the links' delays and rates have them."""
+    hosts, names = topology.hosts, [node.name for node in topology.nodes]
+    return {names[a]: [0.0 if a == b else _echoed_s(topology, a, b) for b in hosts] for a in hosts}
+
+
+def _echoed_s(topology: Topology, a: int, b: int) -> float:
+    burst = between(topology, a, b)
+    links = [topology.links[link // 2] for path in burst.paths(topology)[:1] for link in path.links]
+    return burst.round_trip_s(topology) + sum(2 * ECHO_BITS / link.rate_bps for link in links)
 
 
 def _calibrated(trial: Trial) -> Calibrated:

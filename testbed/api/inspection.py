@@ -56,7 +56,7 @@ def _cost(one: Cost, topology: Topology, mtu: int) -> dict[str, Any]:
     return {
         "rounds": one.rounds,
         "wire_bytes": one.wire_bytes,
-        "cross_rack_bytes": one.cross_rack_bytes,
+        "cross_rack_bytes": one.cross_rack_bytes if any(node.rack is not None for node in topology.nodes) else None,
         "goodput": factor,
         "bound_s": one.bound_s(shaper(LinkSettings(mtu=mtu), topology)),
         "round_s": one.round_s() / factor,
@@ -91,13 +91,18 @@ def text(found: Mapping[str, Any], plan: Plan, lay_out: Layout = columns) -> str
     least = kinds.of(plan).wording.least_gst(bound, whole)
     lines += [
         f"  rounds       {one['rounds']}",
-        f"  wire bytes   {size_text(one['wire_bytes'])}, of which {size_text(one['cross_rack_bytes'])} between racks",
+        f"  wire bytes   {size_text(one['wire_bytes'])}{_between_racks(one['cross_rack_bytes'])}",
         f"  least GST    {least}, set by {len(one['busiest_links'])} of {len(one['links'])} directed links; "
         f"{one['goodput']:.1%} of their rate is payload, and a burst passes before it counts",
         "",
         lay_out(("link", "rate", "bytes", "busy"), _rows(one), 1),
     ]
     return "\n".join(lines)
+
+
+def _between_racks(count: float | None) -> str:
+    """Write the bytes that leave a rack for another; nothing where racks are not known."""
+    return "" if count is None else f", of which {size_text(count)} between racks"
 
 
 def _added_as(fixed: Mapping[str, Any] | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from testbed.experiment.run import Experiment, write_report
 from testbed.experiment.runner import Here
 from testbed.spec import read
 from testbed.testing import IdealPlace
+from testbed.topologies.call import parse
+from testbed.topologies.cloud import places
 from testbed.trial.model import Trial
 from tests.packages import ROOT, commands, install_page
 
@@ -111,3 +114,30 @@ def test_a_place_of_another_package_plays_the_trials_of_a_spec(tmp_path: Path) -
     assert record["fidelity"]["verdict"] == "VALID"
     assert held.code == exits.BAD_SPEC_OR_USAGE
     assert held.err.startswith("error: the lab late only plays trials: nothing can be started in it\n")
+
+
+def test_hosts_that_probe_each_other_find_what_delays_say(tmp_path: Path) -> None:
+    text = PROFILE.replace("star(hosts=5), ", "'cloud(racks=2,hosts_per_rack=4,oversubscription=2)', ")
+    text = re.sub("scheme: [a-z_]+", "scheme: 'two_level(groups=probed,k=2)'", text)
+    trial, outcome = played(text, tmp_path)
+    hidden = places(trial.topology)
+    (found,) = outcome.record["found"]
+    near_s, far_s = (
+        {
+            round(row[b], 4)
+            for a, row in enumerate(found["measured"].values())
+            for b in range(8)
+            if a != b and (hidden.racks[a] == hidden.racks[b]) == is_near
+        }
+        for is_near in (True, False)
+    )
+    assert max(near_s) < 0.001
+    assert min(far_s) == max(far_s) == 0.002
+    groups = parse(found["settings"]["scheme"], "ring").arguments["groups"]
+    assert {frozenset(group) for group in groups} == {frozenset(f"h{host}" for host in rack) for rack in hidden.groups}
+
+
+def test_probes_by_bursts_are_refused_by_the_ideal_place() -> None:
+    text = re.sub("scheme: [a-z_]+", "scheme: 'two_level(groups=probed,probe=bandwidth)'", PROFILE)
+    with pytest.raises(SpecError, match="wants hosts to measure 'bandwidth'"):
+        IdealPlace().require(trials(read(text, "spec.yaml", Path()))[0])

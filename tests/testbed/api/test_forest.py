@@ -100,3 +100,13 @@ def test_messages_and_schedules_of_a_forest() -> None:
     assert [one["what"] for one in forest.schedule("h1")[:4]] == ["Fetch", "ReceiveFrom", "SendTo", "ReceiveFrom"]
     with pytest.raises(SchemeError, match="decides while it runs what to send"):
         api.forest("mlfabric_s", api.topology("star(hosts=5)")).messages()
+
+
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [("cloud", ""), ("spine_leaf(racks=2,hosts_per_rack=2,spines=1)", ", of which 12.0 MiB between racks")],
+)
+def test_bytes_between_racks_are_told_where_racks_are_known(network: str, told: str) -> None:
+    forest = api.forest("ring", api.topology(network), size_bytes=4 * 2**20)
+    assert forest.text(tabbed).split("wire bytes", 1)[1].splitlines()[0].partition("MiB")[2] == told
+    assert (forest.facts["cost"]["cross_rack_bytes"] is None) == (not told)

@@ -41,6 +41,17 @@ def test_processes_beyond_a_few_take_time_to_start(source: Source) -> None:
     assert more_s == pytest.approx(4 * (PER_PROCESS_S + PER_LINK_S))
 
 
+@pytest.mark.parametrize(("probe", "least_s"), [("latency", 15 * 200 * 0.002), ("bandwidth", 15 * 0.4)])
+def test_hosts_that_probe_each_other_take_time(probe: str, least_s: float, source: Source) -> None:
+    probed, random = (
+        trials(read(SPEC, "spec.yaml", source.folder, [f"arms=[{{topology: cloud, scheme: 'two_level({groups})'}}]"]))[
+            0
+        ]
+        for groups in (f"groups=probed,probe={probe}", "groups=random")
+    )
+    assert least_s < expected_s(probed) - expected_s(random) < 30
+
+
 def test_links_that_get_slower_make_synchronisations_longer(source: Source) -> None:
     rates = "perturb=[{kind: rates, every: 1 s, shares: {50 %: 1.0}, links: [h0]}]"
     slow = trials(read(SPEC, "spec.yaml", source.folder, [rates]))[0]
