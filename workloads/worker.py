@@ -2,7 +2,8 @@
 
 Usage: ``python -P -m testbed.workloads.worker JOB.json``
 
-A process with parts in several jobs does each in a thread of its own.
+A process with parts in several jobs does each in a thread of its own. A job may also be a measurement before a trial
+(:data:`MEASURES`).
 
 Reads a job (:mod:`testbed.workloads.job`), meets its neighbours in band, measures its links, trains, and writes JSON
 lines to the job's samples file: ``hello``, a ``probe`` a NIC, ``begin``, an ``iteration`` each, then ``done`` or
@@ -17,12 +18,13 @@ neither falls into a measured window.
 from __future__ import annotations
 
 import gc
+import json
 import resource
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -33,14 +35,18 @@ from typing import Any, TextIO
 
 from testbed.base.errors import NeighbourError, TestbedError, TrialTimeoutError
 from testbed.workloads import failover, kinds, tasks
+from testbed.workloads.bursts import probing
 from testbed.workloads.bursts.probe import measure
 from testbed.workloads.job import WorkerJob
+from testbed.workloads.locality import echo
 from testbed.workloads.process.meter import Meter
 from testbed.workloads.process.vitals import Report, Vitals, together
 from testbed.workloads.sync.session import Session
 from testbed.workloads.sync.tcp_info import Sent
 from testbed.workloads.tasks.base import Notes, Participant, write
 
+MEASURES: Mapping[str, Callable[[Path], None]] = {"bursts": probing.main, "echo": echo.main}
+"""Function that does the job of a file, by what the job measures."""
 _COLLECTOR, _iterating = Lock(), list[None]()
 """Lock of the collector's state, and an entry for each part whose iterations run."""
 
@@ -50,21 +56,23 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):  # a process that forked us may have had other plans
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a neighbour that is gone is an error to tell, not to die of
-    jobs: list[WorkerJob] = []
-    if failed := _status(lambda: jobs.extend(_parts(Path(argv[0])))):
+    parts: list[Callable[[], None]] = []
+    if failed := _status(lambda: parts.extend(_parts(Path(argv[0])))):
         return failed
-    if len(jobs) == 1:
-        return _status(lambda: _do(jobs[0]))
-    with ThreadPoolExecutor(len(jobs)) as threads:  # a part may fail for want of its job's workers: the others go on
-        return min(threads.map(lambda job: _status(lambda: _do(job)), jobs))
+    if len(parts) == 1:
+        return _status(parts[0])
+    with ThreadPoolExecutor(len(parts)) as threads:  # a part may fail for want of its job's workers: the others go on
+        return min(threads.map(_status, parts))
 
 
-def _parts(path: Path) -> Iterator[WorkerJob]:
-    """Load the process's part in each job."""
+def _parts(path: Path) -> Iterator[Callable[[], None]]:
+    """Load what the process does: a measurement, or its part in each job."""
+    if measures := json.loads(path.read_text()).get("measures"):
+        yield partial(MEASURES[measures], path)
+        return
     job = WorkerJob.load(path)
-    yield job
-    for other in job.also:
-        yield WorkerJob.load(Path(other))
+    for one in (job, *(WorkerJob.load(Path(other)) for other in job.also)):
+        yield partial(_do, one)
 
 
 def _do(job: WorkerJob) -> None:

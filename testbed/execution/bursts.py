@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from testbed.base.python import module_command
 from testbed.control import endings
 from testbed.control.feed import Feed
 from testbed.execution import supervise
 from testbed.lab.base import Lab
-from testbed.lab.programs import Launch, Program
+from testbed.lab.programs import Launch
 from testbed.topologies.addressing import plan
 from testbed.trial import job_files
 from testbed.trial.files import Files
@@ -46,7 +45,7 @@ def probers(trial: Trial, files: Files, congestion_control: str) -> list[Launch]
 
 def launches(trial: Trial, files: Files, congestion_control: str, kind: type[MeetingJob], own: Own) -> list[Launch]:
     """Write the jobs of processes, one a host, which meet along a ring of all hosts that reach each other; return their
-    launches. ``kind`` is defined in the module that they run."""
+    launches."""
     addresses = plan(trial.topology)
     made = []
     for number, ring in enumerate(job_files.meeting_rings(trial.topology)):
@@ -67,9 +66,7 @@ def launches(trial: Trial, files: Files, congestion_control: str, kind: type[Mee
                 samples=str(files.samples(name)),
                 **fields,
             ).save(files.job(name))
-            words = tuple(module_command(kind.__module__, str(files.job(name))))
-            program = Program(words, {}, str(files.work))
-            made.append(Launch(name, node, str(files.job(name)), str(files.log(name)), program))
+            made.append(Launch(name, node, str(files.job(name)), str(files.log(name)), torch=False))
     return made
 
 

@@ -1,19 +1,17 @@
 """Process that measures one host's links before a program runs that is not ours; our own workers do that themselves.
 
-Usage: ``python -P -m testbed.workloads.bursts.probing JOB.json``
-
-Writes a ``probe`` line a NIC to the job's samples file, as a worker does. There may be several rounds of bursts.
+It runs as a worker does (:mod:`testbed.workloads.worker`), so that a lab that forks workers forks it, too. Writes a
+``probe`` line a NIC to the job's samples file, as a worker does. There may be several rounds of bursts.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -28,8 +26,12 @@ from testbed.workloads.sync.forest import Forest
 
 @dataclass(frozen=True)
 class MeetingJob:
-    """Part of one host in a measurement: the hosts that it meets, along a forest that is used for barriers alone."""
+    """Part of one host in a measurement: the hosts that it meets, along a forest that is used for barriers alone.
 
+    ``measures`` says in the job's file which measurement it is (:data:`testbed.workloads.worker.MEASURES`).
+    """
+
+    measures: ClassVar[str]
     node: int
     forest: str
     peers: tuple[Peer, ...]
@@ -39,12 +41,13 @@ class MeetingJob:
     samples: str
 
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)))
+        path.write_text(json.dumps({"measures": self.measures, **asdict(self)}))
 
     @classmethod
     def fields(cls, path: Path) -> dict[str, Any]:
         """Read the fields of a job."""
         raw: dict[str, Any] = json.loads(path.read_text())
+        del raw["measures"]
         return raw | {"peers": tuple(Peer(**peer) for peer in raw["peers"])}
 
 
@@ -52,6 +55,7 @@ class MeetingJob:
 class ProbingJob(MeetingJob):
     """Bursts of one host: those of each round."""
 
+    measures = "bursts"
     rounds: tuple[tuple[Probe, ...], ...]
 
     @classmethod
@@ -80,9 +84,12 @@ def meeting(job: MeetingJob) -> Iterator[Callable[[], None]]:
         yield lambda: engine.barrier(job.timeout_s)
 
 
-def run(job: AnyJob, measured: Callable[[AnyJob, Callable[[], None]], Iterable[Mapping[str, Any]]]) -> int:
-    """Meet the other hosts and write the lines that ``measured`` makes, given a barrier; return 0, or 1 after an error
-    that standard error and the last line tell."""
+def run(job: AnyJob, measured: Callable[[AnyJob, Callable[[], None]], Iterable[Mapping[str, Any]]]) -> None:
+    """Meet the other hosts and write the lines that ``measured`` makes, given a barrier.
+
+    Raises:
+        TestbedError: what the last line tells, too.
+    """
     with Path(job.samples).open("w") as samples:
         try:
             with meeting(job) as barrier:
@@ -90,18 +97,17 @@ def run(job: AnyJob, measured: Callable[[AnyJob, Callable[[], None]], Iterable[M
                     samples.write(json.dumps({**line, "node": job.node}) + "\n")
                     samples.flush()
         except TestbedError as error:
-            print(f"error: {error}", file=sys.stderr)
             last = {"error": error.problem, "fix": error.fix, "elsewhere": isinstance(error, NeighbourError)}
             samples.write(json.dumps({"kind": "error", **last}) + "\n")
-            return 1
-    return 0
+            raise
+
+
+def main(path: Path) -> None:
+    """Do the job of a file."""
+    run(ProbingJob.load(path), _bursts)
 
 
 def _bursts(job: ProbingJob, barrier: Callable[[], None]) -> Iterator[Mapping[str, Any]]:
     for number, probes in enumerate(job.rounds):
         for one in measure(probes, barrier):
             yield {"kind": "probe", "round": number, **asdict(one)}
-
-
-if __name__ == "__main__":
-    sys.exit(run(ProbingJob.load(Path(sys.argv[1])), _bursts))

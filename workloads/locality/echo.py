@@ -1,10 +1,9 @@
 """Process that measures round trips between its host and all others, by UDP packets of 4 bytes that come back.
 
-Usage: ``python -P -m testbed.workloads.locality.echo JOB.json``
-
-Hosts meet in rounds (:mod:`.rounds`), with a barrier before each. In a round both hosts of a pair probe each other at
-once: each sends a packet, waits for its answer, and sends the next one. A packet has 14 bits of its number and 18 of
-its round (PHub thesis, section 5.2.2). The 10th percentile counts. (The thesis sends 10,000 packets a pair by DPDK.)
+It runs as a worker does (:mod:`testbed.workloads.worker`). Hosts meet in rounds (:mod:`.rounds`), with a barrier before
+each. In a round both hosts of a pair probe each other at once: each sends a packet, waits for its answer, and sends the
+next one. A packet has 14 bits of its number and 18 of its round (PHub thesis, section 5.2.2). The 10th percentile
+counts. (The thesis sends 10,000 packets a pair by DPDK.)
 
 Writes an ``echo`` line for each pair to the job's samples file.
 """
@@ -12,7 +11,6 @@ Writes an ``echo`` line for each pair to the job's samples file.
 from __future__ import annotations
 
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,6 +63,7 @@ class EchoJob(MeetingJob):
         ports: UDP ports of all hosts: from which packets are sent, and at which they are answered.
     """
 
+    measures = "echo"
     rounds: int
     meets: tuple[Meet, ...]
     ports: tuple[int, int]
@@ -216,9 +215,10 @@ def measure(job: EchoJob, barrier: Callable[[], None]) -> Iterator[Echoed]:
         barrier()  # until then others want answers
 
 
+def main(path: Path) -> None:
+    """Do the job of a file."""
+    run(EchoJob.load(path), _echoes)
+
+
 def _echoes(job: EchoJob, barrier: Callable[[], None]) -> Iterator[Mapping[str, Any]]:
     return ({"kind": "echo", **asdict(echoed)} for echoed in measure(job, barrier))
-
-
-if __name__ == "__main__":
-    sys.exit(run(EchoJob.load(Path(sys.argv[1])), _echoes))

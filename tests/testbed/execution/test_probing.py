@@ -104,6 +104,7 @@ def test_both_hosts_of_a_pair_echo_in_the_same_round_at_each_others_address(
         latency(means)
     jobs = {job.node: job for job in (EchoJob.load(Path(one.job)) for one in launched)}
     assert {one.process for one in launched} == {f"h{host}" for host in range(8)}
+    assert not any(one.program or one.torch for one in launched), "a lab forks them, and imports no PyTorch for them"
     ends = {(job.node, meet.peer): meet for job in jobs.values() for meet in job.meets}
     assert len(ends) == 8 * 7
     for (host, peer), meet in ends.items():

@@ -207,7 +207,7 @@ def jobs(hosts: int, used: tuple[int, int], folder: Path) -> list[EchoJob]:
 
 def start(job: EchoJob, folder: Path) -> subprocess.Popen[str]:
     job.save(folder / f"h{job.node}.json")
-    command = [sys.executable, "-P", "-m", "testbed.workloads.locality.echo", str(folder / f"h{job.node}.json")]
+    command = [sys.executable, "-P", "-m", "testbed.workloads.worker", str(folder / f"h{job.node}.json")]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 

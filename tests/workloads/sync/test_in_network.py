@@ -8,6 +8,7 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -31,8 +32,14 @@ def nodes(forest: Forest) -> list[int]:
     return sorted({node for pair in pairs(forest) for node in pair})
 
 
+@lru_cache(64)
 def gradient_of(node: int, iteration: int, floats: int) -> np.ndarray:
     return np.random.default_rng((node, iteration)).normal(0, 1, floats).astype(np.float32)
+
+
+@lru_cache(8)
+def sum_of(workers: tuple[int, ...], iteration: int, floats: int) -> np.ndarray:
+    return np.sum([gradient_of(worker, iteration, floats) for worker in workers], axis=0, dtype=np.float64)
 
 
 def trains(forest: Forest, table: ChunkTable, iterations: int, step: float, seed: int) -> Callable[..., object]:
@@ -52,7 +59,7 @@ def trains(forest: Forest, table: ChunkTable, iterations: int, step: float, seed
                 engine.start(bucket)
             engine.wait(LIMIT_S)
             if is_worker:
-                expected = sum(gradient_of(w, i, table.total_floats).astype(np.float64) for w in forest.workers)
+                expected = sum_of(tuple(forest.workers), i, table.total_floats)
                 world = len(forest.workers)
                 error = np.abs(gradient - expected)
                 assert (error <= world * step / 2 + world * 5 * 2**-23).all(), f"iteration {i}: {error.max()}"
