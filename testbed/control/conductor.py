@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from testbed.base.bounded_json import parse_json
@@ -103,9 +102,7 @@ class Conductor:
         self._await_helpers()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.records += [Record(event.kind, event.what) for event, _ in self._pending if not event.optional]
 
     def blamed(

@@ -15,7 +15,6 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from pydantic import ValidationError
@@ -59,9 +58,7 @@ class Patching:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the thread. Whatever is still dark stays so: the lab goes down next, which ends a move that waits."""
         self._stop.set()
         self._wanted.put(None)

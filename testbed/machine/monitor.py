@@ -124,9 +124,7 @@ class Monitor:
         self._other_thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._thread.close()
         self._other_thread.close()
         self._watch.look()  # what was lost since the last look is known by the next one

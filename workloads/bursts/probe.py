@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 
 from testbed.base.errors import NeighbourError
 from testbed.workloads.bursts.arrivals import Arrivals, bind
@@ -67,9 +66,7 @@ class Bursts:
     def __enter__(self) -> Bursts:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for key in list(self._selector.get_map().values()):
             sock = key.fileobj
             assert isinstance(sock, socket.socket)

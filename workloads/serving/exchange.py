@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from testbed.base.errors import WorkerError
 from testbed.workloads.sync.connection import Connection
-from testbed.workloads.sync.framed import Framed, NoBuckets
+from testbed.workloads.sync.framed import Framed
+from testbed.workloads.sync.loop import NoBuckets
 
 BARRIER, NOTE, FLOATS = range(3)
 """Kinds of messages; subclasses have further ones, which are headers alone."""

@@ -89,21 +89,3 @@ class Framed(Loop):
         """Raise NeighbourError if the neighbour has ended and must not have."""
         if connection.closed and self._waits_for(connection):
             raise lost(connection, "it was closed")
-
-
-class NoBuckets(Framed):
-    """A process that synchronises no gradient bucket by bucket: it serves others."""
-
-    def start(self, bucket: int) -> None:
-        """
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self._name} has no gradient, so it has no bucket {bucket}")
-
-    def wait(self, timeout_s: float) -> float:
-        """
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self._name} has no gradient, so it waits for no sum in {timeout_s:g} s")

@@ -168,3 +168,21 @@ class Loop(Session):
     def _flush(self, connection: Connection) -> int:
         """Hand some of what is queued to the kernel, as much as the gate lets through; return bytes."""
         return connection.flush() if self._gate is None else self._gate.flush(connection)
+
+
+class NoBuckets(Loop):
+    """A process that synchronises no gradient bucket by bucket: it serves others."""
+
+    def start(self, bucket: int) -> None:
+        """
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self._name} has no gradient, so it has no bucket {bucket}")
+
+    def wait(self, timeout_s: float) -> float:
+        """
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self._name} has no gradient, so it waits for no sum in {timeout_s:g} s")

@@ -41,10 +41,10 @@ from testbed.base.errors import SpecError, WorkerError
 from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes import own_daemon, replica, server
 from testbed.workloads.kinds.fabric.processes.exchange import check_floats, check_room
-from testbed.workloads.kinds.fabric.processes.holder import Apply, Holder
 from testbed.workloads.kinds.fabric.processes.meeting import Place
 from testbed.workloads.kinds.fabric.processes.own_daemon import Job
 from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
+from testbed.workloads.kinds.fabric.processes.server import Apply
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.kinds.fabric.processes.worker import Worker
 from testbed.workloads.kinds.fabric.program import Params, name_of, register, role
@@ -191,7 +191,7 @@ class _Applies:
 
         return fit, apply
 
-    def _run(self, made: Holder) -> int:
+    def _run(self, made: server.Server) -> int:
         self._job.run(made)
         return made.journal.version
 

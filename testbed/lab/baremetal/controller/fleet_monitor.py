@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from types import TracebackType
 
 from testbed.base.errors import LabError
 from testbed.lab.baremetal.controller.fleet import Fleet
@@ -26,9 +25,7 @@ class FleetMonitor:
         self._fleet.ask(HostRequests.watch(True))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(LabError):  # who is lost is told of elsewhere
             self._fleet.ask(HostRequests.watch(False))
 

@@ -47,7 +47,7 @@ from testbed.workloads.learning.parts import spans
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import Connection
-from testbed.workloads.sync.framed import NoBuckets
+from testbed.workloads.sync.loop import NoBuckets
 
 
 class _Group:

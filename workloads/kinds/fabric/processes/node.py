@@ -18,12 +18,11 @@ from testbed.workloads.kinds.fabric.planning.work import Work
 from testbed.workloads.kinds.fabric.processes import shared
 from testbed.workloads.kinds.fabric.processes.client import Client
 from testbed.workloads.kinds.fabric.processes.daemon import Daemon
-from testbed.workloads.kinds.fabric.processes.holder import Apply
 from testbed.workloads.kinds.fabric.processes.replica import Replica
 from testbed.workloads.kinds.fabric.processes.replicated import Replicated
 from testbed.workloads.kinds.fabric.processes.returned import Returned, Saved
 from testbed.workloads.kinds.fabric.processes.scheduler import Scheduler, goodput_of
-from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.kinds.fabric.processes.server import Apply, Server
 from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
 from testbed.workloads.kinds.fabric.sums import history
 from testbed.workloads.kinds.fabric_sync.processes import RootDaemon, SumsClient, SumsServer

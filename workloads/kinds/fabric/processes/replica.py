@@ -23,7 +23,6 @@ import numpy as np
 from testbed.base.errors import NeighbourError
 from testbed.workloads.kinds.fabric.journal import Copy, Rates, Step
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.holder import Apply
 from testbed.workloads.kinds.fabric.processes.messages import (
     Decided,
     End,
@@ -38,7 +37,7 @@ from testbed.workloads.kinds.fabric.processes.messages import (
     Snapshot,
     recipients_of,
 )
-from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.kinds.fabric.processes.server import Apply, Loss, Server
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
 
@@ -67,7 +66,8 @@ class Replica(Server):
         self._arrays = tuple(arrays) or (self._weights,)
         self._snapshots: list[tuple[int, int]] = []
         """Number of steps that had been made here, and at the server, at each of the server's snapshots."""
-        self._lost_s = self._commit_s = None
+        self._loss: Loss | None = None
+        """The loss of the server."""
         self._reported: list[tuple[int, int]] = []
         """Decisions that the server has reported."""
         self._gives: list[Give] = []
@@ -75,14 +75,11 @@ class Replica(Server):
         self._first: dict[int, int] = {}
         """First iteration of each rank that it computed on weights from here."""
 
-    _lost_s: float | None
-    _commit_s: float | None
-
     def serve(self, buckets: int, done: int, total: int, silence_s: float) -> Iterator[int]:
         """Apply all updates of the trial, as one step.
 
         Raises:
-            TrialTimeoutError, WorkerError: as :meth:`.holder.Holder.serve`.
+            TrialTimeoutError, WorkerError: as :meth:`.server.Server.serve`.
         """
         self._watch({*self._by_node}, self._loses_after_s)
         yield from super().serve(buckets, done, total, silence_s)
@@ -100,7 +97,7 @@ class Replica(Server):
         if self._snapshots:
             size = sum(one.nbytes for one in self._arrays)
             told |= {"snapshots": self._snapshots, "snapshot_bytes": size, "came": self._received}
-        if self._lost_s is None or self.journal.inherited is None:
+        if self._loss is None or self.journal.inherited is None:
             return told
         now_s = time.monotonic()
         return {
@@ -108,7 +105,7 @@ class Replica(Server):
             "time": now_s,
             "clock_s": now_s,
             "update_bytes": self._weights.nbytes,
-            "lost": [(self._former_server, self._lost_s, self._commit_s)],
+            "lost": [(self._loss.node, self._loss.at_s, self._loss.commit_s)],
             "served": [self.journal.own_from, self.journal.inherited, sorted(self._first.items())],
             "had": self.journal.had,
         }
@@ -122,8 +119,8 @@ class Replica(Server):
         new = self.journal.new(step)
         if not self._serves or not new:
             return
-        if self._commit_s is None and step.fate.is_applied:
-            self._commit_s = time.monotonic()
+        if self._loss is not None:
+            self._loss.decided(step)
         self._say(self._plan.scheduler, Decided(tuple(new), self.journal.version))
 
     def _room(self, connection: Connection, note: Note) -> Floats | None:
@@ -179,7 +176,7 @@ class Replica(Server):
                 fix="kill only the server, or only others",
             )
         if is_server_lost:
-            self._lost_s = time.monotonic()
+            self._loss = Loss(self._plan.server, time.monotonic(), len(self.journal.entries))
             self._say(self._plan.scheduler, Gone(node, ()))
 
     def _told(self, connection: Connection, note: Note) -> None:
@@ -205,7 +202,7 @@ class Replica(Server):
         if isinstance(note, Gone):
             self._at(time.monotonic(), self._join)
         elif isinstance(note, Serve):
-            self._former_server, self._plan = self._plan.server, self._plan.taken_over
+            self._plan = self._plan.taken_over
             self.journal.take_over(note.updates, note.versions, note.entries, self._plan.options.delay_bound)
             self._apply_held()
         else:

@@ -18,8 +18,8 @@ import numpy as np
 
 from testbed.workloads.kinds.fabric.journal import Rates, Step
 from testbed.workloads.kinds.fabric.plan import Fabric
-from testbed.workloads.kinds.fabric.processes.holder import Apply, line
 from testbed.workloads.kinds.fabric.processes.messages import End, Gone, Gradient, Held, Note, Order, Snapshot
+from testbed.workloads.kinds.fabric.processes.server import Apply, line
 from testbed.workloads.kinds.fabric.processes.survivor import Survival, Survivor
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection

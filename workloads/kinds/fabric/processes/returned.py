@@ -20,7 +20,8 @@ from testbed.base.errors import WorkerError
 from testbed.workloads.kinds.fabric.fates import Fate
 from testbed.workloads.kinds.fabric.journal import Step, Unit
 from testbed.workloads.kinds.fabric.processes.messages import Back, Lost, Note, Resume
-from testbed.workloads.kinds.fabric.processes.survivor import Loss, Survivor
+from testbed.workloads.kinds.fabric.processes.server import Loss
+from testbed.workloads.kinds.fabric.processes.survivor import Survivor
 from testbed.workloads.sync.connection import Connection
 
 
@@ -136,8 +137,8 @@ class Returned(Survivor):
         self._say(self._plan.scheduler, told)
 
     def _decided(self, step: Step) -> None:
-        if self._loss is not None and self._loss.commit_s is None and step.fate.is_applied:
-            self._loss.commit_s = time.monotonic()
+        if self._loss is not None:
+            self._loss.decided(step)
         super()._decided(step)
 
     def _awaited(self) -> str:

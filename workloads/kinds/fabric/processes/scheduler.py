@@ -36,7 +36,7 @@ from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.serving.watched import Seek
 from testbed.workloads.sync.connection import Connection
 from testbed.workloads.sync.cost import goodput
-from testbed.workloads.sync.framed import NoBuckets
+from testbed.workloads.sync.loop import NoBuckets
 from testbed.workloads.sync.tcp_info import HEADERS_BYTES
 
 LAST_S = 0.002

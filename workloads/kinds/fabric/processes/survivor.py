@@ -21,9 +21,8 @@ from testbed.workloads.kinds.fabric.journal import Rates, Step
 from testbed.workloads.kinds.fabric.plan import Fabric
 from testbed.workloads.kinds.fabric.planning.turns import Given, Turns
 from testbed.workloads.kinds.fabric.processes.exchange import check_left
-from testbed.workloads.kinds.fabric.processes.holder import Apply
 from testbed.workloads.kinds.fabric.processes.messages import Dropped, End, Give, Gone, Gradient, Note, recipients_of
-from testbed.workloads.kinds.fabric.processes.server import Server
+from testbed.workloads.kinds.fabric.processes.server import Apply, Loss, Server
 from testbed.workloads.serving.exchange import Floats
 from testbed.workloads.sync.connection import Connection
 
@@ -35,16 +34,6 @@ class Survival:
 
     after_s: float
     updates: int
-
-
-@dataclass
-class Loss:
-    """A node was lost: when that was noticed, after how many entries of the journal, and when weights changed next."""
-
-    node: int
-    at_s: float
-    entries: int
-    commit_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -106,8 +95,8 @@ class Survivor(Server):
             **super().said(),
             "time": now_s,
             "clock_s": now_s,
-            "lost": [(one.node, one.at_s, one.commit_s) for one in self._losses],
-            "lost_at": [(one.node, one.entries) for one in self._losses],
+            "lost": [(loss.node, loss.at_s, loss.commit_s) for loss in self._losses],
+            "lost_at": [(loss.node, loss.entries) for loss in self._losses],
             "came": self._received,
             "gave": self._gave,
         }
@@ -134,8 +123,7 @@ class Survivor(Server):
 
     def _decided(self, step: Step) -> None:
         for loss in self._losses:
-            if loss.commit_s is None and step.fate.is_applied:
-                loss.commit_s = time.monotonic()
+            loss.decided(step)
         super()._decided(step)
         for number in step.unit.members:
             rank = number % len(self._plan.workers)

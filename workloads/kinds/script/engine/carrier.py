@@ -39,7 +39,7 @@ from testbed.workloads.kinds.script.engine.channels import called, from_the_wire
 from testbed.workloads.kinds.script.engine.numbers import Numbers
 from testbed.workloads.kinds.script.engine.operation import SUM, Key, Operation
 from testbed.workloads.sync.connection import Act, Connection, LostError, lost
-from testbed.workloads.sync.loop import Loop
+from testbed.workloads.sync.loop import NoBuckets
 
 _HEADER = Struct(">QIII")
 HEADER_BYTES = _HEADER.size
@@ -82,7 +82,7 @@ class _Bell:
         os.eventfd_write(self.descriptor, 1)
 
 
-class Carrier(Loop):
+class Carrier(NoBuckets):
     """Carrier of calls. All methods but :meth:`submit`, :meth:`call_soon` and :meth:`leave` are the loop's thread's
     own.
 
@@ -642,22 +642,6 @@ class Carrier(Loop):
 
     def _awaited(self) -> str:
         return "; ".join(f"{self._called(op.key, op.shape.call)} {self._missing(op)}" for op in self._ops.values())
-
-    # As a session: of a process that makes calls of its own there is none (:mod:`.server`).
-
-    def start(self, bucket: int) -> None:
-        """
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self._name} has no bucket {bucket}")
-
-    def wait(self, timeout_s: float) -> float:
-        """
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self._name} has no iteration to wait {timeout_s:g} s for")
 
     def barrier(self, timeout_s: float) -> None:
         """Return at once: nobody waits for this process, because ranks have barriers of their own."""

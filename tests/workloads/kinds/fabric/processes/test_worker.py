@@ -17,7 +17,7 @@ from testbed.workloads.kinds.fabric.processes.exchange import Exchange
 from testbed.workloads.kinds.fabric.processes.messages import Given, Note, Push
 from testbed.workloads.kinds.fabric.processes.shared import Memory
 from testbed.workloads.kinds.fabric.processes.worker import Worker
-from testbed.workloads.sync.framed import NoBuckets
+from testbed.workloads.sync.loop import NoBuckets
 
 PLAN = fabric(build("star(hosts=4)", rate_bps=10**9), "test", Options(), 0)
 UPDATE = np.array([1, 2, 3], np.float32)
