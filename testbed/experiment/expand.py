@@ -120,7 +120,7 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
     arm, spec = cell.arm, cell.spec
     network = network_of(arm, spec, folder, built)
     topology = network.topology
-    part = ordered(arm, topology)
+    part = ordered(arm, topology, knows_bytes=sent is not None)
     if sent is None:
         if arm.checkpoint:
             raise SpecError(f"a {spec.workload.kind} writes its own checkpoints", fix="remove checkpoint")

@@ -42,9 +42,10 @@ class Arm(Group):
     gradients among all hosts."""
     order: RankOrder | None = Field(None, examples=["[h3, h0, h2, h1]"])
     """The hosts by rank, rank 0 first: by name, each host once, or ``random(3)``, where the number is that of the draw.
-    A scheme plans for ranks, so that neighbours in a ring are the hosts of neighbouring ranks, and programs have these
-    ranks, too. By default, ranks are in the order of the hosts' numbers. Schemes that go by the places of hosts, and
-    those that are alike in every order, take none."""
+    Or it is found in each trial: ``best``, ``worst`` or ``percentile(30)``, by what the scheme's collective costs, or
+    ``best(cost=ring,model=linear,bytes=100000000)``. A scheme plans for ranks, so that neighbours in a ring are the
+    hosts of neighbouring ranks, and programs have these ranks, too. By default, ranks are in the order of the hosts'
+    numbers. Schemes that go by the places of hosts, and those that are alike in every order, take none."""
     rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
     """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
     Links that have a rate of their own in ``links`` keep it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
@@ -13,7 +13,7 @@ from testbed.base.groups import refuse
 from testbed.topologies.call import parse
 from testbed.topologies.parameters import bind, did_you_mean, parameters_of
 
-EXAMPLE = "[h3, h0, ..] or random(3)"
+EXAMPLE = "[h3, h0, ..], random(3), best, worst or percentile(30)"
 _FIRST = re.compile(r"(\w+)\(\s*([^,=()\s]+)\s*([,)].*)", re.DOTALL)
 """Pattern of an expression whose first value has no name."""
 
@@ -25,10 +25,44 @@ class Random:
     draw: int
 
 
-KINDS = {"random": Random}
+@dataclass(frozen=True)
+class Sought:
+    """Order that is found in each trial, by what it costs.
+
+    Attributes:
+        percentile: where its cost is, from the best order's, 0, to the worst one's, 100.
+        cost: model of the collective; empty for the scheme's.
+        model: cost of a transfer: ``latency``, or ``linear``, latency and bytes over bandwidth.
+        bytes: that are reduced, for ``linear``; 0 for those of the gradient.
+        base: of the cost ``bcube``.
+    """
+
+    percentile: float
+    cost: str = ""
+    model: Literal["latency", "linear"] = "latency"
+    bytes: int = 0
+    base: int = 2
+
+    @property
+    def name(self) -> str:
+        """Its name in a spec."""
+        return next((name for name, at in ENDS.items() if at == self.percentile), "percentile")
+
+    @property
+    def first(self) -> str:
+        """Text of the value that its expression begins with, and a comma; empty for an end."""
+        return "" if self.name in ENDS else f"{self.percentile:g},"
 
 
-def read(text: str) -> Random:
+ENDS = {"best": 0.0, "worst": 100.0}
+KINDS = {
+    "random": parameters_of(Random, 0),
+    "percentile": parameters_of(Sought, 0),
+    **dict.fromkeys(ENDS, parameters_of(Sought, 1)),
+}
+
+
+def read(text: str) -> Random | Sought:
     """Read an expression.
 
     Raises:
@@ -38,17 +72,22 @@ def read(text: str) -> Random:
     if name not in KINDS:
         raise SpecError(f"{name!r:.60} is no order{did_you_mean(name, KINDS)}", fix=f"write {EXAMPLE}")
     first = _FIRST.fullmatch(text.strip())
-    call = parse(_with_name(first) if first else text, EXAMPLE)
-    made = KINDS[call.name]
-    found = made(**bind(call.name, parameters_of(made, 0), call.arguments, SpecError))  # type: ignore[arg-type]
-    if isinstance(found, Random) and found.draw < 0:
-        raise SpecError(f"random({found.draw})", fix="give it 0 or more")
+    call = parse(_with_name(first) if first and name not in ENDS else text, EXAMPLE)
+    values: dict[str, Any] = bind(call.name, KINDS[call.name], call.arguments, SpecError)
+    for key in ("draw", "bytes"):
+        if values.get(key, 0) < 0:
+            raise SpecError(f"{call.name}: {key} is {values[key]}", fix="give it 0 or more")
+    if call.name == "random":
+        return Random(**values)
+    found = Sought(**{"percentile": ENDS.get(call.name), **values})
+    if not 0 <= found.percentile <= 100:
+        raise SpecError(f"percentile is {found.percentile:g}", fix="give it 0, the best, to 100, the worst")
     return found
 
 
 def _with_name(first: re.Match[str]) -> str:
     name, value, rest = first.groups()
-    return f"{name}({parameters_of(KINDS[name], 0)[0].name}={value}{rest}"
+    return f"{name}({KINDS[name][0].name}={value}{rest}"
 
 
 def _order(value: object) -> object:

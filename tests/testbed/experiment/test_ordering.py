@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 from testbed.base.errors import SpecError
-from testbed.execution import programs, scripts
+from testbed.execution import programs, scripts, stage
 from testbed.experiment.expand import trials
+from testbed.experiment.planning import plan
 from testbed.spec import read
 from testbed.topologies.addressing import plan as addresses_of
+from testbed.topologies.call import parse
 from testbed.trial import job_files
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.job import WorkerJob
 from testbed.workloads.rank_job import RankJob
+from testbed.workloads.ranks.costs import build
+from testbed.workloads.ranks.probed import decide
 
 HOSTS = "[h2, h0, h3, h1]"
 RANKS = (2, 0, 3, 1)
@@ -66,6 +70,68 @@ def test_a_draw_is_an_order_by_chance_and_always_the_same() -> None:
     assert first == again != other
     assert sorted(first) == [*range(12)]
     assert first != (*range(12),)
+
+
+def test_the_order_of_numbers_stands_for_one_that_is_found() -> None:
+    trial = of("scheme: ring, order: best")
+    assert trial.job.plan.workers == (0, 1, 2, 3)
+    assert trial.findings[""].probe == "latency"
+    assert of("scheme: ring, order: worst(model=linear)").findings[""].probe == "linear"
+    assert plan(read(f"{HEAD}arms: [{{topology: star(hosts=4), scheme: ring, order: best}}]", "spec.yaml", Path()))[
+        "trials"
+    ][0]["to_be_found"] == {"latency": "the order of numbers"}
+
+
+def racks(rank: dict[str, int]) -> dict[str, list[float]]:
+    """Round trips (s) between hosts of racks, by name."""
+    return {a: [0.0 if a == b else 1e-4 if rank[a] == rank[b] else 1e-3 for b in rank] for a in rank}
+
+
+@pytest.mark.parametrize("scheme", ["ring", "gloo", "halving_doubling", "double_binary_tree", "'bcube(base=2)'"])
+def test_what_hosts_measure_decides_the_order_of_the_trial_that_runs(scheme: str) -> None:
+    """Hosts h0 and h2 share a rack, and so do h1 and h3."""
+    measured = racks({"h0": 0, "h1": 1, "h2": 0, "h3": 1})
+    best, worst = of(f"scheme: {scheme}, order: best"), of(f"scheme: {scheme}, order: worst")
+    ran = stage.decided(best, lambda _: measured)
+    (found,) = ran.found
+    assert (found["probe"], found["job"]) == ("latency", "")
+    assert [ran.topology.index[name] for name in found["settings"]["order"]] == list(ran.job.plan.workers)
+    search = found["search"]
+    assert search["proven"]
+    assert search["cost"] == search["best"] <= search["by_number"] <= search["worst"]
+    assert ran.identity != best.identity, "the record keeps that of the spec as written"
+    assert ran.label == best.label == f"{scheme.strip(chr(39))} on star(hosts=4) in order best"
+    opposite = stage.decided(worst, lambda _: measured).found[0]["search"]
+    assert opposite["cost"] == opposite["worst"] == search["worst"] > search["cost"]
+    if scheme == "ring":
+        assert {*ran.job.plan.workers[:2]} in ({0, 2}, {1, 3}, {0, 1}, {0, 3}, {1, 2}, {2, 3})
+        assert search["cost"] == pytest.approx((2 * 1e-4 + 2 * 1e-3) / 2)
+
+
+def test_renamed_hosts_have_the_same_order_renamed_and_lost_pairs_cost_the_most() -> None:
+    cost = build(parse("ring", ""), 4)
+    measured = racks({"a": 0, "b": 1, "c": 0, "d": 1})
+    lost = {name: list(row) for name, row in measured.items()}
+    lost["a"][1] = lost["b"][0] = None  # type: ignore[call-overload]
+    first, second = (
+        decide([*some], some, 0, cost=cost, percentile=0, size_bytes=0)
+        for some in (lost, {name.upper(): row for name, row in measured.items()})
+    )
+    assert [name.upper() for name in first.settings["order"]] == second.settings["order"]
+    assert first.facts["cost"] == second.facts["cost"]
+
+
+def test_bytes_count_by_both_probes() -> None:
+    """All hosts are equally far, and transfers between racks are slow: a tenth of the rate."""
+    rate = {"h0": 0, "h1": 1, "h2": 0, "h3": 1}
+    alike = {name: [0.0 if name == other else 1e-4 for other in rate] for name in rate}
+    both = {name: [*alike[name], *(1e-5 * one for one in row)] for name, row in racks(rate).items()}
+    trial = of('scheme: halving_doubling, order: "best(model=linear)"')
+    found = stage.decided(trial, lambda _: both).found[0]
+    order = found["settings"]["order"]
+    assert {*order[:2]} in ({"h0", "h2"}, {"h1", "h3"}), "half of the bytes stay in a rack"
+    size = trial.job.gradient_bytes
+    assert found["search"]["cost"] == pytest.approx(2 * 5e-5 + 8 * size * (1e-9 / 2 + 1e-8 / 4))
 
 
 def test_orders_have_identities_and_names_of_their_own() -> None:
