@@ -6,10 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-Decide: TypeAlias = Callable[[Sequence[str], Any, int], Mapping[str, Any]]
+
+@dataclass(frozen=True)
+class Decided:
+    """Plain settings, and facts about how they were found, for the record."""
+
+    settings: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+
+Decide: TypeAlias = Callable[[Sequence[str], Any, int], Mapping[str, Any] | Decided]
 """Pure function ``(names, measured, seed)`` that returns plain settings of the arm or the job, such as ``{"scheme":
-"ring"}``. ``names`` are those of the job's hosts, and ``measured`` is what hosts measured, by name. It sees no
-topology, so that hosts with other names get the same settings with other names."""
+"ring"}``, or these with facts. ``names`` are those of the job's hosts, and ``measured`` is what hosts measured, by
+name. It sees no topology, so that hosts with other names get the same settings with other names."""
 
 
 @dataclass(frozen=True)

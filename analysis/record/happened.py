@@ -117,6 +117,7 @@ class Found(Part):
         "by host, what was measured; null where it is missing", "as probed"
     )
     took_s: float = required("how long hosts measured, beside bursts")
+    search = unread(Mapping[str, Any], "facts about how the settings were found, such as what an order costs", NO_UNIT)
 
 
 class Waited(Part):

@@ -92,6 +92,7 @@ class TrialError(TestbedError):
         process: the name of that which failed first, where one did.
         at_s: when that ended, on ``time.monotonic``; None where the error is of the moment at which it is raised.
         signalled: whether a signal ended it.
+        found: what hosts had found for it by then, as its record has it.
         by_perturb: whether it is because of what the spec does to the trial, so that it would fail again.
     """
 
@@ -99,6 +100,7 @@ class TrialError(TestbedError):
     process: str | None = None
     at_s: float | None = None
     signalled: bool = False
+    found: Sequence[Any] = ()
     by_perturb: bool = False
 
 

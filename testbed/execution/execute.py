@@ -56,6 +56,7 @@ def execute(
         except TrialError as error:
             place.close()
             blame_full_disk(trial, run_dir)
+            record |= {"found": list(error.found)} if error.found else {}
             record |= {"error": str(error), "events": list(error.events), "by_perturb": error.by_perturb}
     check_unchanged(trial)
     outcome.record = record | {"duration_s": round(time.monotonic() - began_s, 3)}

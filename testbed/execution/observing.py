@@ -68,6 +68,9 @@ def observe(trial: Trial, lab: Lab, files: Files, congestion_control: str, tick:
 
     try:
         seen = _watched(trial, lab, files, feed, run, processes.instead)
+    except TrialError as error:
+        error.found = trial.found
+        raise
     finally:
         if switching:
             switching.close()

@@ -162,9 +162,20 @@ def _distances(means: Means, measured: Mapping[Pair, float | None]) -> Measured:
     }
 
 
+def linear(means: Means) -> Measured:
+    """Return for each host its :func:`latency` to all hosts, and after that its :func:`bandwidth`.
+
+    Raises:
+        TrialError: as these.
+    """
+    inverse = bandwidth(means)
+    return {name: [*row, *inverse[name]] for name, row in latency(means).items()}
+
+
 PROBES: dict[str, Callable[[Means], Measured]] = {
     "rates": lambda means: rates_bps(means.bursts),
     "latency": latency,
     "bandwidth": bandwidth,
+    "linear": linear,
 }
 """Measurements that hosts make for what is to be found, by name."""

@@ -17,6 +17,7 @@ from testbed.base.errors import SpecError, TrialError
 from testbed.execution.probing import PROBES, Measured
 from testbed.topologies.load import users_code
 from testbed.trial.model import Trial
+from testbed.workloads.finding import Decided
 
 
 def check(trial: Trial, probes: Collection[str] = PROBES.keys()) -> None:
@@ -26,9 +27,10 @@ def check(trial: Trial, probes: Collection[str] = PROBES.keys()) -> None:
     """
     for name, wanted in trial.findings.items():
         if wanted.probe not in probes:
-            scheme = next(job.scheme_text for job in trial.jobs if job.name == name)
+            job = f" {name}" if name else ""
             raise SpecError(
-                f"scheme {scheme} wants hosts to measure {wanted.probe!r}", fix=f"let it take {', '.join(probes)}"
+                f"the arm {trial.label}{job} wants hosts to measure {wanted.probe!r}",
+                fix=f"let it take {', '.join(probes)}",
             )
 
 
@@ -57,15 +59,16 @@ def decided(trial: Trial, measure: Callable[[str], Measured]) -> Trial:
         names = [trial.topology.nodes[host].name for host in hosts]
         data = measured[wanted.probe]
         with _failing(f"nothing was decided for {job.scheme_text}"), users_code("decide failed", SpecError):
-            settings = dict(wanted.decide(names, data, trial.spec.seed))
+            made = wanted.decide(names, data, trial.spec.seed)
+            decision = made if isinstance(made, Decided) else Decided(dict(made), {})
         missing = [
             [name, other]
             for place, (name, row) in enumerate(data.items())
             for other, value in zip(list(data)[:place], row, strict=False)
             if value is None
         ]
-        found = {"settings": settings, "measured": data, "took_s": took_s, "missing": missing}
-        told.append({"job": job.name, "probe": wanted.probe} | found)
+        found = {"settings": decision.settings, "measured": data, "took_s": took_s, "missing": missing}
+        told.append({"job": job.name, "probe": wanted.probe, "search": decision.facts} | found)
     shown = "; ".join(f"{key}: {value}" for entry in told for key, value in entry["settings"].items())
     assert trial.expand is not None  # what expands specs has set it
     with _failing(f"what was found cannot run ({shown})"):

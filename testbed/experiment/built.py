@@ -56,10 +56,10 @@ class Built:
 
 
 def _plan_on(part: Part, text: str, gradient: Gradient) -> Plan:
-    """Build what the scheme ``text`` does on some of a network's hosts.
+    """Build what the scheme ``text`` does on some of a network's hosts, or on all in another order.
 
     Raises:
-        SchemeError: it cannot, or its kind of trial needs a network of its own.
+        SchemeError: it cannot, or its kind of trial knows no other hosts than all, by number.
     """
     return kinds.placed(build_plan(text, part.topology, gradient.tensors), part)
 

@@ -20,6 +20,7 @@ from testbed.execution.search import check as check_program
 from testbed.experiment import naming
 from testbed.experiment.built import Built, asked_of_links
 from testbed.experiment.order import Block, blocks, in_order
+from testbed.experiment.ordering import ordered
 from testbed.experiment.perturbations import check as check_perturbations
 from testbed.experiment.placing import check_memory, placed
 from testbed.experiment.restarts import check_restarts
@@ -119,22 +120,24 @@ def job(cell: PlannedCell, sent: Gradient | None, own: Prepared | None, folder: 
     arm, spec = cell.arm, cell.spec
     network = network_of(arm, spec, folder, built)
     topology = network.topology
+    part = ordered(arm, topology, knows_bytes=sent is not None)
     if sent is None:
         if arm.checkpoint:
             raise SpecError(f"a {spec.workload.kind} writes its own checkpoints", fix="remove checkpoint")
         if arm.strategy is not None:
             raise SpecError(f"a {spec.workload.kind} has no operators to place", fix="remove strategy")
-        scheme_text, plan = _of_program(network, folder, built)
+        scheme_text, plan = _of_program(network, part, folder, built)
         check_perturbations(arm, spec, topology, plan, folder)
         least = kinds.cost(plan, topology, 0.0)
         return Job("", network, scheme_text, plan, least, NOTHING, spec.workload)
     scheme_text, work = locate(arm.scheme, folder), synchronised(spec.workload)
     _check_samples(arm, topology, work.iterations)
     if arm.strategy is None:
-        plan, least = built.plan(scheme_text, network.topology_text, spec, sent)
+        plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
     else:
         sent, plan, least = placed(scheme_text, topology, work.operators(cell.batch, arm.parts), arm.strategy)
-    found = Job("", network, scheme_text, plan, least, sent, work)
+    by_number = tuple(sorted(plan.workers)) if part else ()  # what is drawn for a host does not depend on its rank
+    found = Job("", network, scheme_text, plan, least, sent, work, drawn_for=by_number)
     _check_plan(found, own)
     check_perturbations(arm, spec, topology, plan, folder)
     _check_checkpoint(found)
@@ -153,7 +156,7 @@ def _check_size(cell: PlannedCell, job: Job) -> None:
         check_memory(cell.arm, job.work, cell.batch, job.network.topology.host_count, cell.arm.strategy)
 
 
-def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan]:
+def _of_program(network: Network, part: Part | None, folder: Path, built: Built) -> tuple[str, Plan]:
     """The plan of a program's ranks, and the expression that builds it: the scheme's, or their own.
 
     Raises:
@@ -164,11 +167,11 @@ def _of_program(network: Network, folder: Path, built: Built) -> tuple[str, Plan
     if not arm.scheme:
         alone = kinds.named(spec.workload.brings).program
         assert alone is not None  # or the workload would bring no kind
-        own: Plan = alone.own_plan(topology)
+        own: Plan = kinds.placed(alone.own_plan(part.topology), part) if part else alone.own_plan(topology)
         check_meets(program.words, len(own.workers))
         return own.scheme, own
     scheme_text = locate(arm.scheme, folder)
-    scheme, _ = built.plan(scheme_text, network.topology_text, spec, ANY)
+    scheme, _ = built.plan(scheme_text, network.topology_text, spec, ANY, part)
     plan: Plan = kinds.of(scheme).carrier.for_scripts(scheme, topology)
     _check_several(plan, arm)
     _check_connections(plan, topology)
@@ -216,6 +219,7 @@ def jobs(cell: PlannedCell, bring: Brought, folder: Path, built: Built) -> tuple
         batch = asked.batch or cell.batch
         if asked.strategy is None:
             plan, least = built.plan(scheme_text, network.topology_text, spec, sent, part)
+            kinds.check_among_others(plan)
         else:
             check_memory(arm, work, batch, part.topology.host_count, asked.strategy)
             operators = work.operators(batch, 1)

@@ -52,6 +52,7 @@ def _unlabelled(arm: Arm, scheme: str) -> str:
     rate = [] if arm.rate_bps is None else [rate_text(arm.rate_bps)]
     titles = [
         arm.strategy_text,
+        arm.order_text,
         *rate,
         *(one.title for one in arm.perturb),
         *([arm.checkpoint.title] if arm.checkpoint else []),

@@ -12,6 +12,8 @@ from testbed.base.units import rate_text
 from testbed.spec.checkpoint import Checkpoint
 from testbed.spec.jobs import JobKeys, check, singly
 from testbed.spec.perturb import Perturbations
+from testbed.spec.rank_order import RankOrder
+from testbed.spec.rank_order import shown as order_shown
 from testbed.spec.strategy import Strategy, shown
 from testbed.spec.text import SchemeText, TopologyText
 
@@ -38,6 +40,12 @@ class Arm(Group):
     one, and sum gradients among those that hold the same one. Needs scheme ``ring`` or ``multi_ring``.
     ``search(steps=2000,seed=0)`` looks for the best one. By default there is no strategy, and the scheme sums all
     gradients among all hosts."""
+    order: RankOrder | None = Field(None, examples=["[h3, h0, h2, h1]"])
+    """The hosts by rank, rank 0 first: by name, each host once, or ``random(3)``, where the number is that of the draw.
+    Or it is found in each trial: ``best``, ``worst`` or ``percentile(30)``, by what the scheme's collective costs, or
+    ``best(cost=ring,model=linear,bytes=100000000)``. A scheme plans for ranks, so that neighbours in a ring are the
+    hosts of neighbouring ranks, and programs have these ranks, too. By default, ranks are in the order of the hosts'
+    numbers. Schemes that go by the places of hosts, and those that are alike in every order, take none."""
     rate_bps: Rate | None = Field(None, alias="rate", examples=["800 Mbit/s"])
     """The rate of each host's link in this arm's network, in place of ``links.rate``. A profile's ``scale`` divides it.
     Links that have a rate of their own in ``links`` keep it."""
@@ -64,15 +72,22 @@ class Arm(Group):
         """The label. Where none is given, it is made from scheme, network, rate, perturbations and checkpoints."""
         rate = "" if self.rate_bps is None else f" at {rate_text(self.rate_bps)}"
         held = "" if self.strategy is None else f" with strategy {self.strategy_text}"
+        order = f" in order {self.order_text}" if self.order else ""
         under = f" under {', '.join(one.title for one in self.perturb)}" if self.perturb else ""
         kept = f" with {self.checkpoint.title}" if self.checkpoint else ""
         what = self.scheme or ", ".join(f"{one.name}: {one.scheme}" for one in self.jobs)
-        return self.label or (f"{what} on {self.topology}" if what else self.topology) + held + rate + under + kept
+        where = f"{what} on {self.topology}" if what else self.topology
+        return self.label or where + held + order + rate + under + kept
 
     @property
     def strategy_text(self) -> str:
         """The strategy for people; empty where there is none."""
         return shown(self.strategy)
+
+    @property
+    def order_text(self) -> str:
+        """The order of ranks for people; empty where there is none."""
+        return order_shown(self.order)
 
     @property
     def schemes(self) -> list[str]:
@@ -91,6 +106,8 @@ class Arm(Group):
                 "cut makes parts of tables for a strategy to place, and this arm has no strategy",
                 "remove cut, or add a strategy, such as strategy: search(steps=2000)",
             )
+        if self.order is not None and self.strategy is not None:
+            raise refuse("a strategy places operators on hosts, whatever their ranks are", "remove order, or strategy")
         return self
 
     @model_validator(mode="after")
@@ -101,6 +118,9 @@ class Arm(Group):
             raise refuse("an arm has either a scheme or jobs, which have schemes of their own", "remove one of them")
         if self.checkpoint is not None:
             raise refuse("an arm with jobs takes no checkpoint", "remove checkpoint")
+        if self.order is not None:
+            problem = "an arm with jobs takes no order"
+            raise refuse(problem, "name the hosts of each job: their order is that of its ranks")
         if self.strategy is not None:
             raise refuse("an arm with jobs takes no strategy", "give each job a strategy of its own")
         try:

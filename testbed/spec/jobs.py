@@ -41,8 +41,9 @@ class JobKeys(Group):
     scheme: SchemeText = Field(min_length=1, examples=["ring"])
     """The scheme that synchronises the job's gradients."""
     hosts: Annotated[int | list[str], BeforeValidator(counted_or_named)] = Field(examples=["4"])
-    """The job's hosts, by name: ``[h0, h3]``. Or their number: the job takes the first ones by index that no other
-    job has, and waits in a queue until there are enough. A number leaves out hosts that another job names."""
+    """The job's hosts by name, which are its ranks in that order: ``[h0, h3]``. Or their number: the job takes the
+    first ones by index that no other job has, and waits in a queue until there are enough. A number leaves out hosts
+    that another job names."""
     model: str | None = Field(None, examples=["alexnet"])
     """The model whose gradient is synchronised, in place of ``workload.model``."""
     batch: Batch | None = Field(None, examples=["16"])

@@ -206,14 +206,15 @@ class Spec(_WithLabs):
         for i, arm in enumerate(self.arms):
             for identity in (
                 (
-                    *(arm.topology, arm.scheme, str(arm.jobs), str(arm.strategy)),
+                    *(arm.topology, arm.scheme, str(arm.jobs), str(arm.strategy), str(arm.order)),
                     *(arm.rate_bps or self.links.rate_bps, str(arm.perturb), str(arm.checkpoint)),
                 ),
                 arm.title,
             ):
                 first = seen.setdefault(identity, i)
                 if first != i:
-                    what, fix = "topology, scheme or jobs, strategy, rate, perturbations and checkpoints", "remove one"
+                    what = "topology, scheme or jobs, strategy, order, rate, perturbations and checkpoints"
+                    fix = "remove one"
                     if isinstance(identity, str):
                         what, fix = f"label, {identity!r}", "give one of them another label, or remove it"
                     raise refuse(

@@ -59,6 +59,8 @@ def _settings(trial: Trial) -> dict[str, Any]:
     settings["perturb"] = [one.model_dump() for one in trial.network.perturbations]
     if spec.draws != "same" and trial.network.perturbations:
         settings["draws"] = trial.network.draws_seed
+    if arm.order is not None:
+        settings["order"] = arm.order
     if arm.checkpoint:
         settings["checkpoint"] = arm.checkpoint.model_dump()
     settings |= dict.fromkeys(OF_BUILT_IN)  # not of labs that packages add, or installing one would change digests

@@ -64,8 +64,8 @@ class Job:
         batch: the batch size; 0 where the workload has none.
         own: the user's own model and data, where it has one of them.
         slot: where and when it runs, if its network has more jobs than one.
-        drawn_for: its workers in the order in which the written plan has them, if they were found in the trial: what is
-            drawn for a host does not depend on what was found.
+        drawn_for: its workers in the order of numbers if their ranks are others, or in that of the written plan if they
+            were found in the trial: what is drawn for a host depends on neither.
     """
 
     name: str

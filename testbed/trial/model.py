@@ -17,6 +17,7 @@ from testbed.perturb.strikes import of_computing, of_links
 from testbed.spec import Spec
 from testbed.spec.axes import Plain
 from testbed.topologies.model import Topology
+from testbed.trial import order_finding
 from testbed.trial.identity import identity
 from testbed.trial.job import Job
 from testbed.trial.network import Network, link_settings
@@ -71,7 +72,11 @@ class Trial:
     @property
     def findings(self) -> Mapping[str, Finding]:
         """Settings that are still to be found, by job."""
-        wanted = {job.name: finding(job.scheme_text) for job in self.jobs if self.network.arm.schemes}
+        arm = self.network.arm
+        wanted = {job.name: finding(job.scheme_text) for job in self.jobs if arm.schemes}
+        if order_finding.sought(arm):
+            scale, (job,) = self.spec.workload.scale, self.jobs
+            wanted[job.name] = order_finding.finding(arm, job.world, job.gradient_bytes, scale)
         return {name: one for name, one in wanted.items() if one is not None}
 
     @property

@@ -17,7 +17,7 @@ from testbed.base.plugins import with_plugged
 from testbed.topologies.model import Topology
 from testbed.topologies.part import Part
 from testbed.workloads.kinds.base import AnyKind
-from testbed.workloads.kinds.parts import P
+from testbed.workloads.kinds.parts import P, Sharing
 from testbed.workloads.plan import Plan
 from testbed.workloads.sync import codec
 from testbed.workloads.sync.cost import Cost
@@ -127,15 +127,28 @@ def placed(plan: P, part: Part) -> P:
     """Put a plan that was made for some of a network's hosts into the whole network's numbers of nodes.
 
     Raises:
+        SchemeError: its kind of trial knows no other hosts than all, by number.
+    """
+    placed_plan: P = _sharing(plan).placed(plan, part)
+    return placed_plan
+
+
+def check_among_others(plan: Plan) -> None:
+    """
+    Raises:
         SchemeError: its kind of trial needs a network of its own.
     """
-    if (sharing := of(plan).sharing) is None:
+    _sharing(plan, among_others=True)
+
+
+def _sharing(plan: Plan, *, among_others: bool = False) -> Sharing[Any]:
+    sharing = of(plan).sharing
+    if sharing is None or (among_others and not sharing.among_others):
         raise SchemeError(
             f"scheme {plan.scheme} needs a network of its own",
             fix="take a scheme that sums along trees, such as ring; or give it an arm of its own",
         )
-    placed_plan: P = sharing.placed(plan, part)
-    return placed_plan
+    return sharing
 
 
 def cost(plan: Plan, topology: Topology, gradient_bytes: float) -> Cost:

@@ -305,7 +305,13 @@ class Lots(Generic[P]):
 
 
 class Sharing(Generic[P]):
-    """Jobs that share a network with others, each on some of the hosts."""
+    """Plans on some of a network's hosts, or on all in an order of their ranks.
+
+    Attributes:
+        among_others: whether its jobs can share a network with others.
+    """
+
+    among_others = True
 
     def placed(self, plan: P, part: Part) -> P:
         """Put a plan that was made for :attr:`.Part.topology` into the whole network's numbers of nodes."""

@@ -9,7 +9,7 @@ import numpy as np
 from testbed.workloads.ranks.costs import Floats, Ints
 
 STARTS = 3
-STEPS_A_HOST, MOST_STEPS = 2000, 8_000_000
+STEPS_A_HOST, MOST_STEPS = 4000, 4_000_000
 """Steps of each start: so many a host, and at most ``MOST_STEPS`` over the number of hosts."""
 COLDEST = 1e-3
 """The last temperature over the first one, which is the spread of random orders' costs."""

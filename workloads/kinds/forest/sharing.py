@@ -1,4 +1,4 @@
-"""Jobs along trees that share a network with others."""
+"""Trees among hosts that are some of a network's, or have other ranks than numbers."""
 
 from __future__ import annotations
 
@@ -12,3 +12,9 @@ class ForestSharing(Sharing[Forest]):
 
     def placed(self, plan: Forest, part: Part) -> Forest:
         return placed(plan, part)
+
+
+class AloneSharing(ForestSharing):
+    """Trees of jobs that need a network of their own."""
+
+    among_others = False

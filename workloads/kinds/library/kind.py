@@ -10,6 +10,7 @@ from testbed.base.errors import SchemeError, SpecError
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Refusal
 from testbed.workloads.kinds.forest.kind import ForestKind, own_order
+from testbed.workloads.kinds.forest.sharing import AloneSharing
 from testbed.workloads.kinds.library import installed
 from testbed.workloads.kinds.library.plan import Library, library_of
 from testbed.workloads.kinds.library.software import LibrarySoftware
@@ -56,7 +57,7 @@ class LibraryKind(ForestKind):
     name = "library"
     run_by = Library
     connections = None
-    sharing = None
+    sharing = AloneSharing()
     tools = installed.OPENMPI
     software = LibrarySoftware()
     carrier = LibraryCarrier()

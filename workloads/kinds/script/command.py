@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import KindOfForests, Refusal
+from testbed.workloads.kinds.forest.sharing import AloneSharing
 from testbed.workloads.kinds.parts import Program, Unknown
 from testbed.workloads.kinds.script.themselves import Themselves, command, free
 from testbed.workloads.sync.cost import Cost
@@ -41,6 +42,7 @@ class CommandKind(KindOfForests):
     run_by = Themselves
     program = CommandProgram()
     unknown = CommandUnknown()
+    sharing = AloneSharing()
     connections = None
     sums_together = False
 

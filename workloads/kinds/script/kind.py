@@ -10,6 +10,7 @@ from testbed.base.check import Check
 from testbed.topologies.model import Topology
 from testbed.workloads.kinds.base import Asked, Expected, Refusal, Told
 from testbed.workloads.kinds.forest.kind import ForestKind
+from testbed.workloads.kinds.forest.sharing import AloneSharing
 from testbed.workloads.kinds.parts import Carrier, OwnChecks, OwnSamples, Scripts, Table, Unknown, Wording
 from testbed.workloads.kinds.script import checks
 from testbed.workloads.kinds.script.plan import Scripted, library_of
@@ -112,7 +113,7 @@ class ScriptKind(ForestKind):
     own_checks = ScriptChecks()
     table = ScriptTable()
     connections = None
-    sharing = None
+    sharing = AloneSharing()
     repair = None
     carrier = Carrier("it carries one already")
     unknown = ScriptUnknown()

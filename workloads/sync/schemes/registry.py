@@ -60,6 +60,11 @@ REPAIRS: dict[str, Callable[..., Forest]] = {"rina": rina_without}
 """Schemes that go on when nodes die, and the function ``(dead, topology, tensor_sizes, ...)`` that makes the forest
 without them."""
 
+_BY_PLACE = ("bml", "h_ar", "hierarchical", "hierarchical_ps", "rina", "switchml", "atp")
+_ALIKE = ("ps", "async_ps", "ssp", "mlfabric_a", "mlfabric_ssp", "mlfabric_s")
+UNORDERED = dict.fromkeys(_BY_PLACE, "goes by the places of hosts") | dict.fromkeys(_ALIKE, "is alike in every order")
+"""Schemes that take no order of ranks, and why."""
+
 DECIDES: dict[str, Callable[..., Finding | None]] = {"two_level": two_level_decides}
 """Schemes that leave something to be found in each trial, and the function of their parameters that returns what; None
 if these leave nothing. A scheme in a file of a user's has that function as its attribute ``decides``."""

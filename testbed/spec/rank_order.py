@@ -1,0 +1,114 @@
+"""Orders of ranks in a spec: hosts by name, or an expression such as ``random(3)``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from testbed.base.errors import SpecError
+from testbed.base.groups import refuse
+from testbed.topologies.call import parse
+from testbed.topologies.parameters import bind, did_you_mean, parameters_of
+
+EXAMPLE = "[h3, h0, ..], random(3), best, worst or percentile(30)"
+_FIRST = re.compile(r"(\w+)\(\s*([^,=()\s]+)\s*([,)].*)", re.DOTALL)
+"""Pattern of an expression whose first value has no name."""
+
+
+@dataclass(frozen=True)
+class Random:
+    """Order by chance. The same ``draw`` gives the same order of as many hosts."""
+
+    draw: int
+
+
+@dataclass(frozen=True)
+class Sought:
+    """Order that is found in each trial, by what it costs.
+
+    Attributes:
+        percentile: where its cost is, from the best order's, 0, to the worst one's, 100.
+        cost: model of the collective; empty for the scheme's.
+        model: cost of a transfer: ``latency``, or ``linear``, latency and bytes over bandwidth.
+        bytes: that are reduced, for ``linear``; 0 for those of the gradient.
+        base: of the cost ``bcube``.
+    """
+
+    percentile: float
+    cost: str = ""
+    model: Literal["latency", "linear"] = "latency"
+    bytes: int = 0
+    base: int = 2
+
+    @property
+    def name(self) -> str:
+        """Its name in a spec."""
+        return next((name for name, at in ENDS.items() if at == self.percentile), "percentile")
+
+    @property
+    def first(self) -> str:
+        """Text of the value that its expression begins with, and a comma; empty for an end."""
+        return "" if self.name in ENDS else f"{self.percentile:g},"
+
+
+ENDS = {"best": 0.0, "worst": 100.0}
+KINDS = {
+    "random": parameters_of(Random, 0),
+    "percentile": parameters_of(Sought, 0),
+    **dict.fromkeys(ENDS, parameters_of(Sought, 1)),
+}
+
+
+def read(text: str) -> Random | Sought:
+    """Read an expression.
+
+    Raises:
+        SpecError: it is none, or lacks a number.
+    """
+    name = text.split("(", maxsplit=1)[0].strip()
+    if name not in KINDS:
+        raise SpecError(f"{name!r:.60} is no order{did_you_mean(name, KINDS)}", fix=f"write {EXAMPLE}")
+    first = _FIRST.fullmatch(text.strip())
+    call = parse(_with_name(first) if first and name not in ENDS else text, EXAMPLE)
+    values: dict[str, Any] = bind(call.name, KINDS[call.name], call.arguments, SpecError)
+    for key in ("draw", "bytes"):
+        if values.get(key, 0) < 0:
+            raise SpecError(f"{call.name}: {key} is {values[key]}", fix="give it 0 or more")
+    if call.name == "random":
+        return Random(**values)
+    found = Sought(**{"percentile": ENDS.get(call.name), **values})
+    if not 0 <= found.percentile <= 100:
+        raise SpecError(f"percentile is {found.percentile:g}", fix="give it 0, the best, to 100, the worst")
+    return found
+
+
+def _with_name(first: re.Match[str]) -> str:
+    name, value, rest = first.groups()
+    return f"{name}({KINDS[name][0].name}={value}{rest}"
+
+
+def _order(value: object) -> object:
+    """Check an order as far as that is possible without knowing the hosts."""
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return value
+    if not isinstance(value, str):
+        raise refuse(f"{value!r:.60} is no order", f"write {EXAMPLE}")
+    try:
+        read(value)
+    except SpecError as error:
+        raise refuse(error.problem, error.fix or "") from None
+    return value.strip()
+
+
+Given = str | list[str]
+RankOrder = Annotated[Given, BeforeValidator(_order)]
+
+
+def shown(order: Given | None) -> str:
+    """Write an order for people; empty where there is none."""
+    if order is None or isinstance(order, str):
+        return order or ""
+    return ", ".join(order[:4] + [f"and {len(order) - 4} more"] * (len(order) > 4))

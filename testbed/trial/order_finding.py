@@ -1,0 +1,51 @@
+"""Orders of ranks that are found in a trial: which cost counts, and what hosts measure for it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from testbed.base.errors import SpecError
+from testbed.spec import Arm
+from testbed.spec.rank_order import Sought, read
+from testbed.topologies.call import Call, parse
+from testbed.workloads.finding import Finding
+from testbed.workloads.ranks.costs import COSTS, Cost, build
+from testbed.workloads.ranks.probed import cost_of, decide
+
+
+def sought(arm: Arm) -> Sought | None:
+    """Return what an arm says of an order that is to be found; None where nothing is."""
+    asked = read(arm.order) if isinstance(arm.order, str) else None
+    return asked if isinstance(asked, Sought) else None
+
+
+def cost(arm: Arm, asked: Sought, hosts: int) -> Cost:
+    """Build the cost that decides.
+
+    Raises:
+        SpecError: nobody says which it is, or it is not for so many hosts.
+    """
+    if asked.cost:
+        return build(Call(asked.cost, {"base": asked.base} if asked.cost == "bcube" else {}), hosts)
+    others = ", ".join(name for name in COSTS if name != "ring")
+    fix = f"write {asked.name}({asked.first}cost=ring), or one of {others}"
+    if not arm.scheme:
+        raise SpecError(f"order: {asked.name} needs to know what the command does", fix=fix)
+    found = cost_of(parse(arm.scheme, "ring"))
+    if found is None:
+        raise SpecError(f"order: {asked.name} has no cost for scheme {arm.scheme}", fix=fix)
+    return build(found, hosts)
+
+
+def finding(arm: Arm, hosts: int, gradient_bytes: float, scale: float) -> Finding | None:
+    """Return what hosts measure for an arm's order; None where no order is to be found.
+
+    Args:
+        gradient_bytes: bytes that are reduced, where the order does not say how many.
+        scale: by what rates are divided, and so the bytes that the order says.
+    """
+    if (asked := sought(arm)) is None:
+        return None
+    size_bytes = asked.bytes / scale if asked.bytes else gradient_bytes
+    decides = partial(decide, cost=cost(arm, asked, hosts), percentile=asked.percentile, size_bytes=size_bytes)
+    return Finding(asked.model, decides, "the order of numbers")
