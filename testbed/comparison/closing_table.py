@@ -95,6 +95,7 @@ def notes(records: Records, first: str) -> list[str]:
     told: dict[str, list[str]] = {}
     unlike: dict[str, str] = {}
     elsewhere: dict[str, None] = {}
+    uncounted: dict[str, None] = {}
     for (cell, trials), base in zip(cells.items(), _bases(cells, first), strict=True):
         ours, theirs = (repeats.compared(_repeats(one)) for one in (base, trials))
         if not ratios.did_alike(ours, theirs):
@@ -102,10 +103,15 @@ def notes(records: Records, first: str) -> list[str]:
             unlike.setdefault(cell.label, f"{cell.label} did {mine}, {base[0]['label']} {other}")
         elif ours and theirs and ratios.speed_by(ours, theirs) == ratios.THROUGHPUT:
             told.setdefault(cell.label, [ratios.workers(theirs), base[0]["label"], ratios.workers(ours)])
-        elif _speed_up(_repeats(base), _repeats(trials)) != MISSING and _network(base) != _network(trials):
+        elif _speed_up(_repeats(base), _repeats(trials)) == MISSING:
+            if ours and theirs:
+                uncounted[cell.label] = None
+        elif _network(base) != _network(trials):
             elsewhere[cell.label] = None
     if unlike:
         meaning.append(f"no speed-up of arms that did other work than the first: {'; '.join(unlike.values())}")
+    if uncounted:
+        meaning.append(f"no speed-up, because no repeat has a JCT that counts in both arms: {', '.join(uncounted)}")
     if elsewhere:
         meaning.append(f"speed-up of arms on another network than {first}, so no ranking: {', '.join(elsewhere)}")
     if not told:

@@ -97,6 +97,13 @@ def test_a_speed_up_is_of_trials_that_the_numbers_beside_it_are_from(
     assert [row[header.index("speed-up")] for row in rows] == shown
 
 
+def test_a_note_says_why_an_arm_has_no_speed_up() -> None:
+    made = [*judged("PS", 4.0, "INVALID"), *judged("ring", 2.0, "VALID")]
+    header, rows = table(made, "PS")
+    assert [row[header.index("speed-up")] for row in rows] == ["1.00x", "-"]
+    assert notes(made, "PS")[-1] == "no speed-up, because no repeat has a JCT that counts in both arms: ring"
+
+
 def test_arms_of_scripts_that_did_other_work_have_no_speed_up_and_a_note_says_why() -> None:
     made = [
         record(label, 0) | {"iterations": count, "gradient_sums": 2 * count}
