@@ -1,6 +1,6 @@
 """What a switch of plans in mid-run takes, and whether sums and weights stay right: 200 random plans in one training.
 
-    python benchmarks/plan_switch.py [PLANS]
+    python benchmarks/plan_switch.py [PLANS [MODEL ...]]
 
 A controller tells random trees, the next ones once those before are followed. The reference is in the same run: what
 passes between two iterations of a worker where no plan is switched. A training is held against a single process, and a
@@ -20,9 +20,14 @@ import pandas as pd
 from testbed.base.columns import columns
 from testbed.control import registry
 from testbed.evidence.referee import Referee
+from testbed.execution.execute import execute
+from testbed.execution.place import InLab
+from testbed.experiment.expand import trials
+from testbed.experiment.provenance import congestion_control
+from testbed.lab.netns import NetnsLab
+from testbed.spec import read
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the tests are
-from tests.testbed.bench import Bench
 from tests.testbed.doubles.shuffling import Shuffling
 
 LIMIT_S = 0.05
@@ -56,17 +61,16 @@ arms: [{topology: star(hosts=8), scheme: "two_level(groups=[[0,1,2,3,4,5,6,7]],c
 }
 
 
-def main(plans: int) -> None:
+def main(plans: int, models: list[str]) -> None:
     registry.BUILT_IN["autotune"] = (Shuffling.__module__, "Shuffling")
     Shuffling.most, Shuffling.ahead = plans, 2
     rows: list[tuple[str, ...]] = []
-    with Referee() as referee, tempfile.TemporaryDirectory() as folder:
-        for name, spec in SPECS.items():
-            bench, iterations = Bench(referee), 3 * plans + 20
-            try:
-                (outcome,) = bench.run(spec.replace("ITERATIONS", str(iterations)), Path(folder))
-            finally:
-                bench.close()
+    iterations = 3 * plans + 20
+    with Referee() as referee, NetnsLab() as lab, tempfile.TemporaryDirectory() as folder:
+        for name in models:
+            (trial,) = trials(read(SPECS[name].replace("ITERATIONS", str(iterations)), f"{name}.yaml", Path(folder)))
+            using = congestion_control(trial.spec)
+            outcome = execute(trial, InLab(lab), referee, Path(folder), using, lambda *_: None)
             if outcome.samples is None or outcome.record["error"]:
                 sys.exit(f"{name}: {outcome.record['error']}")
             rows.append((name, *measured(outcome.record, outcome.samples, iterations)))
@@ -113,4 +117,4 @@ def measured(record: dict[str, Any], samples: pd.DataFrame, iterations: int) -> 
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200, sys.argv[2:] or [*SPECS])
