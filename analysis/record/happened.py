@@ -107,6 +107,21 @@ class Failover(Part):
 
 
 @dataclass(frozen=True)
+class FoundOrder(Part):
+    """An order of ranks that was found, and what is known of others (PHub thesis, chapter 5)."""
+
+    order: list[str] = required("hosts by rank")
+    cost_s: float = required("what the order costs by the model of its collective")
+    by_number_s: float = required("what the order of numbers costs")
+    best_s: float = required("what the best order costs that was found")
+    worst_s: float = required("what the worst order costs that was found")
+    bound_s: float | None = required("what no order costs less than (more than, for the worst one); null if not known")
+    proven: bool = required("whether no order is better (worse, for the worst one)")
+    note = unread(str, "why that is not proven")
+    took_s = unread(float, "how long the solver took")
+
+
+@dataclass(frozen=True)
 class Found(Part):
     """Settings that hosts found in a trial, in place of what its spec leaves open."""
 
@@ -117,7 +132,7 @@ class Found(Part):
         "by host, what was measured; null where it is missing", "as probed"
     )
     took_s: float = required("how long hosts measured, beside bursts")
-    search = unread(Mapping[str, Any], "facts about how the settings were found, such as what an order costs", NO_UNIT)
+    search: FoundOrder | None = optional()
 
 
 class Waited(Part):

@@ -40,10 +40,11 @@ def with_logged(found: Account, logs: Found) -> Account:
 def left_out(told: Account, logs: Found, patterns: Mapping[str, str], names: Sequence[str]) -> list[str]:
     """Return a sentence about each metric for which a spec or a script gives numbers, but not all of them; ``told`` is
     what the script told by itself, and ``names`` are those of the ranks' hosts."""
-    return [*_patterns(logs, patterns), *_losses(told, logs, names)]
+    return [*not_found(logs, patterns), *_losses(told, logs, names)]
 
 
-def _patterns(logs: Found, patterns: Mapping[str, str]) -> Iterator[str]:
+def not_found(logs: Found, patterns: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence about each metric of which logs have no number."""
     for name, pattern in patterns.items():
         if name in logs.slow:
             yield (

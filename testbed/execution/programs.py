@@ -33,6 +33,9 @@ from testbed.workloads.rank_job import VARIABLE
 
 MASTER_PORT = 29500
 """Port that torchrun takes unless told otherwise."""
+MACHINES, MACHINES_PORT = "TESTBED_MACHINES", 12400
+"""Variable with the address and a port of every rank, in their order, for programs that want such a list. The port is
+LightGBM's own."""
 COUNT_S = 1.0
 """Seconds between two looks at the links, to see whether anything moves."""
 
@@ -85,6 +88,7 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
     assert program is not None  # or nothing would tell of iterations
     addresses, is_scripted = plan(topology), bool(trial.network.arm.scheme)
     started = without_launcher(program.words, len(nodes)) if is_scripted else Started(program.words)
+    machines = ",".join(f"{addresses.of(node, 0)}:{MACHINES_PORT}" for node in nodes)
     found = []
     for rank, node in enumerate(nodes):
         name, first = topology.nodes[node].name, addresses.flow(node, nodes[0])[1] if rank else addresses.of(node, 0)
@@ -92,7 +96,7 @@ def launches(trial: Trial, files: Files) -> list[Launch]:
             **rank_environment(rank, len(nodes), first),
             **{variable: f"eth{topology.port_at_tail(topology.ports[node][0])}" for variable in INTERFACES},
             **started.environment,
-            **({VARIABLE: str(files.job(name))} if is_scripted else {}),
+            **({VARIABLE: str(files.job(name))} if is_scripted else {MACHINES: machines}),
         }
         one = Program(started.words, environment, str(trial.network.folder.resolve()))
         found.append(Launch(name, node, str(files.job(name)) if is_scripted else "", str(files.log(name)), one))

@@ -156,7 +156,7 @@ def told(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Job, Tol
         TrialError: a rank wrote something that no rank writes, or not all of its lines, or never made a process group.
     """
     if not trial.network.arm.scheme:
-        return job, Told(pd.DataFrame()), {"moves": COMMAND}
+        return job, Told(pd.DataFrame()), {"moves": COMMAND, **_printed(trial, job, files)}
     account, record = _account(trial, job, seen, files)
     if account.samples is None:
         return job, Told(pd.DataFrame(), failed=account.failed), {**record, "moves": COMMAND}
@@ -164,6 +164,15 @@ def told(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Job, Tol
     setup_s = float(account.samples["start_s"].min()) - seen.lasted(job)[0]
     metrics = {**account.metrics, "setup_s": setup_s}
     return job, Told(account.samples, metrics=metrics, failed=account.failed), {**record, "iterations": job.iterations}
+
+
+def _printed(trial: Trial, job: Job, files: Files) -> dict[str, Any]:
+    """Return what the record has of the numbers that ranks printed, where the spec wants some."""
+    patterns = reading(trial).metrics
+    if not patterns:
+        return {}
+    logs = log_numbers.read([files.log(name) for name in job.workers], patterns)
+    return {"logged": logs.numbers, "left_out": list(logged.not_found(logs, patterns))}
 
 
 def _account(trial: Trial, job: Job, seen: Observed, files: Files) -> tuple[Account, dict[str, Any]]:

@@ -68,7 +68,8 @@ def decided(trial: Trial, measure: Callable[[str], Measured]) -> Trial:
             if value is None
         ]
         found = {"settings": decision.settings, "measured": data, "took_s": took_s, "missing": missing}
-        told.append({"job": job.name, "probe": wanted.probe, "search": decision.facts} | found)
+        found |= {"search": decision.facts} if decision.facts else {}
+        told.append({"job": job.name, "probe": wanted.probe} | found)
     shown = "; ".join(f"{key}: {value}" for entry in told for key, value in entry["settings"].items())
     assert trial.expand is not None  # what expands specs has set it
     with _failing(f"what was found cannot run ({shown})"):

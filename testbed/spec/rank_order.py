@@ -91,7 +91,9 @@ def _with_name(first: re.Match[str]) -> str:
 
 
 def _order(value: object) -> object:
-    """Check an order as far as that is possible without knowing the hosts."""
+    """Check an order as far as that is possible without knowing the hosts. A list may be text, as in expressions."""
+    if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+        value = [name.strip() for name in value[1:-1].split(",")]
     if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
         return value
     if not isinstance(value, str):

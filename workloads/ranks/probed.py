@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 import numpy as np
 
@@ -47,9 +46,10 @@ def decide(
     per_byte = 8 * _filled(rows[:, len(hosts) + at]) if rows.shape[1] > len(hosts) else None
     distances = Distances.larger(_filled(rows[:, at]) / 2, per_byte)
     found = find(Priced(cost, distances, size_bytes), percentile, MICROSECOND, seed)
-    facts = asdict(found)
-    del facts["order"]
-    return Decided({"order": [names[host] for host in found.order]}, facts)
+    order = [names[host] for host in found.order]
+    costs_s = {f"{name}_s": getattr(found, name) for name in ("cost", "by_number", "best", "worst", "bound")}
+    more = {"proven": found.proven, "note": found.note, "took_s": found.took_s}
+    return Decided({"order": f"[{','.join(order)}]"}, {"order": order, **costs_s, **more})
 
 
 def _filled(distances: Floats) -> Floats:

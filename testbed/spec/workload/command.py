@@ -90,9 +90,9 @@ class Command(Workload):
     """Of arms with a scheme: how long each backward pass takes at least, as on a device of that speed. Sums are asked
     for evenly in that time. By default it takes as long as it takes on this machine."""
     metrics: dict[Metric, Pattern] = Field({}, max_length=MOST_METRICS, examples=["{loss: 'loss ([0-9.]+)'}"])
-    """Of arms with a scheme: numbers that the script prints, by name. Each regular expression has one group, around the
-    number. ``loss`` is the training loss, which must be printed in each iteration, and ``samples_per_s`` the throughput
-    of all ranks together. ``testbed.log(loss=...)`` in the script does the same."""
+    """Numbers that the command prints, by name. Each regular expression has one group, around the number. Of arms with
+    a scheme, ``loss`` is the training loss, which must be printed in each iteration, and ``samples_per_s`` the
+    throughput of all ranks together. ``testbed.log(loss=...)`` in the script does the same."""
 
     @property
     def program(self) -> Program:

@@ -42,7 +42,7 @@ def test_hosts_find_the_order_in_which_their_racks_are_left_least(bench: Bench, 
         assert record["status"] == "done", record["error"]
         (found,) = record["found"]
         assert found["search"]["proven"], found
-        rack = [racks[int(name[1:])] for name in found["settings"]["order"]]
+        rack = [racks[int(name[1:])] for name in found["search"]["order"]]
         crossings.append(sum(a != b for a, b in zip(rack, [*rack[1:], rack[0]], strict=True)))
     assert crossings == [2, 4]
     assert best["metrics"]["gst_median_s"] < worst["metrics"]["gst_median_s"]
@@ -55,7 +55,7 @@ def test_a_trial_that_fails_keeps_the_order_that_was_found(bench: Bench, tmp_pat
     )
     (outcome,) = bench.run(killed, tmp_path)
     assert outcome.record["status"] == "failed"
-    assert sorted(outcome.record["found"][0]["settings"]["order"]) == ["h0", "h1", "h2", "h3"]
+    assert sorted(outcome.record["found"][0]["search"]["order"]) == ["h0", "h1", "h2", "h3"]
 
 
 @pytest.mark.lab

@@ -15,6 +15,7 @@ from testbed.base.units import time_text
 from testbed.execution import programs, scripts
 from testbed.experiment.expand import trials
 from testbed.spec import read
+from testbed.topologies.addressing import plan as addresses_of
 from testbed.trial.files import Files
 from testbed.trial.model import Trial
 from testbed.workloads.job import WorkerJob
@@ -157,6 +158,32 @@ def test_ranks_on_a_bcube_reach_each_other_over_the_nic_that_leads_there(folder:
     job = RankJob.load(written(trial, folder).job("h3"))
     assert told[1] != told[2]  # the first host has a NIC in each of their networks
     assert job.addresses[0] == told[3]
+
+
+def test_ranks_of_a_plain_command_know_all_addresses_in_their_order(folder: Path) -> None:
+    ordered = SPEC.replace("{topology: star(hosts=3)}", "{topology: star(hosts=3), order: [h2, h0, h1]}")
+    trial = trials(read(ordered, "spec.yaml", folder))[-1]
+    told = {
+        one.process: one.program.environment for one in programs.launches(trial, Files(folder, folder)) if one.program
+    }
+    (machines,) = {one["TESTBED_MACHINES"] for one in told.values()}
+    own = [addresses_of(trial.topology).of(host, 0) for host in (2, 0, 1)]
+    assert machines == ",".join(f"{address}:12400" for address in own)
+    assert [told[name]["RANK"] for name in ("h2", "h0", "h1")] == ["0", "1", "2"]
+    scripted = programs.launches(planned(folder)[0], Files(folder, folder))
+    assert all("TESTBED_MACHINES" not in one.program.environment for one in scripted if one.program)
+
+
+@pytest.mark.lab
+def test_numbers_that_a_plain_command_prints_are_in_its_record(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "says.py").write_text("import os; print('took', int(os.environ['RANK']) + 0.5, 's')")
+    spec = SPEC[: SPEC.index("workload")] + (
+        "workload: {kind: command, command: python says.py, metrics: {took_s: 'took ([0-9.]+) s', none: 'x (.)'}}\n"
+        "arms: [{topology: star(hosts=2), order: [h1, h0]}]\n"
+    )
+    (outcome,) = bench.run(spec, tmp_path)
+    assert outcome.record["logged"] == {"took_s": [[0.5], [1.5]], "none": [[], []]}
+    assert outcome.record["left_out"] == ["metrics.none: 'x (.)' finds no number in any log"]
 
 
 def test_a_plain_commands_identity_does_not_know_keys_of_schemes(folder: Path) -> None:

@@ -43,6 +43,8 @@ class TunedCarrier(Carrier[Forest]):
 class TunedSharing(Sharing[Forest]):
     """With nobody: workers are told plans of the whole network."""
 
+    among_others = False
+
     def placed(self, plan: Forest, part: Part) -> Forest:
         raise SchemeError(
             f"scheme {plan.scheme} is tuned, and needs a network of its own",
