@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from testbed.workloads.told import Lines
+from testbed.workloads.process.told import Lines
 
 NAME = "link_rates.jsonl"
 

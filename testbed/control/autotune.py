@@ -30,7 +30,6 @@ from testbed.trial.job import Job
 from testbed.trial.phases import Cause
 from testbed.workloads.locality.masters import Pairs, of_trees
 from testbed.workloads.locality.tuning import Iteration, Step, Steps
-from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.neighbours import BUSY, RTT, SENT, of_node
 
 KIND = "autotune"
@@ -81,15 +80,14 @@ class TunedJob:
 
     def __init__(self, context: Context, job: Job) -> None:
         self._context, self._job, self._hosts = context, job, range(job.world)
-        forest = job.plan
-        assert isinstance(forest, Forest)
+        self.plans = Plans(context, job)
+        forest = self.plans.forest
         self._ranks = {process: rank for rank, process in enumerate(job.workers)}
         self._names = [forest.nodes[worker] for worker in forest.workers]
         masters = of_trees(cast(Grouped, forest.run_by).groups, forest.reduce[:, list(forest.workers)])
         self._steps = Steps(masters, job.gradient_bytes / forest.classes)
         self._samples: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
         self._ended_s: Mapping[int, float] = {}
-        self.plans = Plans(context, job)
 
     def hear(self, line: Line, feed: Feed) -> None:
         """Take a line of a process. One that makes no sense is passed over: the trial fails when it is read again."""

@@ -19,7 +19,7 @@ from testbed.perturb.moments import NOW
 from testbed.trial.job import Job
 from testbed.trial.phases import Cause
 from testbed.workloads.sync.forest import Forest, Parents
-from testbed.workloads.told_plans import NAME, along, told
+from testbed.workloads.sync.told_plans import NAME, along, told
 
 KIND = "plan"
 """Name that records give to a plan that was left out."""

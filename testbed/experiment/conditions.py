@@ -107,7 +107,7 @@ def _missing_script(trial: Trial) -> str | None:
     """Name the script that a command starts, if the run knows all Python files of the spec's folder, and not this
     one."""
     program = trial.spec.workload.program
-    if program is None or program.inputs is not None:
+    if not program or program.inputs is not None:
         return None
     script = next((word for word in program.words if word.endswith(".py")), "/")
     is_elsewhere = Path(script).is_absolute() or os.path.normpath(script) in trial.inputs

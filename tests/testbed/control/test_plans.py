@@ -18,7 +18,7 @@ from testbed.experiment.expand import trials
 from testbed.lab.netns import NetnsLab
 from testbed.spec import read
 from testbed.trial.phases import Cause
-from testbed.workloads.told_plans import NAME
+from testbed.workloads.sync.told_plans import NAME
 
 SPEC = """
 name: told

@@ -12,7 +12,7 @@ from testbed.control.plans import Plans
 from testbed.control.registry import Context
 from testbed.trial.phases import Cause
 from testbed.workloads.sync.forest import ROOT, Parents
-from testbed.workloads.told_plans import NAME
+from testbed.workloads.sync.told_plans import NAME
 
 
 def shuffled(parents: Parents, draw: random.Random) -> Parents:

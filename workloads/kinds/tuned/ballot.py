@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from testbed.base.errors import SchemeError
 from testbed.workloads.sync.forest import Forest
-from testbed.workloads.told_plans import along, read
+from testbed.workloads.sync.told_plans import along, read
 
 HAS = 1
 MOST_AHEAD = 1000

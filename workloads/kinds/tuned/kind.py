@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_LINES, MOST_SAID = 4, 160
 """The most plans that a worker says it has left out before an iteration, and the most characters of why."""
 MOST_PARENTS = 2**19
-"""The most parents of a plan: a worker reads no longer line (:mod:`testbed.workloads.told`)."""
+"""The most parents of a plan: a worker reads no longer line (:mod:`testbed.workloads.process.told`)."""
 
 
 class TunedCarrier(Carrier[Forest]):

@@ -11,6 +11,7 @@ from testbed.workloads.job import WorkerJob
 from testbed.workloads.kinds.forest.node import join_with
 from testbed.workloads.kinds.tuned.ballot import Ballot
 from testbed.workloads.kinds.tuned.kind import MOST_LINES, MOST_SAID
+from testbed.workloads.process.told import Lines
 from testbed.workloads.sync.bundle import Sockets
 from testbed.workloads.sync.chunks import ChunkTable
 from testbed.workloads.sync.compiled import CompiledEngine, does_all
@@ -18,8 +19,7 @@ from testbed.workloads.sync.engine import Engine, Floats
 from testbed.workloads.sync.forest import Forest
 from testbed.workloads.sync.neighbours import Neighbours
 from testbed.workloads.sync.steps import Jitter
-from testbed.workloads.told import Lines
-from testbed.workloads.told_plans import NAME
+from testbed.workloads.sync.told_plans import NAME
 
 if TYPE_CHECKING:
     from testbed.workloads.tasks.base import Participant

@@ -18,9 +18,9 @@ from testbed.workloads import kinds
 from testbed.workloads.kinds.asked import Asked
 from testbed.workloads.kinds.tuned.ballot import MOST_AHEAD, Ballot
 from testbed.workloads.kinds.tuned.kind import MOST_PARENTS
+from testbed.workloads.process.told import MOST_BYTES
 from testbed.workloads.sync.schemes import build
-from testbed.workloads.told import MOST_BYTES
-from testbed.workloads.told_plans import along, read, told
+from testbed.workloads.sync.told_plans import along, read, told
 
 STAR = build_topology("star(hosts=3)", rate_bps=100)
 FIRST = build("two_level(groups=[[0,1,2]],classes=2,tune=true)", STAR, [])
