@@ -1,4 +1,4 @@
-"""A few hundred files that were tampered with; ``benchmarks/fuzz_readers.py`` has 100,000 for each reader."""
+"""A hundred files and more that were tampered with; ``benchmarks/fuzz_readers.py`` has 100,000 for each reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fuzzing import Subject, fuzz
 
 from benchmarks import fuzz_readers
 
-INPUTS, REPORTS = 25, 2
+INPUTS, REPORTS = 12, 1
 SEED = 7
 
 
@@ -32,4 +32,4 @@ def test_no_reader_ends_in_a_traceback_hangs_or_swells(readers: dict[str, Subjec
         tally = fuzz(reader, REPORTS if reader.share < 0.1 else INPUTS, SEED)
         assert not tally.findings, f"{reader.called}: {tally.counts}\n{''.join(tally.shown)}"
         refused += tally.counts["named errors"]
-    assert refused > 150
+    assert refused > 70

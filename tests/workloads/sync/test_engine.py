@@ -468,7 +468,7 @@ def test_a_killed_process_is_named(
     topology: Build, loopback_peers: Callable[..., tuple[Peer, ...]], make: Make
 ) -> None:
     forest = build("ps", topology("star(hosts=3)"), [])
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # what a new Python would import takes longer
     told = context.SimpleQueue()
     members = [
         context.Process(target=_killed_member, args=(node, forest, loopback_peers(forest, node), told, make))
