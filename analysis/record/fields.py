@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypedDict, TypeGuard, Union, Unpack, get_args, get_origin, get_type_hints
 
 from testbed.analysis.record.version import SCHEMA
-from testbed.files.shape import COUNT, EACH, NAME, NOT_NEGATIVE, NUMBER, PLAIN, TEXT, TRUTH, Kind, Shape
+from testbed.files.shape import COUNT, EACH, NAME, NOT_NEGATIVE, NUMBER, NUMBER_OR_NULL, PLAIN, TEXT, TRUTH, Kind, Shape
 
 NO_UNIT, SHARE = "", "share"
 UNITS = {"_s": "s", "_bps": "bit/s", "_sps": "samples/s", "bytes": "B"}
@@ -20,6 +20,8 @@ ABSENT: Any = object()
 Text = Annotated[str, TEXT]
 """May be longer than a name."""
 NotNegative = Annotated[float, NOT_NEGATIVE]
+Missing = Annotated[float | None, NUMBER_OR_NULL]
+"""A number in a list, which may be missing there."""
 _KINDS: Mapping[object, Kind] = {float: NUMBER, int: COUNT, str: NAME, bool: TRUTH, Any: PLAIN}
 _FIELD = "field of a record"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.record.fields import NO_UNIT, SHARE, NotNegative, Part, Text, optional, required, unread
+from testbed.analysis.record.fields import NO_UNIT, SHARE, Missing, NotNegative, Part, Text, optional, required, unread
 from testbed.analysis.record.metrics import Metrics
 
 _MEANINGS = {field.key: field.meaning for field in Metrics.own_fields}
@@ -83,16 +83,19 @@ class Phase(Part):
     throughput_sps = unread(float, _MEANINGS["throughput_sps"])
 
 
+@dataclass(frozen=True)
 class Tuning(Part):
     """A step of Autotune, which moves masters of two-level aggregation."""
 
-    after = unread(int, "how many iterations were done")
+    after: int = required("how many iterations were done")
     how = unread(str, "`quicktune`: all masters anew, or `finetune`: some moved")
-    plan = unread(int, "number of the plan that workers were told; null where masters stayed")
+    plan: int | None = optional("number of the plan that workers were told; null where masters stayed")
     iteration_s = unread(float, "median of the iterations by which it was decided")
     predicted_s = unread(float, "how long an iteration was to take then")
     load_ratio = unread(float, "most bytes that a host then sends over the least", "ratio")
-    global_masters = unread(Mapping[str, int], "by host, of how many classes it then is the global master", "classes")
+    global_masters: Mapping[str, int] = optional(
+        "by host, of how many classes it then is the global master", "classes", default={}
+    )
     local_masters = unread(Mapping[str, int], "by host, of how many classes it then is a local master", "classes")
 
 
@@ -128,7 +131,7 @@ class Found(Part):
     job: str = required("job whose settings they are; empty where an arm has one job")
     probe: str = required("what hosts measured for them")
     settings: Mapping[str, Any] = required("settings with which the trial ran, by key of the arm or the job", NO_UNIT)
-    measured: Mapping[str, list[float | None]] = required(
+    measured: Mapping[str, list[Missing]] = required(
         "by host, what was measured; null where it is missing", "as probed"
     )
     took_s: float = required("how long hosts measured, beside bursts")

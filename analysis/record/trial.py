@@ -92,7 +92,7 @@ class TrialRecord(Part):
     found: tuple[Found, ...] = optional(default=(), is_whole=True)
     failover = unread(Failover, is_checked=True, blank=None)
     phases = unread(list[Phase])
-    tuning = unread(list[Tuning])
+    tuning: tuple[Tuning, ...] = optional(default=())
     waited = unread(Waited, is_whole=True, blank=None)
     earlier: tuple[Attempt, ...] = optional(default=(), key="attempts", is_whole=True, blank=[])
     checkpoints: Checkpoints | None = optional()

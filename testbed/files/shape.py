@@ -53,6 +53,7 @@ TEXT = Kind("text", lambda value: isinstance(value, str) and len(value) <= LONGE
 NAME = Kind("name", lambda value: isinstance(value, str) and len(value) <= LONGEST_NAME)
 TRUTH = Kind("true or false", lambda value: isinstance(value, bool))
 NUMBER = Kind("finite number", is_number)
+NUMBER_OR_NULL = Kind("finite number or null", lambda value: value is None or NUMBER.has(value))
 NOT_NEGATIVE = Kind("finite number from 0 on", lambda value: is_number(value) and value >= 0)
 COUNT = Kind("whole number from 0 on", lambda value: type(value) is int and value >= 0)
 PLAIN = Kind("text or number", lambda value: isinstance(value, str | int | float))

@@ -104,7 +104,7 @@ def test_messages_and_schedules_of_a_forest() -> None:
 
 @pytest.mark.parametrize(
     ("network", "told"),
-    [("cloud", ""), ("spine_leaf(racks=2,hosts_per_rack=2,spines=1)", ", of which 12.0 MiB between racks")],
+    [("cloud", ""), ("spine_leaf(racks=2,hosts_per_rack=2,spines=1)", ", of which 12 MiB between racks")],
 )
 def test_bytes_between_racks_are_told_where_racks_are_known(network: str, told: str) -> None:
     forest = api.forest("ring", api.topology(network), size_bytes=4 * 2**20)

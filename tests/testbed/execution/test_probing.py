@@ -276,28 +276,3 @@ def test_a_host_that_is_struck_while_it_is_probed_is_named(
     (outcome,) = bench.run(spec, tmp_path)
     assert outcome.record["status"] == "failed"
     assert said in outcome.record["error"]
-
-
-@pytest.mark.lab
-def test_other_tenants_send_while_hosts_are_probed_and_their_bytes_count_apart(bench: Bench, tmp_path: Path) -> None:
-    cloud = "cloud(racks=2,hosts_per_rack=3,oversubscription=3)"
-    two = places(build(cloud, rate_bps=10**8)).groups
-    mine = sorted(two[0][:2] + two[1][:2])
-    lines = SPEC.splitlines()
-    lines[2:4] = [
-        "workload: {kind: profile, model: lenet5, batch: 16, iterations: 2, compute: none}",
-        f"arms: [{{topology: '{cloud}', jobs: [{{name: one, scheme: 'two_level(groups=probed,k=2)', "
-        f"hosts: [{','.join(f'h{host}' for host in mine)}]}}]}}]",
-        "perturb: [{kind: interference, flows: 1, mean_on: 20 s, mean_off: 50 ms}]",
-    ]
-    (outcome,) = bench.run("\n".join(lines), tmp_path)
-    record = outcome.record
-    assert (record["status"], record["error"]) == ("done", None)
-    while_probed, while_run = (
-        json.loads((tmp_path / f"{stage}source0.log").read_text().splitlines()[-1])["sent_bytes"]
-        for stage in ("probing-", "")
-    )
-    assert while_probed > 2**20
-    assert max(link["other_bytes"] for link in record["links"]) == while_run
-    wire = check(record["jobs"][0], "bytes on the wire")
-    assert wire["ok"], wire

@@ -76,7 +76,10 @@ def check(topology: Topology, settings: LinkSettings, inventory: Inventory) -> N
                 fix="take a topology with switches, such as star, bcube or spine_leaf, or the lab netns",
             )
         if link.delay_s:
-            raise _undelayed(f"a delay of {link.delay_s * 1e3:g} ms")
+            raise _undelayed(
+                f"a delay of {link.delay_s * 1e3:g} ms",
+                "set it to 0 for this lab, also that of a cloud (rack_delay_s=0, row_delay_s=0)",
+            )
         HTB.check_rate(link.rate_bps)
     if between_switches(topology):
         several = [topology.nodes[host].name for host in topology.hosts if len(topology.ports[host]) > 1]
@@ -108,10 +111,10 @@ def label(topology: Topology, directed_link: int) -> str:
     return " - ".join(topology.nodes[end].name for end in ends)
 
 
-def _undelayed(what: str) -> SpecError:
+def _undelayed(what: str, fix: str = "leave it out for this lab") -> SpecError:
     return SpecError(
         f"links with {what}: the lab baremetal has the delays of the network that is there",
-        fix="leave it out for this lab, or take the lab netns",
+        fix=f"{fix}, or take the lab netns",
     )
 
 

@@ -1,0 +1,157 @@
+"""Question about probes: how far from each other did hosts find themselves, and which groups came of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from testbed.analysis.numbers.repeats import GST
+from testbed.analysis.record.happened import Found
+from testbed.analysis.recorded import Trial
+from testbed.analysis.report import plot, words
+from testbed.analysis.report.cells import MeasuredCell, Study
+from testbed.analysis.report.question import Panel, Question, column
+from testbed.analysis.report.questions.queues import SCALE
+from testbed.topologies.build import build
+from testbed.topologies.call import parse
+from testbed.topologies.cloud import Places, places
+from testbed.workloads.locality.paia import paia
+
+MOST_DRAWN = 4
+MOST_HOSTS = 64
+"""Hosts of a heat map at most."""
+UNITS = {"latency": ("ms", 1.0), "bandwidth": ("ms a Mbit", 1e6)}
+"""Unit of distances by the probe, and how many bits they are for; other measurements are between no pairs."""
+GROUP = "#22577a"
+DEFINED = (
+    "Colours are the distances that hosts probed before the trial trained: the round trip of a packet, or the time "
+    "that a bit takes at the rate of a burst while all pairs of a round send. Blank pairs have none. Frames in the "
+    "first figure of a trial are the groups that it found and ran with. In the second they are the racks that the "
+    "cloud hides from schemes. PAIA is the share of triplets of hosts whose distances tell right which of two hosts is "
+    "nearer to the third, among those that differ by rack or row. Drawn is one trial of each arm, in the middle by JCT."
+)
+Groups = Sequence[Sequence[str]]
+
+
+def probed(study: Study) -> Question | None:
+    """Heat maps of hosts by hosts, in the order of groups and in that of hidden racks."""
+    every: dict[str, tuple[MeasuredCell, Trial, Found]] = {}
+    for cell in study.cells:
+        if (trial := cell.typical) is None:
+            continue
+        for entry in trial.found:
+            is_square = all(len(row) == len(entry.measured) for row in entry.measured.values())
+            if entry.probe in UNITS and entry.job == trial.job and entry.measured and is_square:
+                every.setdefault(words.name(trial), (cell, trial, entry))
+    shown = [drawn for drawn in every.values() if len(drawn[2].measured) <= MOST_HOSTS][:MOST_DRAWN]
+    if not every:
+        return None
+    frame, spans = plot.stacked([_table(trial, entry) for _, trial, entry in shown or every.values()])
+    panels = []
+    for number, ((_, trial, entry), rows) in enumerate(zip(shown, spans, strict=False)):
+        orders = {"found groups": _groups(entry), "hidden racks": _racks(trial, entry)}
+        for place, (order, groups) in enumerate(orders.items()):
+            if groups:
+                told = f"{words.name(trial)}: hosts in the order of {order}"
+                panels.append(Panel(f"distances-{number}-{place}", told, _figure(entry, groups, list(rows))))
+    more = f" Drawn are {len(shown)} of {len(every)} trials." if len(every) > len(shown) else ""
+    return Question(
+        "distances",
+        "How far from each other did hosts find themselves?",
+        frame,
+        tuple(panels),
+        (),
+        DEFINED + more,
+        told=tuple(_row(*each) for each in every.values()),
+    )
+
+
+def _table(trial: Trial, entry: Found) -> pd.DataFrame:
+    """A row for each two hosts."""
+    names = list(entry.measured)
+    pairs = [(a, b, entry.measured[a][j]) for a in names for j, b in enumerate(names)]
+    return pd.DataFrame(
+        {
+            "arm": trial.label,
+            "batch": trial.batch,
+            "probe": entry.probe,
+            "from": [a for a, _, _ in pairs],
+            "to": [b for _, b, _ in pairs],
+            "distance_s": [None if a == b or d is None else d * UNITS[entry.probe][1] for a, b, d in pairs],
+        }
+    ).astype({"distance_s": float})
+
+
+def _groups(entry: Found) -> Groups:
+    """Return the groups that were found, and the hosts in none of them."""
+    call = parse(str(entry.settings.get("scheme", "")) or "ring", "ring")
+    value = call.arguments.get("groups")
+    groups = [[*map(str, group)] for group in value if isinstance(group, tuple)] if isinstance(value, tuple) else []
+    others = [name for name in entry.measured if not any(name in group for group in groups)]
+    return [*groups, others] if others else groups
+
+
+def _racks(trial: Trial, entry: Found) -> Groups:
+    """Return the hosts of each hidden rack; none where no rack is hidden."""
+    hidden = _hidden(trial)
+    names = list(entry.measured)
+    return [[names[host] for host in rack] for rack in hidden.groups] if hidden else ()
+
+
+def _hidden(trial: Trial) -> Places | None:
+    if parse(trial.topology, "star").name != "cloud":
+        return None
+    return places(build(trial.topology, rate_bps=10**9))
+
+
+def _figure(entry: Found, groups: Groups, rows: list[int]) -> plot.Figure:
+    unit = UNITS[entry.probe][0]
+    order = [name for group in groups for name in group]
+    heat = {
+        "type": "heatmap",
+        "rows": rows,
+        "x": column("to"),
+        "y": column("from"),
+        "z": {**column("distance_s"), "times": 1000},
+        "colorscale": SCALE,
+        "hoverongaps": False,
+        "hovertemplate": f"%{{y}} and %{{x}}: %{{z:.3g}} {unit}<extra></extra>",
+        "colorbar": {"title": {"text": unit}, "thickness": 10, "outlinewidth": 0},
+    }
+    frames, first = [], 0
+    for group in groups:
+        ends = (first - 0.5, first + len(group) - 0.5)
+        frames.append(
+            {
+                **{"type": "rect", "x0": ends[0], "x1": ends[1], "y0": ends[0], "y1": ends[1]},
+                "line": {"color": GROUP, "width": 2},
+            }
+        )
+        first += len(group)
+    axis = {"type": "category", "categoryorder": "array", "categoryarray": [*map(plot.text, order)], "showgrid": False}
+    layout: dict[str, Any] = {
+        "xaxis": axis | {"title": {"text": "host"}},
+        "yaxis": axis | {"autorange": "reversed"},
+        "shapes": frames,
+    }
+    return plot.finished([heat], layout, 110 + 18 * max(8, len(order)))
+
+
+def _row(cell: MeasuredCell, trial: Trial, entry: Found) -> dict[str, str]:
+    """Write what was probed, and how right it is where that is known."""
+    groups, racks, hidden = _groups(entry), _racks(trial, entry), _hidden(trial)
+    distances = np.array([[np.nan if d is None else d for d in row] for row in entry.measured.values()])
+    told = paia([*zip(hidden.rows, hidden.racks, strict=True)], distances) if hidden else float("nan")
+    alike = {frozenset(group) for group in groups} == {frozenset(rack) for rack in racks}
+    return {
+        "Trial": words.marked(words.name(trial), cell, GST),
+        "Probe": entry.probe,
+        "Took": words.seconds(entry.took_s),
+        "Pairs without a distance": f"{int(np.isnan(distances).sum()) // 2}",
+        "Groups": f"{len(groups)}",
+        "Groups are the racks": ("yes" if alike else "no") if hidden else words.UNKNOWN,
+        "PAIA": f"{told:.3f}" if told == told else words.UNKNOWN,
+    }
