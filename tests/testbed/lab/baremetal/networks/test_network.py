@@ -147,7 +147,7 @@ def test_one_link_with_a_delay_and_marking_are_refused() -> None:
     with pytest.raises(SpecError, match="links with a delay of 5 ms"):
         network.check(with_own(plain, Links(rate="1 Mbit/s", h1={"delay": "5 ms"})), LinkSettings(), inventory(2))
     cloud = build("cloud(racks=1,hosts_per_rack=2)", rate_bps=200 * MBIT)
-    with pytest.raises(SpecError, match="links with a delay of 0.5 ms") as refused:
+    with pytest.raises(SpecError, match=r"links with a delay of 0\.5 ms") as refused:
         network.check(cloud, LinkSettings(), inventory(2))
     assert refused.value.fix == (
         "set it to 0 for this lab, also that of a cloud (rack_delay_s=0, row_delay_s=0), or take the lab netns"
