@@ -63,9 +63,9 @@ arms: [{topology: star(hosts=8), scheme: "two_level(groups=[[0,1,2,3,4,5,6,7]],c
 
 def main(plans: int, models: list[str]) -> None:
     registry.BUILT_IN["autotune"] = (Shuffling.__module__, "Shuffling")
-    Shuffling.most, Shuffling.ahead = plans, 2
+    Shuffling.most, Shuffling.ahead = plans, 4
     rows: list[tuple[str, ...]] = []
-    iterations = 3 * plans + 20
+    iterations = plans + 100
     with Referee() as referee, NetnsLab() as lab, tempfile.TemporaryDirectory() as folder:
         for name in models:
             (trial,) = trials(read(SPECS[name].replace("ITERATIONS", str(iterations)), f"{name}.yaml", Path(folder)))
