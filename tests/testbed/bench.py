@@ -36,6 +36,7 @@ from testbed.spec import read
 from testbed.trial import job_files
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
+from testbed.workloads.bursts.arrivals import LEAST_BITS
 from tests.record_faults import faults
 
 
@@ -45,7 +46,7 @@ def fits_schema(outcome: Outcome) -> None:
     check(record, RECORD)
     assert faults(record) == []
     if outcome.samples is not None:
-        assert {re.sub(r"_[1-9][0-9]*$", "_*", name) for name in outcome.samples} <= set(dictionary.SAMPLES)
+        assert {re.sub(r"_[1-9][0-9]*$", "_*", str(name)) for name in outcome.samples} <= set(dictionary.SAMPLES)
     check({"lab": {record["id"]: lab}}, ENVIRONMENT)
 
 
@@ -114,7 +115,7 @@ class Bench:
     def _outcome(self, trial: Trial, lab: Lab, folder: Path, tick: Tick) -> Outcome:
         with (
             mock.patch.object(job_files, "PROBE_S", job_files.PROBE_S * 0.8),
-            mock.patch.object(job_files, "LEAST_BITS", job_files.LEAST_BITS / 6),
+            mock.patch.object(job_files, "LEAST_BITS", LEAST_BITS / 6),
         ):
             found = execute(trial, InLab(lab), self._referee, folder, congestion_control(trial.spec), tick)
         fits_schema(found)
