@@ -34,7 +34,7 @@ LIMIT_S = 0.05
 SPECS = {
     "lenet5": """
 name: switch
-links: {rate: 200 Mbit/s}
+links: {rate: 1 Gbit/s}
 workload:
   model: lenet5
   dataset: digits
@@ -42,7 +42,7 @@ workload:
   iterations: ITERATIONS
   learning_rate: 0.01
   compute: {mode: paced, pace: {8: 30 ms}}
-  chunk: 16 KiB
+  chunk: 64 KiB
 arms: [{topology: star(hosts=4), scheme: "two_level(groups=[[0,1],[2,3]],tune=true)"}]
 """,
     "resnet50": """

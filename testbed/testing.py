@@ -84,7 +84,8 @@ class IdealPlace:
     def run(self, trial: Trial, files: Files, congestion_control: str, tick: Tick) -> Observed:  # noqa: ARG002
         """Play the trial."""
         before = _bursts(trial)
-        trial = decided(trial, lambda probe: rates_bps(before) if probe == "rates" else _round_trips_s(trial.topology))
+        means = {"rates": lambda: rates_bps(before), "latency": lambda: _round_trips_s(trial.topology)}
+        trial = decided(trial, lambda probe: means[probe]())
         readings = Readings()
         lines: dict[str, Lines] = {}
         ends_s: dict[str, float] = {}

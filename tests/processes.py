@@ -7,6 +7,6 @@ from testbed.workloads.plan import Plan
 
 
 def met(plan: Plan, node: int) -> list[int]:
-    """Return the nodes with which the process of a node that has the node's name is connected."""
-    (process,) = (each for each in kinds.of(plan).processes(plan) if each.name == plan.nodes[node])
-    return [plan.nodes.index(other) for other in process.meets]
+    """Return the nodes that a node's own process is connected with; none if it has no process."""
+    named = (each for each in kinds.of(plan).processes(plan) if each.name == plan.nodes[node])
+    return [plan.nodes.index(other) for process in named for other in process.meets]

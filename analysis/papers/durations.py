@@ -17,7 +17,7 @@ DURATIONS_S: Mapping[str, tuple[float | None, float]] = {
     "rina/figure10.yaml": (38.8, 278.0),
     "rina/figure12_vgg16.yaml": (60.4, 527.2),
     "rina/figure12_resnet50.yaml": (33.7, 209.3),
-    "plink/probe.yaml": (115.4, 566.8),
+    "plink/probe.yaml": (136.4, 671.8),
     "plink/grouping.yaml": (374.0, 4796.9),
     "plink/k.yaml": (27.5, 261.4),
     "plink/autotune.yaml": (114.1, 231.9),

@@ -58,7 +58,7 @@ def autotune(runs: Runs) -> Finding:
 
 def limit(trial: Trial) -> tuple[int, int]:
     """Return the first iteration that began under the limit, and the first that ended after it."""
-    begun, done = (event.done_s for event in trial.events if event.kind == "rate")
+    begun, done = (event.done_s for event in trial.events if event.rates_bps)
     assert trial.samples is not None  # it is VALID, so it has them
     times = trial.samples.groupby("iteration").agg({"start_s": "min", "end_s": "max"})
     return int((times["start_s"] < begun).sum()), int((times["end_s"] <= done).sum())

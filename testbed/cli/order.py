@@ -29,9 +29,9 @@ def order(
     worst: Annotated[bool, typer.Option("--worst", help="Find the order that costs most; default: least.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the order of ranks in which a collective costs least (PLink Collectives).
+    """Find the order of ranks in which a collective costs least.
 
-    It prints the hosts by rank, rank 0 first, and compares the order with that of the file.
+    It prints the hosts by rank, rank 0 first, and compares the order with that of the file. Source: PLink Collectives.
     """
     from testbed.api.order import order as found_for
 

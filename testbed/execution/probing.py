@@ -21,7 +21,7 @@ from testbed.trial.model import Trial
 from testbed.trial.network import link_settings
 from testbed.workloads.bursts.probing import MeetingJob, ProbingJob
 from testbed.workloads.locality.distances import by_bandwidth, check_complete, symmetric
-from testbed.workloads.locality.echo import SENT, EchoJob, Meet
+from testbed.workloads.locality.echo import EchoJob, Meet
 from testbed.workloads.locality.rounds import Pair, rounds
 
 MARK = "probing"
@@ -51,23 +51,6 @@ class Means:
 Measured: TypeAlias = Mapping[str, Sequence[float | None]]
 """Numbers by host: the record keeps them. None stands for a pair without a distance, of this host and the host of that
 place."""
-
-
-STARTING_S, MEETING_S, ECHO_S = 5.0, 0.15, 0.0005
-"""Seconds that a probe's processes take to start and to end, that a round takes beside what is measured in it, and that
-a packet and its answer take beside the links' delays, where 16 hosts share two busy cores: 15.3 s by latency and 13.3 s
-by bandwidth (benchmarks/probing.py)."""
-
-
-def expected_s(probe: str, topology: Topology) -> float:
-    """Predict how long a probe of :data:`PROBES` takes (s), beside bursts."""
-    if probe == "rates":
-        return 0.0
-    if probe == "linear":
-        return expected_s("latency", topology) + expected_s("bandwidth", topology)
-    trip_s = max((burst.round_trip_s(topology) for burst in topology.bursts), default=0.0)
-    round_s = job_files.burst_s(topology) + trip_s if probe == "bandwidth" else SENT * (trip_s + ECHO_S)
-    return STARTING_S + len(rounds(len(topology.hosts))) * (round_s + MEETING_S)
 
 
 def rates_bps(bursts: Lines) -> Measured:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from testbed.analysis.cell import Cell
-from testbed.execution.probing import expected_s as probed_s
+from testbed.execution.probe_durations import EXPECTED_S
 from testbed.trial.job import Job
 from testbed.trial.model import Trial
 from testbed.workloads.kinds.asked import Change
@@ -39,7 +39,8 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     beginning."""
     processes = max(0, len(trial.processes) - FEW_PROCESSES)
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links) + PER_PROCESS_S * processes
-    overhead_s += sum(probed_s(probe, trial.topology) for probe in {one.probe for one in trial.findings.values()})
+    probes = {finding.probe for finding in trial.findings.values()} & EXPECTED_S.keys()
+    overhead_s += sum(EXPECTED_S[probe](trial.topology) for probe in probes)
     if not trial.jobs[0].is_synchronised:
         return COMMAND_S + overhead_s
     changes = planned_changes(trial)

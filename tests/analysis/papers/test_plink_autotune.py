@@ -37,7 +37,7 @@ def trial(label: str, limited_s: float, uneven: float = 0.0, even_from: int = ST
         for rank in range(HOSTS)
     ]
     changes = (FIRST, STOP)
-    events = tuple(Event("rate", "host 0", done_s=float(ends[i - 1]) + 0.01) for i in changes)
+    events = tuple(Event("rate", "host 0", done_s=float(ends[i - 1]) + 0.01, rates_bps={0: 4e7}) for i in changes)
     made = made_up.trial(label, 32, made_up.Times(0.3))
     return replace(made, samples=pd.DataFrame(rows), events=events, iterations=ITERATIONS)
 

@@ -235,24 +235,6 @@ def test_a_job_finds_its_groups_by_bandwidth_and_another_one_runs_beside_it(benc
 
 
 @pytest.mark.lab
-def test_flows_of_other_tenants_slow_probes_down(bench: Bench, tmp_path: Path) -> None:
-    cloud = "cloud(racks=2,hosts_per_rack=2,oversubscription=2,seed=0,rack_delay_s=0)"
-    (own, _), (far, _) = places(build(cloud, rate_bps=10**8)).groups
-    lines = SPEC.replace("200 Mbit/s", "10 Gbit/s, queue: 64 KiB").splitlines()
-    job = f'{{name: a, hosts: [h{own}, h{far}], scheme: "two_level(groups=probed,k=2)"}}'
-    lines[2:4] = [
-        "workload: {kind: profile, model: lenet5, scale: 50, batch: 16, iterations: 2, compute: none}",
-        f"arms: [{{topology: '{cloud}', jobs: [{job}]}}]",
-        "perturb: [{kind: interference, flows: 2, mean_on: 2 s, mean_off: 50 ms}]",
-    ]
-    (outcome,) = bench.run("\n".join(lines), tmp_path)
-    record = outcome.record
-    assert (record["status"], record["error"]) == ("done", None)
-    (told,) = record["found"]
-    assert told["measured"][f"h{own}"][far] > 3e-4, "a flow waits before the uplink"
-
-
-@pytest.mark.lab
 @pytest.mark.parametrize(
     ("number", "said"), [(signal.SIGKILL, "the probe on h2 was killed by SIGKILL"), (signal.SIGSTOP, "; stopped: h2")]
 )
