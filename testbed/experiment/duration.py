@@ -39,7 +39,7 @@ def expected_s(trial: Trial, *, plays: bool = True) -> float:
     beginning."""
     processes = max(0, len(trial.processes) - FEW_PROCESSES)
     overhead_s = OVERHEAD_S + PER_LINK_S * len(trial.network.topology.links) + PER_PROCESS_S * processes
-    overhead_s += sum(probed_s(probe, trial.topology) for probe in {one.probe for one in trial.findings.values()})
+    overhead_s += sum(probed_s(probe, trial.topology) for probe in {each.probe for each in trial.findings.values()})
     if not trial.jobs[0].is_synchronised:
         return COMMAND_S + overhead_s
     changes = planned_changes(trial)
